@@ -1,0 +1,5 @@
+#!/bin/sh
+# This is a shell archive
+cat > index.html <<'END'
+<!doctype html><title>fixture</title>
+END

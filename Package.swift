@@ -1,0 +1,85 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+/// Every target of ours gets the same strict settings.
+func ours(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "swap-clients",
+    products: [
+        .executable(name: "clientctl", targets: ["clientctl"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+    ],
+    targets: [
+        // Level 0: C, each behind one target.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .target(name: "CLinux"),
+
+        // Level 1: what a C library or the kernel does, as values.
+        ours("BundleSigning", ["COpenSSL"]),
+        ours("BundleArchive", ["CArchive", "CZstd"]),
+        ours("BundleDisk", ["CLinux"]),
+
+        // Level 2: the rules and the store.
+        ours("BundleCore", ["BundleSigning", "BundleDisk"]),
+
+        // Level 3: the channel and the adapters.
+        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk"]),
+        ours("BundlePlatform", ["BundleCore", "CCurl"]),
+
+        // Level 4: the publisher.
+        ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
+
+        // Level 5: the command line.
+        .executableTarget(
+            name: "clientctl",
+            dependencies: [
+                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
+                "BundleArchive",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: strict),
+
+        // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.
+        .target(
+            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk"], path: "Tests/BundleTesting",
+            swiftSettings: strict),
+        tests("BundleSigningTests", ["BundleSigning"]),
+        tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
+        tests("BundleDiskTests", ["BundleDisk", "BundleTesting"]),
+        tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
+        tests(
+            "ArchiveChannelTests",
+            [
+                "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
+                "BundleSigning", "BundleTesting",
+            ]),
+        tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTesting"]),
+        tests(
+            "BundlePublishTests",
+            [
+                "BundlePublish", "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundleSigning",
+                "BundleTesting",
+            ]),
+        tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
+    ]
+)

@@ -1,0 +1,39 @@
+public import BundleArchive
+import BundleCore
+public import BundleDisk
+
+/// What an archive lists, for people; nothing of it is trusted.
+public struct ArchiveListing: Sendable {
+    /// The format its first bytes show.
+    public let format: ArchiveFormat
+    /// Its entries up to the first that cannot be read.
+    public let entries: [ArchiveEntry]
+    /// Why an installation would refuse it; nil where it would not.
+    public let refusal: ArchiveRejection?
+
+    /// Reads at most `limits.entries` entries.
+    public static func read(_ file: File, limits: ArchiveLimits) throws -> ArchiveListing {
+        let format = ArchiveFormat(sniffing: try file.head(4))
+        var entries: [ArchiveEntry] = []
+        let size = try file.size()
+        file.withDescriptor { descriptor in
+            guard let reader = try? ArchiveReader(descriptor: descriptor, size: size, format: format) else { return }
+            while entries.count < limits.entries, let entry = try? reader.nextEntry() { entries.append(entry) }
+        }
+        return ArchiveListing(format: format, entries: entries, refusal: try refusal(file, limits))
+    }
+
+    private static func refusal(_ file: File, _ limits: ArchiveLimits) throws -> ArchiveRejection? {
+        do {
+            try ArchiveVerifier.walk(file, limits: limits)
+            return nil
+        } catch let rejection as ArchiveRejection {
+            return rejection
+        }
+    }
+}
+
+extension ArchiveEntry {
+    /// Its name, made printable.
+    public var shownName: String { name.map { UntrustedName.display($0) } ?? "(a name that is not UTF-8)" }
+}

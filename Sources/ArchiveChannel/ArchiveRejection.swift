@@ -1,0 +1,35 @@
+import BundleArchive
+public import BundleCore
+
+/// An unsafe or malformed archive: the rule it breaks and the entry that breaks it.
+public struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
+    /// The rule's word, from SECURITY section 3.
+    public let rule: String
+    /// The entry, made printable; empty where the archive as a whole is refused.
+    public let entry: String
+    /// What the rule says.
+    public let reason: String
+
+    /// States a rejection; `entry` is already printable.
+    init(_ rule: String, entry: String = "", _ reason: String) {
+        self.rule = rule
+        self.entry = entry
+        self.reason = reason
+    }
+
+    init(_ failure: ArchiveFailure, entry: String = "") {
+        self.init(failure.rule, entry: entry, failure.description)
+    }
+
+    init(_ error: BundlePathError) {
+        self.init(error.rule, entry: error.path, "\(error)")
+    }
+
+    /// `archiveRejected` with rule and entry as the subject.
+    public var failure: UpdateFailure {
+        UpdateFailure(
+            .archiveRejected, subject: entry.isEmpty ? rule : "\(rule): \(entry)",
+            "The archive is refused\(entry.isEmpty ? "" : " because of \(entry)"): \(reason) (\(rule)). "
+                + "Publish the client again with clientctl publish.")
+    }
+}

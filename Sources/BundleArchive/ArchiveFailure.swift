@@ -1,0 +1,38 @@
+/// Why an archive cannot be read, before any rule about its entries is asked.
+public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Not tar, not gzip or zstd around tar, not zip.
+    case unsupportedFormat(String)
+    /// Damaged, cut short, or nonsense where a header should be.
+    case corrupt(String)
+    /// More bytes behind the end of the compressed stream.
+    case trailingData
+    /// A zip that is not exactly one archive from its first byte to its last.
+    case zipStructure(String)
+    /// A zstd window larger than this reader allows; in bytes of log2.
+    case windowTooLarge(maximumLog: Int)
+    /// The operating system failed, not the archive.
+    case system(operation: String, code: Int32)
+
+    /// The rule's name as it appears in answers.
+    public var rule: String {
+        switch self {
+        case .unsupportedFormat: "unsupported-format"
+        case .corrupt, .system: "corrupt"
+        case .trailingData: "trailing-data"
+        case .zipStructure: "zip-structure"
+        case .windowTooLarge: "window-too-large"
+        }
+    }
+
+    /// One sentence for people.
+    public var description: String {
+        switch self {
+        case .unsupportedFormat(let detail): "not an archive this tool reads (tar, tar.gz, tar.zst, zip): \(detail)"
+        case .corrupt(let detail): "damaged archive: \(detail)"
+        case .trailingData: "there are bytes behind the end of the archive"
+        case .zipStructure(let detail): "malformed zip: \(detail)"
+        case .windowTooLarge(let log): "the zstd window is larger than 2^\(log) bytes"
+        case .system(let operation, let code): "cannot \(operation) the archive (errno \(code))"
+        }
+    }
+}

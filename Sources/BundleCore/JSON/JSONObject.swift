@@ -1,0 +1,79 @@
+/// The members of a JSON object in their order, each name once; names are told apart by their UTF-8 bytes.
+public struct JSONObject: Sendable {
+    /// One name with its value.
+    public struct Member: Sendable, Equatable {
+        /// The name, unescaped.
+        public let name: String
+        /// The value under that name.
+        public let value: JSONValue
+
+        /// Equal when the bytes of the names and the values are.
+        public static func == (left: Member, right: Member) -> Bool {
+            JSONName.areSame(left.name, right.name) && left.value == right.value
+        }
+    }
+
+    /// The members in order.
+    public private(set) var members: [Member] = []
+
+    /// Where each name stands; kept only for objects too large to search one by one.
+    private var positions: [JSONName: Int] = [:]
+    private static let searchedOneByOne = 16
+
+    /// Makes an object without members.
+    public init() {}
+
+    /// The value under `name`. Setting replaces in place or appends; setting nil removes.
+    public subscript(name: String) -> JSONValue? {
+        get { position(of: name).map { members[$0].value } }
+        set {
+            switch (position(of: name), newValue) {
+            case (let index?, let value?): members[index] = Member(name: name, value: value)
+            case (let index?, nil): remove(at: index)
+            case (nil, let value?): append(name, value)
+            case (nil, nil): break
+            }
+        }
+    }
+
+    /// Appends a member unless the name is taken; tells whether it did.
+    mutating func insert(_ name: String, _ value: JSONValue) -> Bool {
+        guard position(of: name) == nil else { return false }
+        append(name, value)
+        return true
+    }
+
+    private mutating func append(_ name: String, _ value: JSONValue) {
+        members.append(Member(name: name, value: value))
+        if members.count > Self.searchedOneByOne + 1 {
+            positions[JSONName(text: name)] = members.count - 1
+        } else if members.count == Self.searchedOneByOne + 1 {
+            indexAll()
+        }
+    }
+
+    private mutating func remove(at index: Int) {
+        members.remove(at: index)
+        positions = [:]
+        if members.count > Self.searchedOneByOne { indexAll() }
+    }
+
+    private mutating func indexAll() {
+        for (index, member) in members.enumerated() { positions[JSONName(text: member.name)] = index }
+    }
+
+    private func position(of name: String) -> Int? {
+        if members.count > Self.searchedOneByOne { return positions[JSONName(text: name)] }
+        return members.firstIndex { JSONName.areSame($0.name, name) }
+    }
+}
+
+extension JSONObject: Equatable, ExpressibleByDictionaryLiteral {
+    /// Equal when the members are, in the same order.
+    public static func == (left: JSONObject, right: JSONObject) -> Bool { left.members == right.members }
+
+    /// Makes an object from a literal; a name written twice keeps its first place and its last value.
+    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+        for (name, value) in elements { self[name] = value }
+    }
+}

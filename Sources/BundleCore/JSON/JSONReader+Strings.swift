@@ -1,0 +1,97 @@
+extension JSONReader {
+    /// Reads a string whose opening quote stands at `position`, and unescapes it.
+    mutating func readString() throws(JSONError) -> String {
+        position += 1
+        let start = position
+        while position < bytes.count {
+            let byte = bytes[position]
+            if byte == UInt8(ascii: "\"") {
+                let text = String(decoding: bytes[start..<position], as: UTF8.self)
+                position += 1
+                return text
+            }
+            if byte == UInt8(ascii: "\\") { return try readEscapedString(from: start) }
+            position += try lengthOfCharacter()
+        }
+        throw .unexpectedEnd(offset: bytes.count)
+    }
+
+    private mutating func readEscapedString(from start: Int) throws(JSONError) -> String {
+        var text = Array(bytes[start..<position])
+        while position < bytes.count {
+            let byte = bytes[position]
+            if byte == UInt8(ascii: "\"") {
+                position += 1
+                return String(decoding: text, as: UTF8.self)
+            }
+            if byte == UInt8(ascii: "\\") {
+                try readEscape(into: &text)
+            } else {
+                let length = try lengthOfCharacter()
+                text.append(contentsOf: bytes[position..<position + length])
+                position += length
+            }
+        }
+        throw .unexpectedEnd(offset: bytes.count)
+    }
+
+    private func lengthOfCharacter() throws(JSONError) -> Int {
+        let byte = bytes[position]
+        if byte < 0x20 { throw .controlCharacter(byte, offset: position) }
+        if byte < 0x80 { return 1 }
+        guard let scalar = UTF8Decoding.scalar(in: bytes, at: position) else { throw .invalidUTF8(offset: position) }
+        return scalar.length
+    }
+
+    private mutating func readEscape(into text: inout [UInt8]) throws(JSONError) {
+        let start = position
+        guard start + 1 < bytes.count else { throw .unexpectedEnd(offset: bytes.count) }
+        position += 2
+        switch bytes[start + 1] {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(bytes[start + 1])
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"): text.append(contentsOf: String(try readScalar(escapedAt: start)).utf8)
+        default: throw .invalidEscape(offset: start)
+        }
+    }
+
+    /// Reads what follows `\u`: four hexadecimal digits, and the other half when they are a high surrogate.
+    private mutating func readScalar(escapedAt start: Int) throws(JSONError) -> Unicode.Scalar {
+        let unit = try readHexadecimal(escapedAt: start)
+        if let scalar = Unicode.Scalar(unit) { return scalar }
+        guard unit < 0xDC00, position + 1 < bytes.count, bytes[position] == UInt8(ascii: "\\"),
+            bytes[position + 1] == UInt8(ascii: "u")
+        else { throw .loneSurrogate(offset: start) }
+        let second = position
+        position += 2
+        let low = try readHexadecimal(escapedAt: second)
+        guard (0xDC00...0xDFFF).contains(low),
+            let scalar = Unicode.Scalar(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00))
+        else { throw .loneSurrogate(offset: start) }
+        return scalar
+    }
+
+    private mutating func readHexadecimal(escapedAt start: Int) throws(JSONError) -> UInt32 {
+        var value: UInt32 = 0
+        for _ in 0..<4 {
+            guard position < bytes.count else { throw .unexpectedEnd(offset: bytes.count) }
+            guard let digit = Self.hexadecimalDigit(bytes[position]) else { throw .invalidEscape(offset: start) }
+            value = value << 4 | digit
+            position += 1
+        }
+        return value
+    }
+
+    private static func hexadecimalDigit(_ byte: UInt8) -> UInt32? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(byte - UInt8(ascii: "a")) + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(byte - UInt8(ascii: "A")) + 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/// The only door for JSON from outside: one document of RFC 8259, read more strictly than the RFC demands.
+///
+/// Readers that disagree about duplicate members, number forms or encodings let one document mean two things; so all
+/// of these are refused, also inside members that nobody asks for.
+public enum JSONScanner {
+    /// The deepest nesting that any caller may allow; it bounds the stack.
+    public static let deepestNesting = 128
+
+    /// Reads exactly one value with nothing but white space around it.
+    ///
+    /// Refuses more than `maximumBytes` bytes, more than `maximumDepth` (at most `deepestNesting`) arrays and objects
+    /// inside one another, anything but plain UTF-8 without a byte order mark, duplicate members, and numbers that
+    /// are not plain integers within ±(2^53-1).
+    public static func parse(
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 16
+    ) throws(JSONError) -> JSONValue {
+        guard bytes.count <= maximumBytes else { throw .tooLong(bytes: bytes.count, limit: maximumBytes) }
+        guard !bytes.isEmpty else { throw .empty }
+        guard !startsWithByteOrderMark(bytes) else { throw .byteOrderMark }
+        var reader = JSONReader(bytes: bytes, depthLimit: min(maximumDepth, deepestNesting))
+        return try reader.readDocument()
+    }
+
+    private static func startsWithByteOrderMark(_ bytes: [UInt8]) -> Bool {
+        bytes.starts(with: [0xEF, 0xBB, 0xBF]) || bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE])
+    }
+}

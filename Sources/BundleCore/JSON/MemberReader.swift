@@ -1,0 +1,104 @@
+public import BundleSigning
+
+/// Takes typed members out of a JSON object; every refusal names the member.
+public struct MemberReader {
+    /// A member that is missing or not what it should be.
+    public struct Refusal: Error, Equatable, CustomStringConvertible {
+        /// The member's path: `ledger.versions[2].version`.
+        public let member: String
+        /// What is wrong with it.
+        public let problem: String
+
+        /// `member problem`.
+        public var description: String { "\(member) \(problem)" }
+    }
+
+    /// The object.
+    public let object: JSONObject
+    private let path: String
+
+    /// Reads from `value`, which must be an object; `path` names it in refusals.
+    public init(_ value: JSONValue, of path: String) throws(Refusal) {
+        guard let object = value.objectValue else { throw Refusal(member: path, problem: "is not a JSON object") }
+        self.object = object
+        self.path = path
+    }
+
+    /// A refusal of `member`.
+    public func refusal(_ member: String, _ problem: String) -> Refusal {
+        Refusal(member: "\(path).\(member)", problem: problem)
+    }
+
+    /// The value, or nil where the member is absent or null.
+    public func optional(_ member: String) -> JSONValue? {
+        guard let value = object[member], value != .null else { return nil }
+        return value
+    }
+
+    private func required(_ member: String) throws(Refusal) -> JSONValue {
+        guard let value = optional(member) else { throw refusal(member, "is missing") }
+        return value
+    }
+
+    /// A string.
+    public func string(_ member: String) throws(Refusal) -> String {
+        guard let text = try required(member).stringValue else { throw refusal(member, "is not a string") }
+        return text
+    }
+
+    /// A string, or nil where absent or null.
+    public func optionalString(_ member: String) throws(Refusal) -> String? {
+        optional(member) == nil ? nil : try string(member)
+    }
+
+    /// An integer of 0 or more.
+    public func integer(_ member: String) throws(Refusal) -> Int {
+        guard let number = try required(member).integerValue, number >= 0 else {
+            throw refusal(member, "is not an integer of 0 or more")
+        }
+        return number
+    }
+
+    /// An integer of 0 or more, or nil where absent or null.
+    public func optionalInteger(_ member: String) throws(Refusal) -> Int? {
+        optional(member) == nil ? nil : try integer(member)
+    }
+
+    /// A semantic version.
+    public func version(_ member: String) throws(Refusal) -> SemanticVersion {
+        let text = try string(member)
+        do { return try SemanticVersion(parsing: text) } catch { throw refusal(member, "is refused: \(error)") }
+    }
+
+    /// A semantic version, or nil where absent or null.
+    public func optionalVersion(_ member: String) throws(Refusal) -> SemanticVersion? {
+        optional(member) == nil ? nil : try version(member)
+    }
+
+    /// A SHA-256 in hex.
+    public func digest(_ member: String) throws(Refusal) -> SHA256Digest {
+        let text = try string(member)
+        do { return try SHA256Digest(parsingHex: text) } catch { throw refusal(member, "is refused: \(error)") }
+    }
+
+    /// An RFC 3339 time.
+    public func timestamp(_ member: String) throws(Refusal) -> Timestamp {
+        let text = try string(member)
+        do { return try Timestamp(parsing: text) } catch { throw refusal(member, "is refused: \(error)") }
+    }
+
+    /// A list of objects.
+    public func objects(_ member: String) throws(Refusal) -> [MemberReader] {
+        guard let values = try required(member).arrayValue else { throw refusal(member, "is not a list") }
+        var readers: [MemberReader] = []
+        for (index, value) in values.enumerated() {
+            readers.append(try MemberReader(value, of: "\(path).\(member)[\(index)]"))
+        }
+        return readers
+    }
+}
+
+extension JSONValue {
+    /// A string, or null for nil.
+    public static func string(orNull text: String?) -> JSONValue { text.map(JSONValue.string) ?? .null }
+}

@@ -1,0 +1,30 @@
+/// What is left of a name under full case folding, canonical equivalence and removal of default-ignorable code points.
+///
+/// Two names with equal keys may be one file on some disk. It may join names that Unicode's folding keeps apart
+/// (`ı` and `i`). Known gap: marks in a non-canonical order around the Greek iota subscript, U+0345.
+public struct FoldedName: Hashable, Sendable {
+    /// Compared by Swift's canonical equivalence, which makes NFC and NFD spellings equal.
+    private let key: String
+
+    /// Folds a name or a whole path; bytes that are not UTF-8 are folded as U+FFFD.
+    public init(_ bytes: some Collection<UInt8>) {
+        if bytes.allSatisfy({ $0 < 0x80 }) {
+            key = String(decoding: bytes.map(Self.lowercased), as: UTF8.self)
+        } else {
+            key = Self.folded(String(decoding: bytes, as: UTF8.self))
+        }
+    }
+
+    private static func lowercased(_ byte: UInt8) -> UInt8 {
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+    }
+
+    /// Lower, upper, lower: the first step is for `ẞ`, which is its own upper case but must meet `ß` at `ss`.
+    private static func folded(_ name: String) -> String {
+        var visible = String.UnicodeScalarView()
+        for scalar in name.unicodeScalars where !scalar.properties.isDefaultIgnorableCodePoint {
+            visible.append(scalar)
+        }
+        return String(visible).lowercased().uppercased().lowercased()
+    }
+}

@@ -1,0 +1,78 @@
+import BundleDisk
+
+/// One consistent picture of a store; rules get this, never the store.
+public struct Inventory: Sendable, Equatable {
+    /// The store's path as given.
+    public let path: String
+    /// What is remembered.
+    public let ledger: Ledger
+    /// The complete clients, lowest version first.
+    public let bundles: [InstalledBundle]
+
+    /// Whether an interrupted run left something to clear.
+    public let isUnsettled: Bool
+
+    init(path: String, ledger: Ledger, bundles: [InstalledBundle], isUnsettled: Bool = false) {
+        self.isUnsettled = isUnsettled
+        self.path = path
+        self.ledger = ledger
+        self.bundles = bundles
+    }
+
+    /// The client of that version, if it is installed.
+    public func bundle(_ version: SemanticVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
+
+    /// Whether there is a store at `path`.
+    public static func exists(at path: String) throws -> Bool {
+        do {
+            return try Directory.open(path).kind(of: StoreLayout.clients) != nil
+        } catch  where error.kind == .missing {
+            return false
+        }
+    }
+
+    /// The picture of a store that needs no recovery; nil where an interrupted run or damage must be cleared first.
+    static func settled(at path: String) throws -> Inventory? {
+        do {
+            let inventory = try read(at: path)
+            return inventory.isUnsettled ? nil : inventory
+        } catch let failure as UpdateFailure where failure.code == .storeDamaged {
+            return nil
+        }
+    }
+
+    /// Reads the picture without a lock, for commands that only look; a store that is not there yet is empty.
+    ///
+    /// A version is installed when the ledger says so and its folder has its final name.
+    public static func read(at path: String) throws -> Inventory {
+        do {
+            let root = try Directory.open(path)
+            return try read(root, ledger: try LedgerFile.read(root) ?? Ledger())
+        } catch let error as DiskError where error.kind == .missing {
+            return Inventory(path: path, ledger: Ledger(), bundles: [])
+        }
+    }
+
+    static func read(_ root: Directory, ledger: Ledger) throws(DiskError) -> Inventory {
+        let names: Set<String>
+        do {
+            names = Set(try root.directory(StoreLayout.clients).list())
+        } catch  where error.kind == .missing {
+            names = []
+        }
+        let bundles = ledger.entries.filter { names.contains($0.version.folderName) }.map { entry in
+            InstalledBundle(
+                entry: entry, path: "\(root.path)/\(StoreLayout.clients)/\(entry.version.folderName)")
+        }
+        return Inventory(
+            path: root.path, ledger: ledger, bundles: bundles, isUnsettled: try isUnsettled(root))
+    }
+
+    private static func isUnsettled(_ root: Directory) throws(DiskError) -> Bool {
+        do {
+            return try !root.directory(StoreLayout.staging).list().isEmpty
+        } catch  where error.kind == .missing {
+            return false
+        }
+    }
+}

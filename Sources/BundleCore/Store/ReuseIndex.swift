@@ -1,0 +1,108 @@
+public import BundleDisk
+public import BundleSigning
+
+/// Finds content that an installed client already has, by digest.
+///
+/// Holds 16 bytes a file; the paths stay in the receipts on the disk. An answer is a place to look: whoever links it
+/// compares the bytes first, because a disk may have changed what a receipt once recorded.
+public final class ReuseIndex: Sendable {
+    private struct Place {
+        var key: UInt64
+        var bundle: UInt32
+        var offset: UInt32
+    }
+
+    private struct Source: Sendable {
+        let receipt: File
+        let tree: Directory
+    }
+
+    /// A file with the wanted content.
+    public struct Candidate: Sendable {
+        /// The client's folder.
+        public let tree: Directory
+        /// The file in it.
+        public let record: Receipt.FileRecord
+    }
+
+    private let places: [Place]
+    private let sources: [Source]
+
+    /// Indexes the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
+    init(_ bundles: [InstalledBundle], in root: Directory) {
+        var places: [Place] = []
+        var sources: [Source] = []
+        for bundle in bundles.reversed() {
+            guard let source = Self.open(bundle, in: root) else { continue }
+            places.reserveCapacity(places.count + bundle.entry.fileCount)
+            let number = UInt32(sources.count)
+            sources.append(source)
+            try? Receipt.forEachLine(of: source.receipt) { line, offset in
+                guard let key = Self.key(line), let offset = UInt32(exactly: offset) else { return }
+                places.append(Place(key: key, bundle: number, offset: offset))
+            }
+        }
+        places.sort { ($0.key, $0.bundle) < ($1.key, $1.bundle) }
+        self.places = places
+        self.sources = sources
+    }
+
+    /// Whether there is nothing to reuse.
+    public var isEmpty: Bool { places.isEmpty }
+
+    private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
+        let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
+        guard let file = try? root.file(receipt),
+            let tree = try? root.directory("\(StoreLayout.clients)/\(bundle.version.folderName)")
+        else { return nil }
+        return Source(receipt: file, tree: tree)
+    }
+
+    /// The first 8 bytes of the digest at the end of a receipt's line.
+    private static func key(_ line: ArraySlice<UInt8>) -> UInt64? {
+        let end = line.last == UInt8(ascii: ",") ? line.endIndex - 1 : line.endIndex
+        let start = end - Receipt.lineEnd.count - SHA256Digest.hexDigitCount
+        guard start >= line.startIndex else { return nil }
+        var key: UInt64 = 0
+        for byte in line[start..<start + 16] {
+            guard let digit = Character(UnicodeScalar(byte)).hexDigitValue else { return nil }
+            key = key << 4 | UInt64(digit)
+        }
+        return key
+    }
+
+    private static func key(_ digest: SHA256Digest) -> UInt64 {
+        digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
+    }
+
+    /// A file that held `size` bytes with `digest` when it was installed; nil where none did.
+    public func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
+        let key = Self.key(digest)
+        var low = 0
+        var high = places.count
+        while low < high {
+            let middle = (low + high) / 2
+            if places[middle].key < key { low = middle + 1 } else { high = middle }
+        }
+        while low < places.count && places[low].key == key {
+            let source = sources[Int(places[low].bundle)]
+            if let record = record(in: source, at: Int(places[low].offset)), record.digest == digest,
+                record.size == size
+            {
+                return Candidate(tree: source.tree, record: record)
+            }
+            low += 1
+        }
+        return nil
+    }
+
+    private func record(in source: Source, at offset: Int) -> Receipt.FileRecord? {
+        // A path of 1024 bytes, each escaped, and what stands around it.
+        withUnsafeTemporaryAllocation(byteCount: 2304, alignment: 1) { buffer in
+            guard let count = try? source.receipt.read(into: buffer, at: offset) else { return nil }
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
+            return Receipt.record(Array(bytes[..<end])[...])
+        }
+    }
+}

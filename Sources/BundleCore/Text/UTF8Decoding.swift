@@ -1,0 +1,37 @@
+/// Strict UTF-8, as in table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF.
+enum UTF8Decoding {
+    /// Decodes the scalar whose first byte stands at `index`; nil when the bytes there are not well-formed UTF-8.
+    static func scalar(in bytes: [UInt8], at index: Int) -> (value: UInt32, length: Int)? {
+        let first = bytes[index]
+        if first < 0x80 { return (UInt32(first), 1) }
+        guard let form = form(ofLeadByte: first), index + form.length <= bytes.count else { return nil }
+        guard form.second.contains(bytes[index + 1]) else { return nil }
+        var value = UInt32(first & form.payloadMask)
+        for offset in 1..<form.length {
+            let byte = bytes[index + offset]
+            guard byte & 0xC0 == 0x80 else { return nil }
+            value = value << 6 | UInt32(byte & 0x3F)
+        }
+        return (value, form.length)
+    }
+
+    private struct Form {
+        let length: Int
+        let payloadMask: UInt8
+        let second: ClosedRange<UInt8>
+    }
+
+    /// The narrowed range of the second byte is what keeps overlong forms, surrogates and too large values out.
+    private static func form(ofLeadByte byte: UInt8) -> Form? {
+        switch byte {
+        case 0xC2...0xDF: Form(length: 2, payloadMask: 0x1F, second: 0x80...0xBF)
+        case 0xE0: Form(length: 3, payloadMask: 0x0F, second: 0xA0...0xBF)
+        case 0xED: Form(length: 3, payloadMask: 0x0F, second: 0x80...0x9F)
+        case 0xE1...0xEF: Form(length: 3, payloadMask: 0x0F, second: 0x80...0xBF)
+        case 0xF0: Form(length: 4, payloadMask: 0x07, second: 0x90...0xBF)
+        case 0xF1...0xF3: Form(length: 4, payloadMask: 0x07, second: 0x80...0xBF)
+        case 0xF4: Form(length: 4, payloadMask: 0x07, second: 0x80...0x8F)
+        default: nil
+        }
+    }
+}

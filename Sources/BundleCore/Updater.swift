@@ -1,0 +1,114 @@
+/// The update line: offer, decide, stage, install, select, retain. It reads from top to bottom.
+public struct Updater<Channel: UpdateChannel>: Sendable {
+    /// Who and where the device is.
+    public struct Device: Sendable {
+        /// The store's path.
+        public let store: String
+        /// The shell's version.
+        public let shell: SemanticVersion
+        /// The application, when the device names one.
+        public let appId: String?
+        /// Clients to keep.
+        public let keep: Int
+
+        /// States a device.
+        public init(store: String, shell: SemanticVersion, appId: String?, keep: Int) {
+            self.store = store
+            self.shell = shell
+            self.appId = appId
+            self.keep = keep
+        }
+    }
+
+    private let channel: Channel
+    private let device: Device
+    private let warn: @Sendable (String) -> Void
+
+    /// Joins a channel and a device; `warn` hears about repairs.
+    public init(channel: Channel, device: Device, warn: @escaping @Sendable (String) -> Void) {
+        self.channel = channel
+        self.device = device
+        self.warn = warn
+    }
+
+    /// What `update` would do, with every rule's answer. Changes nothing.
+    public func check() async throws -> (offer: Channel.Offer, decision: AcceptanceRule.Decision) {
+        let offer = try await channel.latestOffer()
+        return (offer, decide(offer, try Inventory.read(at: device.store)))
+    }
+
+    /// Brings the newest release into the store, if the rules take it. After a failure the store is what it was.
+    public func update() async throws -> UpdateOutcome<Channel.Offer> {
+        let offer = try await channel.latestOffer()
+        // A look without the lock: a device that has nothing to do writes nothing and disturbs nobody.
+        if let glance = try Inventory.settled(at: device.store), let outcome = try settled(offer, glance) {
+            return outcome
+        }
+
+        let store = try BundleStore.open(at: device.store, warn: warn)
+        let appId = try await store.bound(to: device.appId)
+        let inventory = try await store.inventory()
+        if let outcome = try settled(offer, inventory) { return outcome }
+
+        let staged = try await stage(offer, in: store)
+        let installed = try await store.install(staged, appId: appId)
+        let selection = try await store.select { SelectionRule.select($0, shell: device.shell) }
+        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
+        try await store.retain(plan)
+        return .installed(
+            offer,
+            InstallReport(
+                bundle: installed, current: selection.current, previous: selection.previous,
+                bytesDownloaded: staged.bytesDownloaded, retention: plan))
+    }
+
+    private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
+        AcceptanceRule.decide(
+            offer, inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId)
+    }
+
+    /// The outcome where there is nothing to install; nil where there is. What must not be passed over is thrown.
+    private func settled(_ offer: Channel.Offer, _ inventory: Inventory) throws -> UpdateOutcome<Channel.Offer>? {
+        let verdict = decide(offer, inventory).verdict
+        switch verdict {
+        case .install: return nil
+        case .upToDate(let newest):
+            return .upToDate(offer, inventory: inventory, newest: newest)
+        case .incompatible, .blocked, .wrongApp:
+            guard let failure = verdict.failure(of: offer.version) else { return nil }
+            throw failure
+        }
+    }
+
+    private func stage(_ offer: Channel.Offer, in store: BundleStore) async throws -> StagedBundle {
+        let area = try await store.openStaging(for: offer.footprint)
+        do {
+            return try await channel.stage(offer, in: area, reusing: try await store.reuseIndex())
+        } catch {
+            await store.discard(area)
+            throw error
+        }
+    }
+}
+
+/// How an update ended.
+public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
+    /// The offer is installed.
+    case installed(Offer, InstallReport)
+    /// Nothing newer was offered; `newest` is the usable client that is as new.
+    case upToDate(Offer, inventory: Inventory, newest: SemanticVersion)
+}
+
+/// What an installation did.
+public struct InstallReport: Sendable {
+    /// The client that was installed.
+    public let bundle: InstalledBundle
+    /// The client that runs now.
+    public let current: ClientName
+    /// The client that ran before.
+    public let previous: ClientName?
+    /// Body bytes taken from the network.
+    public let bytesDownloaded: Int
+    /// Which clients stayed and which went.
+    public let retention: RetentionPlan
+}

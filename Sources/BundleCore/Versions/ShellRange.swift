@@ -1,0 +1,45 @@
+/// The shells that a client runs in: both ends belong to it, by semantic version precedence.
+public struct ShellRange: Sendable, Hashable {
+    /// The oldest shell.
+    public let minimum: SemanticVersion
+    /// The newest shell; nil when every later one will do.
+    public let maximum: SemanticVersion?
+
+    /// Makes a range; throws when it would be empty.
+    public init(minimum: SemanticVersion, maximum: SemanticVersion? = nil) throws(ShellRangeError) {
+        if let maximum, maximum < minimum { throw .maximumBelowMinimum(minimum: minimum, maximum: maximum) }
+        self.minimum = minimum
+        self.maximum = maximum
+    }
+
+    /// Says whether `shell` lies in the range, and at which end it does not.
+    public func answer(for shell: SemanticVersion) -> ShellCompatibility {
+        if shell < minimum { return .shellTooOld(minimum: minimum) }
+        if let maximum, shell > maximum { return .shellTooNew(maximum: maximum) }
+        return .compatible
+    }
+}
+
+/// Whether a client runs in a shell, with the reason when it does not.
+public enum ShellCompatibility: Sendable, Equatable {
+    /// The shell lies in the client's range.
+    case compatible
+    /// The client needs at least `minimum`.
+    case shellTooOld(minimum: SemanticVersion)
+    /// The client runs at most in `maximum`.
+    case shellTooNew(maximum: SemanticVersion)
+}
+
+/// Why two versions are not a range of shells.
+public enum ShellRangeError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// No shell can satisfy both ends.
+    case maximumBelowMinimum(minimum: SemanticVersion, maximum: SemanticVersion)
+
+    /// One sentence for people: what was refused and what to change.
+    public var description: String {
+        switch self {
+        case .maximumBelowMinimum(let minimum, let maximum):
+            "the newest shell \(maximum) is older than the oldest shell \(minimum); exchange or correct them"
+        }
+    }
+}

@@ -1,0 +1,33 @@
+/// One dot-separated piece of a semantic version; numbers stay digits, so that no size overflows.
+struct VersionIdentifier: Hashable, Sendable {
+    let bytes: [UInt8]
+    let isNumeric: Bool
+
+    init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = Array(bytes)
+        isNumeric = bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+
+    /// Whether only `[0-9A-Za-z-]` occurs.
+    var isWellFormed: Bool {
+        bytes.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+    }
+}
+
+extension VersionIdentifier: Comparable {
+    /// Numbers by value and before words, words by ASCII order (section 11.4).
+    ///
+    /// Without leading zeros, the longer number is the greater one.
+    static func < (left: VersionIdentifier, right: VersionIdentifier) -> Bool {
+        if left.isNumeric != right.isNumeric { return left.isNumeric }
+        if left.isNumeric, left.bytes.count != right.bytes.count { return left.bytes.count < right.bytes.count }
+        return left.bytes.lexicographicallyPrecedes(right.bytes)
+    }
+}

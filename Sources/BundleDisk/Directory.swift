@@ -1,0 +1,291 @@
+import CLinux
+import Glibc
+
+/// An open directory: everything below it is reached by descriptor, never through a link and never above it.
+///
+/// Names are relative paths whose bytes reach the kernel unchanged. Resolution is `openat2` with `RESOLVE_BENEATH` and
+/// `RESOLVE_NO_SYMLINKS`, or the equal walk where the kernel has none. Files are created with `O_EXCL`, mode 0644.
+public final class Directory: Sendable {
+    let descriptor: Int32
+    /// For messages.
+    public let path: String
+
+    init(adopting descriptor: Int32, path: String) {
+        self.descriptor = descriptor
+        self.path = path
+    }
+
+    deinit { close(descriptor) }
+
+    /// Opens an existing directory by an ordinary path; links are followed, as for any argument of a command.
+    public static func open(_ path: String) throws(DiskError) -> Directory {
+        let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
+        return Directory(adopting: try checked(Glibc.open(path, flags), "open", path), path: path)
+    }
+
+    /// Creates one directory by an ordinary path with `mode`; an existing one is left as it is.
+    public static func create(_ path: String, mode: UInt32) throws(DiskError) {
+        if mkdir(path, mode) < 0 && errno != EEXIST { throw DiskError("create", path, code: errno) }
+    }
+
+    /// Creates a directory by an ordinary path, and what is missing above it (mode 0755).
+    public static func createAll(_ path: String, mode: UInt32 = 0o755) throws(DiskError) {
+        var prefix = ""
+        for component in path.split(separator: "/", omittingEmptySubsequences: false).dropLast() {
+            prefix += component + "/"
+            try create(prefix, mode: 0o755)
+        }
+        try create(path, mode: mode)
+    }
+
+    // MARK: Opening
+
+    /// Opens the directory at `name`.
+    public func directory(_ name: String) throws(DiskError) -> Directory {
+        Directory(adopting: try openBeneath(name, O_RDONLY | O_DIRECTORY, "open"), path: path + "/" + name)
+    }
+
+    /// Opens the directory at `name`, creating it first where it is missing.
+    public func directory(creating name: String, mode: UInt32 = 0o755) throws(DiskError) -> Directory {
+        if mkdirat(descriptor, name, mode) < 0 && errno != EEXIST {
+            throw DiskError("create", display(name), code: errno)
+        }
+        return try directory(name)
+    }
+
+    /// Creates the directory `name`, one component, which must not exist.
+    public func makeDirectory(_ name: String, mode: UInt32 = 0o755) throws(DiskError) {
+        _ = try checked(mkdirat(descriptor, name, mode), "create", display(name))
+    }
+
+    /// Opens the regular file at `name` for reading.
+    public func file(_ name: String) throws(DiskError) -> File {
+        let file = File(
+            adopting: try openBeneath(name, O_RDONLY | O_NONBLOCK, "open"), path: display(name))
+        try file.requireRegular()
+        return file
+    }
+
+    /// Creates the file `name`, which must not exist, for writing and reading.
+    public func file(creating name: String, mode: UInt32 = 0o644) throws(DiskError) -> File {
+        File(adopting: try openBeneath(name, O_RDWR | O_CREAT | O_EXCL, "create", mode), path: display(name))
+    }
+
+    /// Opens the file `name` for writing and reading, creating it where it is missing.
+    public func file(appending name: String, mode: UInt32 = 0o600) throws(DiskError) -> File {
+        let file = File(adopting: try openBeneath(name, O_RDWR | O_CREAT, "open", mode), path: display(name))
+        try file.requireRegular()
+        return file
+    }
+
+    private func openBeneath(
+        _ name: String, _ flags: Int32, _ operation: String, _ mode: UInt32 = 0
+    ) throws(DiskError) -> Int32 {
+        try checkedNegative(clinux_open_beneath(descriptor, name, flags, mode), operation, display(name))
+    }
+
+    // MARK: Whole files
+
+    /// Creates `name` with exactly `bytes`. Not yet durable.
+    public func createFile(_ name: String, _ bytes: UnsafeRawBufferPointer) throws(DiskError) {
+        let file = try openBeneath(name, O_WRONLY | O_CREAT | O_EXCL, "create", 0o644)
+        defer { close(file) }
+        try writeAll(bytes, to: file, display(name))
+    }
+
+    /// The bytes of `name`, or nil where there is no such file. Refuses more than `maximumBytes`.
+    public func contents(_ name: String, maximumBytes: Int) throws(DiskError) -> [UInt8]? {
+        do {
+            return try file(name).readAll(maximumBytes: maximumBytes)
+        } catch  where error.kind == .missing {
+            return nil
+        }
+    }
+
+    /// Replaces `name` by `bytes`, whole and durably: write aside, sync, rename, sync the directory.
+    ///
+    /// After a stop at any point, `name` holds the old bytes or the new ones.
+    public func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        let file = try file(creating: aside, mode: mode)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        try file.sync()
+        try rename(aside, to: name)
+        try sync()
+    }
+
+    /// Whether `name` is a file that holds exactly `bytes`. Uses `scratch`, which is at least as long as `bytes`.
+    public func holds(
+        _ name: String, _ bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
+    ) throws(DiskError) -> Bool {
+        let file = clinux_open_beneath(descriptor, name, O_RDONLY | O_NONBLOCK, 0)
+        if file < 0 { return false }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size == bytes.count else {
+            return false
+        }
+        guard let wanted = bytes.baseAddress, let found = scratch.baseAddress, bytes.count > 0 else { return true }
+        guard read(file, found, bytes.count) == bytes.count else { return false }
+        return memcmp(found, wanted, bytes.count) == 0
+    }
+
+    // MARK: Names
+
+    /// Renames over whatever file is at `target`.
+    public func rename(_ name: String, to target: String) throws(DiskError) {
+        _ = try checked(renameat(descriptor, name, descriptor, target), "rename", display(name))
+    }
+
+    /// Renames over whatever file is at `target` in another directory.
+    public func rename(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        _ = try checked(renameat(descriptor, name, other.descriptor, target), "rename", display(name))
+    }
+
+    /// Renames `name` to `target` in another directory, refusing to replace anything.
+    public func move(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        _ = try checkedNegative(
+            clinux_rename_noreplace(descriptor, name, other.descriptor, target), "rename", display(name))
+    }
+
+    /// Gives the file `name` a second name in another directory of the same file system.
+    public func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        _ = try checked(linkat(descriptor, name, other.descriptor, target, 0), "link", display(name))
+    }
+
+    /// Removes the file `name`; nothing happens where there is none.
+    public func removeFile(_ name: String) throws(DiskError) {
+        if unlinkat(descriptor, name, 0) < 0 && errno != ENOENT {
+            throw DiskError("remove", display(name), code: errno)
+        }
+    }
+
+    /// Removes `name` and all below it, by descriptor, never following a link; nothing happens where there is none.
+    public func removeTree(_ name: String) throws(DiskError) {
+        try name.withCString { bytes in
+            Result { () throws(DiskError) in try removeTree(bytes) }
+        }.get()
+    }
+
+    private func removeTree(_ name: UnsafePointer<CChar>) throws(DiskError) {
+        if unlinkat(descriptor, name, 0) == 0 || errno == ENOENT { return }
+        let shown = String(cString: name)
+        guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", display(shown), code: errno) }
+        let flags = O_RDONLY | O_DIRECTORY
+        let below = Directory(
+            adopting: try checkedNegative(
+                clinux_open_beneath(descriptor, name, flags, 0), "open", display(shown)),
+            path: display(shown))
+        for entry in try below.rawNames() { try below.removeTree(entry) }
+        if unlinkat(descriptor, name, AT_REMOVEDIR) < 0 && errno != ENOENT {
+            throw DiskError("remove", display(shown), code: errno)
+        }
+    }
+
+    /// The names in this directory, in no order, without `.` and `..`, as the kernel's bytes.
+    public func names() throws(DiskError) -> [[UInt8]] {
+        try rawNames().map { $0.dropLast().map(UInt8.init(bitPattern:)) }
+    }
+
+    /// The names in this directory that are UTF-8, in no order. A store has no others.
+    public func list() throws(DiskError) -> [String] {
+        try names().compactMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    private func rawNames() throws(DiskError) -> [[CChar]] {
+        var failure: Int32 = 0
+        guard let stream = clinux_open_stream(descriptor, &failure) else {
+            throw DiskError("list", path, code: failure)
+        }
+        defer { clinux_close_stream(stream) }
+        var names: [[CChar]] = []
+        var name = [CChar](repeating: 0, count: 256)
+        while true {
+            let length = Int(try checkedNegative(clinux_read_entry(stream, &name, name.count), "list", path))
+            if length == 0 { return names }
+            names.append(Array(name[...length]))
+        }
+    }
+
+    /// What a name is, without following it.
+    public enum EntryKind: Sendable { case file(size: Int), directory, symbolicLink, other }
+
+    /// What `name` is, or nil where there is no such name.
+    public func kind(of name: String) throws(DiskError) -> EntryKind? {
+        var status = stat()
+        if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
+            if errno == ENOENT { return nil }
+            throw DiskError("examine", display(name), code: errno)
+        }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: return .file(size: Int(status.st_size))
+        case S_IFDIR: return .directory
+        case S_IFLNK: return .symbolicLink
+        default: return .other
+        }
+    }
+
+    // MARK: Durability
+
+    /// Makes the names in this directory durable.
+    public func sync() throws(DiskError) {
+        _ = try checked(fsync(descriptor), "sync", path)
+    }
+
+    /// Makes everything on this file system durable: one call in place of one sync a file.
+    public func syncFileSystem() throws(DiskError) {
+        _ = try checkedNegative(clinux_sync_file_system(descriptor), "sync", path)
+    }
+
+    /// What is free on the file system under this directory.
+    public func freeSpace() throws(DiskError) -> FreeSpace {
+        var status = statvfs()
+        _ = try checked(fstatvfs(descriptor, &status), "examine", path)
+        let block = Int(clamping: status.f_frsize)
+        return FreeSpace(
+            bytes: Int(clamping: status.f_bavail).multipliedClamping(by: block),
+            totalBytes: Int(clamping: status.f_blocks).multipliedClamping(by: block),
+            blockBytes: block,
+            files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
+    }
+
+    /// Owner and permission bits of this directory.
+    public func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), "examine", path)
+        return (status.st_uid, status.st_mode & 0o7777)
+    }
+
+    private func display(_ name: String) -> String { path + "/" + name }
+}
+
+/// Free room on a file system.
+public struct FreeSpace: Sendable, Equatable {
+    /// Bytes an ordinary user may still write.
+    public let bytes: Int
+    /// Size of the file system in bytes.
+    public let totalBytes: Int
+    /// Bytes that the smallest file takes.
+    public let blockBytes: Int
+    /// Files that may still be created; nil where the file system does not count them.
+    public let files: Int?
+
+    /// States what is free.
+    public init(bytes: Int, totalBytes: Int, blockBytes: Int, files: Int?) {
+        self.bytes = bytes
+        self.totalBytes = totalBytes
+        self.blockBytes = blockBytes
+        self.files = files
+    }
+}
+
+extension Int {
+    /// The product, or the largest integer where it does not fit.
+    func multipliedClamping(by other: Int) -> Int {
+        let (product, overflow) = multipliedReportingOverflow(by: other)
+        return overflow ? .max : product
+    }
+}

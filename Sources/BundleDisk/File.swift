@@ -1,0 +1,152 @@
+import CLinux
+import Glibc
+
+/// An open regular file. Closed when the last reference goes.
+public final class File: Sendable {
+    let descriptor: Int32
+    /// For messages.
+    public let path: String
+
+    init(adopting descriptor: Int32, path: String) {
+        self.descriptor = descriptor
+        self.path = path
+    }
+
+    /// A descriptor of its own for a directory's open file description, for locking.
+    init(duplicating directory: Directory) throws(DiskError) {
+        descriptor = try checked(fcntl(directory.descriptor, F_DUPFD_CLOEXEC, 0), "open", directory.path)
+        path = directory.path
+    }
+
+    deinit { close(descriptor) }
+
+    /// Opens an existing regular file by an ordinary path; links are followed, as for any argument of a command.
+    public static func open(reading path: String) throws(DiskError) -> File {
+        let file = File(
+            adopting: try checked(Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", path), path: path)
+        try file.requireRegular()
+        return file
+    }
+
+    /// Whether anything, of whatever kind, has this ordinary path.
+    public static func exists(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0
+    }
+
+    /// Creates the file at an ordinary path, which must not exist, with exactly `bytes`, durably.
+    public static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(DiskError) {
+        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        let file = File(adopting: try checked(Glibc.open(path, flags, mode), "create", path), path: path)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        try file.sync()
+    }
+
+    /// Permission bits.
+    public func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }
+
+    /// Bytes now in the file.
+    public func size() throws(DiskError) -> Int {
+        Int(try status().st_size)
+    }
+
+    func status() throws(DiskError) -> stat {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), "examine", path)
+        return status
+    }
+
+    /// Refuses anything that is not a regular file: a FIFO would hang its reader, a device would never end.
+    func requireRegular() throws(DiskError) {
+        if try status().st_mode & S_IFMT != S_IFREG { throw DiskError("read", path, code: EINVAL) }
+    }
+
+    /// Reads at most `buffer.count` bytes at `offset`; fewer only at the end of the file.
+    public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(DiskError) -> Int {
+        var done = 0
+        while done < buffer.count {
+            let count = pread(
+                descriptor, buffer.baseAddress.map { $0 + done }, buffer.count - done, off_t(offset + done))
+            if count < 0 && errno == EINTR { continue }
+            if try checked(count, "read", path) == 0 { break }
+            done += count
+        }
+        return done
+    }
+
+    /// Appends at the file's current position.
+    public func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) {
+        try writeAll(bytes, to: descriptor, path)
+    }
+
+    /// Moves the position to `offset` and cuts the file there.
+    public func truncate(to offset: Int) throws(DiskError) {
+        _ = try checked(ftruncate(descriptor, off_t(offset)), "truncate", path)
+        _ = try checked(lseek(descriptor, off_t(offset), SEEK_SET), "seek", path)
+    }
+
+    /// Forces the file's bytes to the disk.
+    public func sync() throws(DiskError) {
+        _ = try checked(fsync(descriptor), "sync", path)
+    }
+
+    /// The whole file, refusing one of more than `maximumBytes`.
+    public func readAll(maximumBytes: Int) throws(DiskError) -> [UInt8] {
+        let size = try size()
+        if size > maximumBytes { throw DiskError("read", path, code: EFBIG) }
+        var bytes = [UInt8](repeating: 0, count: size)
+        let result = bytes.withUnsafeMutableBytes { buffer in
+            Result { () throws(DiskError) in try read(into: buffer, at: 0) }
+        }
+        bytes.removeLast(size - (try result.get()))
+        return bytes
+    }
+
+    /// The first `count` bytes; fewer where the file is shorter.
+    public func head(_ count: Int) throws(DiskError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let got = try bytes.withUnsafeMutableBytes { buffer in
+            Result { () throws(DiskError) in try read(into: buffer, at: 0) }
+        }.get()
+        return Array(bytes[..<got])
+    }
+
+    /// Whether both files hold the same bytes; reads them through the two buffers.
+    public func hasSameContent(
+        as other: File, _ buffer: UnsafeMutableRawBufferPointer, _ otherBuffer: UnsafeMutableRawBufferPointer
+    ) throws(DiskError) -> Bool {
+        let size = try size()
+        if try other.size() != size { return false }
+        let step = min(buffer.count, otherBuffer.count)
+        var offset = 0
+        while offset < size {
+            let ours = UnsafeMutableRawBufferPointer(rebasing: buffer[..<min(step, size - offset)])
+            let theirs = UnsafeMutableRawBufferPointer(rebasing: otherBuffer[..<ours.count])
+            guard try read(into: ours, at: offset) == ours.count, try other.read(into: theirs, at: offset) == ours.count
+            else { return false }
+            if let left = ours.baseAddress, let right = theirs.baseAddress, memcmp(left, right, ours.count) != 0 {
+                return false
+            }
+            offset += ours.count
+        }
+        return true
+    }
+
+    /// Lends the descriptor to a C library for the time of the call; it stays owned by this value.
+    public func withDescriptor<Answer>(_ body: (Int32) throws -> Answer) rethrows -> Answer {
+        try body(descriptor)
+    }
+}
+
+func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, _ path: @autoclosure () -> String)
+    throws(DiskError)
+{
+    var done = 0
+    while done < bytes.count {
+        let count = write(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+        if count < 0 && errno == EINTR { continue }
+        done += try checked(count, "write", path())
+    }
+}

@@ -1,0 +1,27 @@
+import Glibc
+
+/// An exclusive advisory lock, released by the kernel when its holder dies.
+public final class FileLock: Sendable {
+    private let file: File
+
+    private init(_ file: File) { self.file = file }
+
+    /// Takes the lock at `name` without waiting; nil when another process holds it.
+    public static func take(_ name: String, in directory: Directory) throws(DiskError) -> FileLock? {
+        try take(try directory.file(appending: name))
+    }
+
+    /// Takes the lock on the folder itself, where no file of ours may stand.
+    public static func take(_ directory: Directory) throws(DiskError) -> FileLock? {
+        let again = try directory.directory(".")
+        return try take(File(duplicating: again))
+    }
+
+    private static func take(_ file: File) throws(DiskError) -> FileLock? {
+        while flock(file.descriptor, LOCK_EX | LOCK_NB) < 0 {
+            if errno == EWOULDBLOCK { return nil }
+            if errno != EINTR { throw DiskError("lock", file.path, code: errno) }
+        }
+        return FileLock(file)
+    }
+}

@@ -1,0 +1,53 @@
+public import BundleCore
+internal import Synchronization
+
+/// Fetches over http and https with libcurl, and files by reading them.
+///
+/// Transfers share one thread, started by the first, and their connections. Proxies come from the usual environment
+/// variables, which libcurl reads. Bytes arrive as served: no encoding is asked for or undone.
+public final class CurlFetcher: Fetcher {
+    private let options: FetchOptions
+    private let thread = Mutex<CurlThread?>(nil)
+
+    /// Creates a fetcher that has done nothing yet.
+    public init(options: FetchOptions) {
+        self.options = options
+    }
+
+    /// Brings the answer into `sink`; cancelling the task ends the transfer at once. See `Fetcher`.
+    public func fetch<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, into sink: inout sending Sink
+    ) async throws -> FetchHead {
+        if request.url.isFile {
+            return try await LocalFile(request).read(into: &sink)
+        }
+        let loop = try runningLoop(for: request.url)
+        let cell = SinkCell(sink)
+        let outcome = await Self.transfer(request, options: options, sink: cell, on: loop)
+        sink = cell.takeBack()
+        return try outcome.get()
+    }
+
+    private func runningLoop(for url: FetchURL) throws(FetchError) -> CurlLoop {
+        let running = thread.withLock { thread in
+            if thread == nil { thread = CurlThread(maximumTransfers: options.maximumTransfers) }
+            return thread?.loop
+        }
+        guard let running else { throw .unreachable(url, reason: "this machine has no memory or thread left") }
+        return running
+    }
+
+    private static func transfer<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, options: FetchOptions, sink: SinkCell<Sink>, on loop: CurlLoop
+    ) async -> CurlTransfer.Outcome {
+        let transfer = CurlTransfer(request, options: options, sink: sink.erased)
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                transfer.resume = { continuation.resume(returning: $0) }
+                loop.submit(transfer)
+            }
+        } onCancel: {
+            loop.cancel(transfer)
+        }
+    }
+}

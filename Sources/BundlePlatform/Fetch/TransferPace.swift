@@ -1,0 +1,40 @@
+/// Decides when a running transfer is too slow; told the time, never asks for it.
+struct TransferPace {
+    typealias Instant = SuspendingClock.Instant
+
+    private let stallTimeout: Duration
+    private let floor: Int
+    private let window: Duration
+    private var total = 0
+    private var lastByte: Instant
+    /// Totals about a sixteenth of a window apart; the first is the newest that is a whole window old, once there is one.
+    private var samples: [(time: Instant, total: Int)]
+
+    init(options: FetchOptions, start: Instant) {
+        stallTimeout = options.stallTimeout
+        floor = options.slowFloor
+        window = options.slowWindow
+        lastByte = start
+        samples = [(start, 0)]
+    }
+
+    private var step: Duration { window / 16 }
+
+    mutating func received(_ count: Int, at now: Instant) {
+        total += count
+        lastByte = now
+    }
+
+    mutating func isTooSlow(at now: Instant) -> Bool {
+        if lastByte.duration(to: now) >= stallTimeout { return true }
+        if let last = samples.last, last.time.duration(to: now) >= step { samples.append((now, total)) }
+        let whole = samples.lastIndex { $0.time.duration(to: now) >= window }
+        guard let whole else { return false }
+        samples.removeFirst(whole)
+        let elapsed = samples[0].time.duration(to: now) / .seconds(1)
+        return Double(total - samples[0].total) < Double(floor) * elapsed
+    }
+
+    /// When to ask again if no byte comes.
+    var nextCheck: Instant { lastByte.advanced(by: stallTimeout) }
+}

@@ -1,0 +1,79 @@
+import ArchiveChannel
+import BundleCore
+import BundleDisk
+
+/// A feed as a folder: releases are write-once, `manifest.json` is replaced by rename and written last.
+///
+/// A stop at any point leaves a feed that devices can use; publishing again completes it.
+struct ReleaseFeed {
+    private static let manifestName = "manifest.json"
+    private static let releasesName = "releases"
+    private static let asidePrefix = ".publish-"
+
+    private let root: Directory
+    private let releases: Directory
+    private let lock: FileLock
+
+    /// Opens the feed at `path`, creating it where it is missing, and keeps other publishers out.
+    init(at path: String) throws {
+        try Directory.createAll(path)
+        root = try Directory.open(path)
+        guard let lock = try FileLock.take(root) else {
+            throw UpdateFailure(
+                .storeLocked, subject: path, "Another clientctl publishes to \(path): wait for it to finish.")
+        }
+        self.lock = lock
+        releases = try root.directory(creating: Self.releasesName)
+        for name in try releases.list() where name.hasPrefix(Self.asidePrefix) { try releases.removeTree(name) }
+    }
+
+    /// The manifest of a version published before; nil where it is new.
+    static func published(_ version: SemanticVersion, at path: String) throws -> UnverifiedManifest? {
+        guard let root = try? Directory.open(path) else { return nil }
+        return try read(root, "\(releasesName)/\(version.folderName)/\(manifestName)")
+    }
+
+    /// The manifest that devices see now.
+    static func newest(at path: String) throws -> UnverifiedManifest? {
+        guard let root = try? Directory.open(path) else { return nil }
+        return try read(root, manifestName)
+    }
+
+    private static func read(_ root: Directory, _ name: String) throws -> UnverifiedManifest? {
+        guard let bytes = try root.contents(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+        do {
+            return try ManifestFormat.parse(bytes)
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(root.path)/\(name)",
+                "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
+        }
+    }
+
+    /// The name of the archive in its release's folder.
+    static func archiveName(_ version: SemanticVersion, _ suffix: String) -> String {
+        "client-\(version.folderName).\(suffix)"
+    }
+
+    /// A folder for a release under construction, in the feed but under no name that anybody asks for.
+    func openAside() throws -> (folder: Directory, name: String) {
+        let name = randomName(Self.asidePrefix)
+        try releases.makeDirectory(name)
+        return (try releases.directory(name), name)
+    }
+
+    func discard(_ name: String) { try? releases.removeTree(name) }
+
+    /// Gives a finished release its name, durably.
+    func commit(_ aside: (folder: Directory, name: String), _ version: SemanticVersion, manifest: [UInt8]) throws {
+        try aside.folder.replaceFile(Self.manifestName, with: manifest)
+        try releases.move(aside.name, to: releases, as: version.folderName)
+        try releases.sync()
+        try root.sync()
+    }
+
+    /// Shows devices `manifest`, last of all.
+    func setNewest(_ manifest: [UInt8]) throws {
+        try root.replaceFile(Self.manifestName, with: manifest)
+    }
+}

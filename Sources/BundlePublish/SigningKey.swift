@@ -1,0 +1,66 @@
+import BundleCore
+import BundleDisk
+public import BundleSigning
+
+/// A private key as a file: the only way that private keys come in and go out.
+public struct SigningKey: ~Copyable {
+    private static let maximumBytes = 64 * 1024
+
+    let key: PrivateKey
+
+    /// The public half.
+    public var publicKey: PublicKey { key.publicKey }
+
+    /// Reads a PKCS#8 key; `passphrase` is asked only if it is encrypted.
+    ///
+    /// A file that others can read is refused: its key may be known to them already.
+    public static func read(at path: String, passphrase: () throws -> [UInt8]) throws -> SigningKey {
+        let file = try File.open(reading: path)
+        if try file.permissions() & 0o077 != 0 {
+            throw UpdateFailure(
+                .permissionDenied, subject: path,
+                "Others can read the private key \(path): run `chmod 600` on it, or better, make a new one.")
+        }
+        do {
+            return SigningKey(
+                key: try PrivateKey(parsingPEM: try file.readAll(maximumBytes: maximumBytes), passphrase: passphrase))
+        } catch let error as KeyError {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(error).")
+        }
+    }
+
+    /// Makes a key pair and writes `PREFIX.key.pem` (mode 0600, encrypted where there is a passphrase) and
+    /// `PREFIX.pub.pem`. Never overwrites.
+    public static func generate(
+        _ algorithm: KeyAlgorithm, prefix: String, passphrase: [UInt8]?
+    ) throws -> (publicKey: PublicKey, keyPath: String, publicPath: String) {
+        let keyPath = prefix + ".key.pem"
+        let publicPath = prefix + ".pub.pem"
+        for path in [keyPath, publicPath] where File.exists(path) {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) exists and is not overwritten: choose another --out.")
+        }
+        do {
+            let key = try PrivateKey.generate(algorithm)
+            try File.write(try key.pem(passphrase: passphrase), to: keyPath, mode: 0o600)
+            try File.write(Array(key.publicKey.pem.utf8), to: publicPath, mode: 0o644)
+            return (key.publicKey, keyPath, publicPath)
+        } catch let error as KeyError {
+            throw UpdateFailure(.configInvalid, subject: keyPath, "No key was made: \(error).")
+        }
+    }
+
+    /// The public half of whatever key `path` holds.
+    public static func publicHalf(at path: String, passphrase: () throws -> [UInt8]) throws -> (
+        PublicKey, isPrivate: Bool
+    ) {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: maximumBytes)
+        do {
+            return (try PublicKey(parsingPEM: bytes), false)
+        } catch KeyError.privateKeyGiven {
+            return (try read(at: path, passphrase: passphrase).publicKey, true)
+        } catch {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) is no key: \(error).")
+        }
+    }
+}

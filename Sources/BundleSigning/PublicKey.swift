@@ -1,0 +1,81 @@
+import COpenSSL
+
+/// A public key that may verify signatures here: Ed25519, ECDSA on P-256, or RSA of 2048 bits or more with exponent 65537.
+///
+/// A plain value: two keys are equal exactly if their SubjectPublicKeyInfo is.
+public struct PublicKey: Hashable, Sendable, CustomStringConvertible {
+    /// The key's SubjectPublicKeyInfo (RFC 5280) in DER.
+    public let spki: [UInt8]
+    /// The only algorithm that this key's signatures are verified with.
+    public let algorithm: KeyAlgorithm
+    /// The lower-case hex SHA-256 of `spki`: 64 digits.
+    public let id: String
+    /// The size that names the key, for display: 256 for ed25519 and ecdsa-p256, the modulus for rsa-pss.
+    public let bits: Int
+
+    /// Reads a file with exactly one `PUBLIC KEY` block (RFC 7468 section 13); throws `KeyError` for every other.
+    public init(parsingPEM bytes: [UInt8]) throws(KeyError) {
+        let blocks = try PEM.blocks(in: bytes)
+        guard !blocks.contains(where: { $0.label.hasSuffix("PRIVATE KEY") }) else { throw .privateKeyGiven }
+        guard let block = blocks.first else { throw .noPEMBlock }
+        guard blocks.count == 1 else { throw .severalPEMBlocks(labels: blocks.map(\.label)) }
+        guard block.label == "PUBLIC KEY" else { throw .unexpectedPEMBlock(label: block.label) }
+        try self.init(parsingDER: block.der())
+    }
+
+    /// Reads a SubjectPublicKeyInfo in DER that fills `der` to its last byte; throws `KeyError` for every other.
+    public init(parsingDER der: [UInt8]) throws(KeyError) {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard der.count <= PEM.byteLimit else { throw .tooLarge(byteCount: der.count) }
+        let key = try KeyHandle(parsingPublic: der)
+        try self.init(of: key)
+        guard spki == der else { throw .notCanonical }
+    }
+
+    /// The public half of `key`, if it is of an accepted kind.
+    init(of key: borrowing KeyHandle) throws(KeyError) {
+        algorithm = try key.algorithm()
+        bits = key.bits(for: algorithm)
+        do {
+            // A restricted key (RFC 4055) lets nothing else be set up than what it allows.
+            _ = try SignatureContext(to: .verify, with: key, algorithm: algorithm)
+        } catch {
+            throw algorithm == .rsaPSS ? .restrictedParameters(error) : .openSSL(error)
+        }
+        do {
+            spki = try key.publicDER()
+            id = try SHA256Digest.of(spki).hex
+        } catch {
+            throw .openSSL(error)
+        }
+    }
+
+    /// The key as one `PUBLIC KEY` block that ends in a line feed.
+    public var pem: String {
+        String(decoding: PEM.encode(spki, label: "PUBLIC KEY"), as: UTF8.self)
+    }
+
+    /// The algorithm, the size where it varies, and the id.
+    public var description: String {
+        algorithm == .rsaPSS ? "\(algorithm.rawValue) \(bits) bits \(id)" : "\(algorithm.rawValue) \(id)"
+    }
+
+    /// Whether `signature` is this key's signature over `message`.
+    ///
+    /// False for every signature that is wrong or malformed; throws only if OpenSSL could not even begin.
+    /// ECDSA signatures are malleable, so a signature's bytes never identify anything.
+    public func verifies(signature: [UInt8], over message: [UInt8]) throws(OpenSSLFailure) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let key: KeyHandle
+        do {
+            key = try KeyHandle(parsingPublic: spki)
+        } catch .malformedDER(let failure), .openSSL(let failure) {
+            throw failure
+        } catch {
+            throw OpenSSLFailure(draining: "reading back the key \(id)")
+        }
+        return try SignatureContext(to: .verify, with: key, algorithm: algorithm).verifies(signature, over: message)
+    }
+}

@@ -1,0 +1,133 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int answer(long result) { return result < 0 ? -errno : (int)result; }
+
+int clinux_open_walking(int directory, const char *path, int flags, mode_t mode) {
+    if (path[0] == '/' || path[0] == 0) return -EXDEV;
+    char component[256];
+    int at = directory;
+    for (;;) {
+        size_t length = strcspn(path, "/");
+        if (length == 0 || length > 255) {
+            if (at != directory) close(at);
+            return length == 0 ? -EINVAL : -ENAMETOOLONG;
+        }
+        memcpy(component, path, length);
+        component[length] = 0;
+        if (strcmp(component, "..") == 0) {
+            if (at != directory) close(at);
+            return -EXDEV;
+        }
+        int last = path[length] == 0;
+        int next = last ? openat(at, component, flags | O_NOFOLLOW | O_CLOEXEC, mode)
+                        : openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int error = errno;
+        if (at != directory) close(at);
+        if (next < 0) return -error;
+        if (last) return next;
+        at = next;
+        path += length + 1;
+    }
+}
+
+int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode) {
+    struct open_how how;
+    memset(&how, 0, sizeof how);
+    how.flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC);
+    how.mode = (flags & O_CREAT) ? mode : 0;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    for (int attempt = 0; attempt < 8; attempt++) {
+        long result = syscall(SYS_openat2, directory, path, &how, sizeof how);
+        if (result >= 0) return (int)result;
+        if (errno == ENOSYS || errno == EPERM) return clinux_open_walking(directory, path, flags, mode);
+        // EAGAIN: a rename elsewhere raced with the scoped lookup; the kernel asks for another try.
+        if (errno != EAGAIN && errno != EINTR) return -errno;
+    }
+    return -EAGAIN;
+}
+
+int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to) {
+    return answer(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+}
+
+int clinux_sync_file_system(int descriptor) { return answer(syncfs(descriptor)); }
+
+int64_t clinux_copy_range(int from, int64_t from_offset, int to, int64_t length) {
+    int64_t copied = 0;
+    off_t offset = from_offset;
+    while (copied < length) {
+        ssize_t count = copy_file_range(from, &offset, to, NULL, (size_t)(length - copied), 0);
+        if (count == 0) return copied;
+        if (count > 0) {
+            copied += count;
+            continue;
+        }
+        if (errno == EINTR) continue;
+        if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return -errno;
+        char buffer[65536];
+        size_t wanted = (size_t)(length - copied) < sizeof buffer ? (size_t)(length - copied) : sizeof buffer;
+        ssize_t got = pread(from, buffer, wanted, offset);
+        if (got < 0) return -errno;
+        if (got == 0) return copied;
+        for (ssize_t done = 0; done < got;) {
+            ssize_t put = write(to, buffer + done, (size_t)(got - done));
+            if (put < 0 && errno == EINTR) continue;
+            if (put < 0) return -errno;
+            done += put;
+        }
+        offset += got;
+        copied += got;
+    }
+    return copied;
+}
+
+int64_t clinux_peak_resident_kilobytes(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss : -1;
+}
+
+void *clinux_open_stream(int directory, int *error) {
+    int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) {
+        *error = errno;
+        return NULL;
+    }
+    DIR *stream = fdopendir(own);
+    if (!stream) {
+        *error = errno;
+        close(own);
+    }
+    return stream;
+}
+
+int clinux_read_entry(void *stream, char *name, size_t capacity) {
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir((DIR *)stream);
+        if (!entry) return errno ? -errno : 0;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        size_t length = strlen(entry->d_name);
+        if (length >= capacity) return -ENAMETOOLONG;
+        memcpy(name, entry->d_name, length + 1);
+        return (int)length;
+    }
+}
+
+void clinux_close_stream(void *stream) { closedir((DIR *)stream); }
+
+int clinux_use_utf8(void) {
+    return setlocale(LC_CTYPE, "C.UTF-8") || setlocale(LC_CTYPE, "en_US.UTF-8") ? 0 : -1;
+}

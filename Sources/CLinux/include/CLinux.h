@@ -1,0 +1,37 @@
+// Linux calls that the Glibc module does not offer to Swift. Every function returns a value >= 0, or -errno.
+#ifndef CLINUX_H
+#define CLINUX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS.
+/// Where the kernel or a sandbox refuses openat2, walks the components with O_NOFOLLOW instead.
+int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode);
+
+/// The walk alone, so that the fallback can be tested on kernels that have openat2.
+int clinux_open_walking(int directory, const char *path, int flags, mode_t mode);
+
+/// renameat2(2) with RENAME_NOREPLACE.
+int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to);
+
+/// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
+int clinux_sync_file_system(int descriptor);
+
+/// copy_file_range(2), falling back to read and write; copies `length` bytes from the start of one file to the other's offset.
+int64_t clinux_copy_range(int from, int64_t from_offset, int to, int64_t length);
+
+/// Loads the memory of this process's peak resident set, in kilobytes.
+int64_t clinux_peak_resident_kilobytes(void);
+
+/// One directory entry at a time: fills `name` (at least 256 bytes) and returns its length, 0 at the end.
+int clinux_read_entry(void *stream, char *name, size_t capacity);
+/// Opens a directory stream over its own duplicate of `directory`, rewound; NULL with *error set on failure.
+void *clinux_open_stream(int directory, int *error);
+void clinux_close_stream(void *stream);
+
+/// Puts the process into the C.UTF-8 character set, which libarchive needs to read names; 0, or -1.
+int clinux_use_utf8(void);
+
+#endif

@@ -1,0 +1,48 @@
+import BundleCore
+import Glibc
+
+/// Results go to stdout, talk goes to stderr.
+enum Answer {
+    /// Prints the result: with `--json` one object and nothing else, otherwise lines for people.
+    static func give(json: Bool, _ object: JSONObject, _ lines: [String]) {
+        if json {
+            write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
+        } else {
+            for line in lines { write(Array("\(line)\n".utf8), to: 1) }
+        }
+    }
+
+    /// Prints a failure as JSON; `members` stand before it.
+    static func failure(_ failure: UpdateFailure, beside members: JSONObject = [:]) {
+        var object = members
+        object["error"] = .object([
+            "code": .string(failure.code.rawValue),
+            "exit": .integer(Int(failure.code.exitStatus)),
+            "message": .string(failure.message),
+            "subject": .string(failure.subject),
+        ])
+        write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
+    }
+
+    /// One line for people on stderr.
+    static func say(_ line: String) { write(Array("\(line)\n".utf8), to: 2) }
+
+    /// Text without an end of line on stderr.
+    static func line(_ text: String) { write(Array(text.utf8), to: 2) }
+
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) {
+        var done = 0
+        while done < bytes.count {
+            let count = bytes[done...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0 && errno == EINTR { continue }
+            if count <= 0 { return }
+            done += count
+        }
+    }
+}
+
+/// A failure that is also an answer: its outcome stands beside the error in JSON.
+struct AnsweredFailure: ClassifiedFailure {
+    let failure: UpdateFailure
+    let members: JSONObject
+}

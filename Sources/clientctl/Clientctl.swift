@@ -1,0 +1,35 @@
+import ArgumentParser
+
+/// The command line; every subcommand parses, calls one thing and prints the outcome.
+struct Clientctl: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "clientctl",
+        abstract: "Publishes web clients as signed archives, and installs them on devices.",
+        discussion: """
+            A release engineer:
+              clientctl keys generate --out release
+              clientctl publish dist --version 1.5.0 --feed feed --key release.key.pem --min-shell 1.0.0
+            A device:
+              clientctl install --manifest https://updates.example.com/manifest.json --trust release.pub.pem \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl list --store /var/lib/kiosk
+
+            Every flag can come from the JSON file named by --config (default /etc/clientctl.json, then
+            $XDG_CONFIG_HOME/clientctl.json), as {"store": "/var/lib/kiosk", "shell-version": "1.2.0"}, or from the
+            environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win over the environment, the
+            environment over the file.
+
+            \(ExitTable.text)
+            """,
+        version: Product.version,
+        subcommands: [
+            Keys.self, Publish.self, Inspect.self, Verify.self, Check.self, Install.self, List.self, Status.self,
+            CollectGarbage.self,
+        ])
+}
+
+/// What this program is.
+enum Product {
+    static let version = "0.1.0"
+    static let userAgent = "clientctl/\(version)"
+}

@@ -1,0 +1,81 @@
+import ArchiveChannel
+import ArgumentParser
+import BundleCore
+
+/// Flags of every command.
+struct CommonOptions: ParsableArguments {
+    @Flag(help: "Print one JSON object on stdout and nothing else.")
+    var json = false
+
+    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"))
+    var config: String?
+
+    func settings() throws -> Settings { try Settings(config: config) }
+}
+
+/// Bounds of the device; raised here only, never by a manifest.
+struct LimitOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Largest archive, such as 256MiB (the default).", valueName: "size"))
+    var maxArchiveSize: String?
+
+    @Option(help: ArgumentHelp("Largest sum of the files, such as 512MiB (the default).", valueName: "size"))
+    var maxInstalledSize: String?
+
+    @Option(help: ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n"))
+    var maxFiles: String?
+
+    func limits(_ settings: Settings) throws -> ArchiveLimits {
+        var limits = ArchiveLimits()
+        if let text = try settings.optional("max-archive-size", maxArchiveSize) {
+            limits.archiveBytes = try settings.parsed("max-archive-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-installed-size", maxInstalledSize) {
+            limits.installedBytes = try settings.parsed("max-installed-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-files", maxFiles) {
+            limits.entries = try settings.integer("max-files", text, atLeast: 1)
+        }
+        return limits
+    }
+}
+
+/// How to reach a server.
+struct NetworkOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"))
+    var caFile: String?
+
+    @Option(help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"))
+    var tokenFile: String?
+}
+
+/// Which store.
+struct StoreOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"))
+    var store: String?
+}
+
+/// Everything that `check` and `install` share.
+struct UpdateOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"))
+    var manifest: String?
+
+    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
+    var trust: String?
+
+    @OptionGroup var place: StoreOptions
+
+    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
+    var shellVersion: String?
+
+    @Option(help: ArgumentHelp("The device's application, such as com.example.kiosk.", valueName: "id"))
+    var appId: String?
+
+    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    var seed: String?
+
+    @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
+    var keep: String?
+
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var limits: LimitOptions
+}

@@ -1,0 +1,82 @@
+import ArchiveChannel
+import ArgumentParser
+import BundleArchive
+import BundleCore
+import BundleDisk
+
+/// `clientctl inspect`.
+struct Inspect: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows a manifest, or the entries of an archive, without trusting either.",
+        discussion: """
+            Nothing is verified; use verify for that.
+
+            Examples:
+              clientctl inspect https://updates.example.com/manifest.json
+              clientctl inspect client-v1.5.0.tar.zst
+            """)
+
+    @Argument(help: "A URL or a path.")
+    var source: String
+
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let limits = try limits.limits(settings)
+        let url = try Wiring.url(source)
+        let temporary = try TemporaryDirectory()
+        let fetcher = try Wiring.fetcher(network, for: url, settings)
+        let file = try await SpoolFile.fetch(
+            url, with: fetcher, maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes),
+            into: temporary.directory)
+        let json = try settings.isOn("json", common.json)
+        if let first = try file.head(64).first(where: { !" \t\r\n".utf8.contains($0) }), first == UInt8(ascii: "{") {
+            let bytes = try file.readAll(maximumBytes: ManifestFormat.maximumBytes)
+            let (object, lines) = describe(try ManifestFormat.parse(bytes))
+            Answer.give(json: json, object, lines)
+        } else {
+            let (object, lines) = try describe(file, limits)
+            Answer.give(json: json, object, lines)
+        }
+    }
+
+    private func describe(_ manifest: UnverifiedManifest) -> (JSONObject, [String]) {
+        let members = manifest.document.objectValue?.members ?? []
+        let width = members.map(\.name.utf8.count).max() ?? 0
+        return (
+            ["kind": .string("manifest"), "verified": .bool(false), "manifest": manifest.document],
+            ["a manifest; nothing in it is verified"]
+                + members.map { member in
+                    let name = UntrustedName.display(member.name)
+                    let value =
+                        member.value.stringValue ?? String(decoding: JSONWriter.bytes(of: member.value), as: UTF8.self)
+                    return "  \(name)\(String(repeating: " ", count: max(0, width - name.utf8.count)))  "
+                        + UntrustedName.display(value)
+                }
+        )
+    }
+
+    private func describe(_ file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+        let listing = try ArchiveListing.read(file, limits: limits)
+        return (
+            [
+                "kind": .string("archive"), "verified": .bool(false), "format": .string(listing.format.rawValue),
+                "installable": .bool(listing.refusal == nil),
+                "refusal": listing.refusal.map { .string($0.failure.subject) } ?? .null,
+                "entries": .array(
+                    listing.entries.map {
+                        .object([
+                            "path": .string($0.shownName), "kind": .string($0.kind.rawValue),
+                            "size": $0.size.map(JSONValue.integer) ?? .null,
+                        ])
+                    }),
+            ],
+            ["an archive (\(listing.format.rawValue)), \(listing.entries.count) entries; nothing in it is verified"]
+                + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
+                + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])
+        )
+    }
+}

@@ -1,0 +1,92 @@
+import ArchiveChannel
+import ArgumentParser
+import BundleCore
+
+/// `clientctl install`.
+struct Install: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Brings the newest release into the store, if it is for this device.",
+        discussion: """
+            Fetches the manifest, verifies its signature, decides, downloads and verifies the archive, and unpacks it
+            into STORE/clients/vX.Y.Z. After a failure the store is what it was; the next run needs no cleaning up.
+
+            Examples:
+              clientctl install --manifest https://updates.example.com/manifest.json --trust release.pub.pem \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl install --manifest /media/usb/feed/manifest.json --trust /etc/kiosk/keys \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --json
+            """)
+
+    @OptionGroup var update: UpdateOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let progress = Progress()
+        let updater = try Wiring.updater(update, settings, report: progress.report)
+        do {
+            let outcome = try await updater.update()
+            progress.end()
+            Answer.give(
+                json: try settings.isOn("json", common.json), object(outcome, progress.timings), lines(outcome))
+        } catch let failure as UpdateFailure where failure.code == .incompatibleShell {
+            progress.end()
+            throw AnsweredFailure(
+                failure: failure,
+                members: ["outcome": .string("incompatible"), "version": .string(failure.subject)])
+        } catch {
+            progress.end()
+            throw error
+        }
+    }
+
+    private func object(_ outcome: UpdateOutcome<VerifiedManifest>, _ timings: JSONObject) -> JSONObject {
+        switch outcome {
+        case .installed(let offer, let report):
+            [
+                "outcome": .string("installed"),
+                "version": .string(offer.version.description),
+                "path": .string(report.bundle.path),
+                "previous": .string(orNull: report.previous?.description),
+                "bytesDownloaded": .integer(report.bytesDownloaded),
+                "retained": .names(report.retention.retained),
+                "removed": .names(report.retention.removed),
+                "current": .string(report.current.description),
+                "timings": .object(timings),
+            ]
+        case .upToDate(_, let inventory, let newest):
+            [
+                "outcome": .string("upToDate"),
+                "version": .string(newest.description),
+                "path": .string(orNull: inventory.bundle(newest)?.path),
+                "previous": .string(orNull: inventory.ledger.previous?.description),
+                "bytesDownloaded": .integer(0),
+                "retained": .names(inventory.bundles.map(\.version)),
+                "removed": .array([]),
+                "current": .string(inventory.ledger.current.description),
+                "timings": .object(timings),
+            ]
+        }
+    }
+
+    private func lines(_ outcome: UpdateOutcome<VerifiedManifest>) -> [String] {
+        switch outcome {
+        case .installed(let offer, let report):
+            [
+                "installed \(offer.version) in \(report.bundle.path) (\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
+                "current \(report.current)" + (report.previous.map { ", previous \($0)" } ?? ""),
+            ] + report.retention.removed.map { "removed \($0.folderName)" }
+        case .upToDate(let offer, _, let newest):
+            [
+                offer.version == newest
+                    ? "up to date: \(newest) is installed"
+                    : "up to date: \(newest) is installed, the feed offers \(offer.version)"
+            ]
+        }
+    }
+}
+
+extension JSONValue {
+    /// Clients by the names that `list` gives them.
+    static func names(_ versions: [SemanticVersion]) -> JSONValue { .array(versions.map { .string($0.folderName) }) }
+}

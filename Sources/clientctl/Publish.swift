@@ -1,0 +1,198 @@
+import ArchiveChannel
+import ArgumentParser
+import BundleArchive
+import BundleCore
+import BundleDisk
+import BundlePublish
+import BundleSigning
+import Glibc
+
+/// `clientctl publish`.
+struct Publish: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Packs a built web folder, signs it, and writes it into a feed.",
+        discussion: """
+            The feed is a static folder: serve it with any web server, or copy it to a bucket, manifest.json last.
+            Publishing the same content again changes nothing; another content under a published version is refused.
+            SOURCE_DATE_EPOCH, if set, is the release's time.
+
+            Examples:
+              clientctl publish dist --version 1.5.0 --feed feed --key release.key.pem --min-shell 1.0.0
+              clientctl publish dist --version 1.5.1 --feed feed --key release.key.pem --min-shell 1.0.0 --dry-run
+            """)
+
+    @Argument(help: "The folder with index.html at its top.")
+    var directory: String
+
+    @Option(help: "The client's version: a semantic version.")
+    var version: String
+
+    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"))
+    var key: String?
+
+    @OptionGroup var passphrase: PassphraseOptions
+
+    @Option(help: ArgumentHelp("Lowest shell version that can show it.", valueName: "version"))
+    var minShell: String?
+
+    @Option(help: ArgumentHelp("Highest shell version that can show it.", valueName: "version"))
+    var maxShell: String?
+
+    @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
+    var appId: String?
+
+    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"))
+    var notes: String?
+
+    @Option(help: "tar.zst (default), tar.gz, zip or tar.")
+    var format: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Compression level: 1 to 19 for zstd (\(ReleaseOptions.defaultZstdLevel)), 1 to 9 for gzip and zip (9).",
+            valueName: "n"))
+    var level: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "log2 of the zstd window, which an installer needs as memory (\(ReleaseOptions.defaultWindowLog)).",
+            valueName: "n"))
+    var windowLog: String?
+
+    @Flag(help: "Do everything but write.")
+    var dryRun = false
+
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let options = try releaseOptions(settings)
+        let feed = try settings.required("feed", feed)
+        let keyPath = try settings.required("key", key)
+        let key = try SigningKey.read(at: keyPath) { try passphrase.require(settings, for: keyPath) }
+        let progress = Progress()
+        defer { progress.end() }
+        let release = try ReleaseBuilder(options, feed: feed, report: progress.report).publish(directory, key: key)
+        progress.end()
+        Answer.give(json: try settings.isOn("json", common.json), object(release, feed), lines(release, feed))
+    }
+
+    private func releaseOptions(_ settings: Settings) throws -> ReleaseOptions {
+        let minimum = try settings.required("min-shell", minShell)
+        let maximum = try settings.optional("max-shell", maxShell)
+        let shells = try settings.parsed("max-shell", maximum ?? "") { _ in
+            try ShellRange(
+                minimum: try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) },
+                maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
+        }
+        var options = ReleaseOptions(
+            version: try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) },
+            shells: shells, createdAt: try time(settings))
+        options.appId = try settings.optional("app-id", appId)
+        if let appId = options.appId, !Self.isReverseDNS(appId) {
+            throw ValidationError("--app-id takes a reverse-DNS name such as com.example.kiosk.")
+        }
+        options.notes = try settings.optional("notes", notes).map(Self.text)
+        if let name = try settings.optional("format", format) {
+            guard let format = ArchiveFormat(rawValue: name) else {
+                throw ValidationError("--format takes tar.zst, tar.gz, zip or tar.")
+            }
+            options.format = format
+        }
+        let levels = options.format == .tarZstd ? 1...19 : 1...9
+        options.level = try settings.optional("level", level).map { text in
+            guard let number = Int(text), levels.contains(number) else {
+                throw ValidationError(
+                    "--level takes \(levels.lowerBound) to \(levels.upperBound) for \(options.format.rawValue).")
+            }
+            return number
+        }
+        if let text = try settings.optional("window-log", windowLog) {
+            guard let number = Int(text), ZstdCompressor.windowLogs.contains(number) else {
+                throw ValidationError("--window-log takes 10 to 27.")
+            }
+            options.windowLog = number
+        }
+        options.limits = try limits.limits(settings)
+        options.isDryRun = dryRun
+        return options
+    }
+
+    private func time(_ settings: Settings) throws -> Timestamp {
+        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }) else {
+            return Timestamp(clamping: Glibc.time(nil))
+        }
+        guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "SOURCE_DATE_EPOCH",
+                "SOURCE_DATE_EPOCH is no number of seconds: \(UntrustedName.display(text)).")
+        }
+        return time
+    }
+
+    private static func isReverseDNS(_ text: String) -> Bool {
+        let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return labels.count >= 2 && text.utf8.count <= 255
+            && labels.allSatisfy { label in
+                !label.isEmpty
+                    && label.allSatisfy {
+                        Character(UnicodeScalar($0)).isLetter && $0 < 0x80 || (0x30...0x39).contains($0) || $0 == 0x2D
+                            || $0 == 0x5F
+                    }
+            }
+    }
+
+    private static func text(of path: String) throws -> String {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: ManifestFormat.maximumBytes / 2)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UpdateFailure(.configInvalid, subject: path, "The notes \(path) are not UTF-8 text.")
+        }
+        return text
+    }
+
+    // MARK: Answer
+
+    private func object(_ release: ReleaseReport, _ feed: String) -> JSONObject {
+        let manifest = release.manifest
+        return [
+            "outcome": .string(release.outcome.rawValue),
+            "version": .string(manifest.version.description),
+            "feed": .string(feed),
+            "newest": .bool(release.isNewest),
+            "files": .integer(manifest.fileCount ?? 0),
+            "installedSize": .integer(manifest.installedSize ?? 0),
+            "archiveSize": .integer(manifest.size ?? 0),
+            "sha256": .string(manifest.sha256.hex),
+            "contentSha256": .string(orNull: manifest.contentSha256?.hex),
+            "keyId": .string(orNull: manifest.keyId),
+            "largest": .array(
+                release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
+        ]
+    }
+
+    private func lines(_ release: ReleaseReport, _ feed: String) -> [String] {
+        let manifest = release.manifest
+        let installed = manifest.installedSize ?? 0
+        let archive = manifest.size ?? 0
+        let percent = installed == 0 ? 100 : archive * 100 / installed
+        let what =
+            switch release.outcome {
+            case .published: "published \(manifest.version) to \(feed)"
+            case .unchanged: "\(manifest.version) was published to \(feed) before with this content; nothing changed"
+            case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
+            }
+        return [
+            what,
+            "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
+            "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
+            "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
+            "  newest     \(release.isNewest ? "yes: devices are offered it" : "no: the feed has a newer version")",
+            "  largest    "
+                + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
+        ]
+    }
+}

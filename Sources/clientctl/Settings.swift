@@ -1,0 +1,103 @@
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import Glibc
+
+/// Where a value that is not among the flags comes from: the environment, then the configuration file.
+struct Settings {
+    private static let maximumBytes = 1 << 20
+
+    /// Every flag that may be configured.
+    static let names: Set<String> = [
+        "store", "shell-version", "app-id", "seed", "keep", "manifest", "trust", "token-file", "ca-file", "json",
+        "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
+        "max-shell", "format", "level", "window-log", "notes",
+    ]
+
+    private let file: JSONObject
+    private let path: String
+
+    /// Reads the file named by `--config`, or the first default one that exists.
+    init(config: String?) throws {
+        let home =
+            getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
+            ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
+        let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
+        let named = config ?? Self.environment("config")
+        guard let path = named ?? defaults.first(where: File.exists) else {
+            path = ""
+            file = [:]
+            return
+        }
+        self.path = path
+        let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        do {
+            file = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
+        }
+        if let unknown = file.members.first(where: { !Self.names.contains($0.name) }) {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
+                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is no flag: "
+                    + "its keys are flags without the dashes in front, such as \"shell-version\".")
+        }
+    }
+
+    private static func environment(_ name: String) -> String? {
+        let variable = "CLIENTCTL_" + name.uppercased().replacing("-", with: "_")
+        return getenv(variable).map { String(cString: $0) }
+    }
+
+    /// The value of flag `name`: as given, else from the environment, else from the file.
+    func optional(_ name: String, _ given: String?) throws -> String? {
+        if let value = given ?? Self.environment(name) { return value }
+        switch file[name] {
+        case nil, .null?: return nil
+        case .string(let text)?: return text
+        case .integer(let number)?: return String(number)
+        case .bool(let flag)?: return String(flag)
+        default:
+            throw UpdateFailure(
+                .configInvalid, subject: "\(path): \(name)", "The configuration \(path) gives \(name) no plain value.")
+        }
+    }
+
+    /// The value of a flag that must come from somewhere.
+    func required(_ name: String, _ given: String?) throws -> String {
+        guard let value = try optional(name, given), !value.isEmpty else {
+            throw ValidationError(
+                "Missing --\(name): give the flag, set \("CLIENTCTL_" + name.uppercased().replacing("-", with: "_")), "
+                    + "or put \"\(name)\" into the configuration file.")
+        }
+        return value
+    }
+
+    /// Whether a switch is on.
+    func isOn(_ name: String, _ given: Bool) throws -> Bool {
+        if given { return true }
+        return switch try optional(name, nil) {
+        case nil, "", "0", "false": false
+        default: true
+        }
+    }
+
+    /// A flag's value turned into a value of ours; a refusal names the flag.
+    func parsed<Value>(_ name: String, _ text: String, _ parse: (String) throws -> Value) throws -> Value {
+        do {
+            return try parse(text)
+        } catch {
+            throw ValidationError("--\(name): \(error)")
+        }
+    }
+
+    /// An integer of at least `minimum`.
+    func integer(_ name: String, _ text: String, atLeast minimum: Int) throws -> Int {
+        guard let number = Int(text), number >= minimum else {
+            throw ValidationError(
+                "--\(name) takes a whole number of \(minimum) or more, not \(UntrustedName.display(text)).")
+        }
+        return number
+    }
+}

@@ -1,0 +1,62 @@
+import ArchiveChannel
+import BundleCore
+import BundleDisk
+import BundlePlatform
+import Glibc
+
+/// Builds real collaborators out of settings; the only place here that names concrete adapters.
+enum Wiring {
+    /// The address that an argument means: a URL, or the path of a file.
+    static func url(_ text: String) throws -> FetchURL {
+        if text.contains("://") { return try FetchURL(parsing: text) }
+        if text.hasPrefix("/") { return try FetchURL(filePath: Array(text.utf8)) }
+        guard let folder = getcwd(nil, 0) else { throw DiskError("find", ".", code: errno) }
+        defer { free(folder) }
+        return try FetchURL(filePath: Array("\(String(cString: folder))/\(text)".utf8))
+    }
+
+    static func fetcher(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> CurlFetcher {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = try settings.optional("ca-file", network.caFile)
+        if let path = try settings.optional("token-file", network.tokenFile) {
+            let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
+            do {
+                options.credential = try BearerCredential(tokenFile: bytes, origin: url.origin)
+            } catch {
+                throw UpdateFailure(.configInvalid, subject: path, "\(path) holds no bearer token: \(error)")
+            }
+        }
+        return CurlFetcher(options: options)
+    }
+
+    static func updater(
+        _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> Updater<ArchiveChannel> {
+        let store = try settings.required("store", options.place.store)
+        let shell = try settings.required("shell-version", options.shellVersion)
+        let keep = try settings.optional("keep", options.keep).map { try settings.integer("keep", $0, atLeast: 1) }
+        let device = Updater<ArchiveChannel>.Device(
+            store: store,
+            shell: try settings.parsed("shell-version", shell) { try SemanticVersion(parsingArgument: $0) },
+            appId: try settings.optional("app-id", options.appId),
+            keep: keep ?? RetentionRule.defaultKeep)
+        let url = try url(try settings.required("manifest", options.manifest))
+        let trust = try settings.required("trust", options.trust)
+        if let seed = try settings.optional("seed", options.seed) {
+            try requireSeed(seed)
+        }
+        let channel = ArchiveChannel(
+            manifestURL: url, trusted: try TrustedKeys.read(at: trust), limits: try options.limits.limits(settings),
+            fetcher: try fetcher(options.network, for: url, settings), report: report)
+        return Updater(channel: channel, device: device) { Answer.say("clientctl: \($0)") }
+    }
+
+    /// The seed is what runs when nothing else can, so it had better be there.
+    private static func requireSeed(_ path: String) throws {
+        guard case .file? = try Directory.open(path).kind(of: "index.html") else {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The seed \(path) has no index.html: name the shell's own client folder."
+            )
+        }
+    }
+}

@@ -1,0 +1,141 @@
+public import BundleCore
+import Glibc
+import Synchronization
+
+/// A real HTTP/1.1 server on a free port of 127.0.0.1 that can also misbehave, for GET requests in tests.
+///
+/// One thread accepts and one serves each connection, at most 64; all have ended when `stop` or `deinit` returns.
+public final class LoopbackServer: Sendable {
+    /// One request as it came.
+    public struct Request: Sendable {
+        /// The method.
+        public let method: String
+        /// The request target: the path, or the whole URL when the server was used as a proxy.
+        public let target: String
+        /// The header lines in order.
+        public let headers: [(name: String, value: String)]
+        /// Which connection brought it, counted from 1.
+        public let connection: Int
+
+        /// The first value of a header, in any case.
+        public subscript(_ name: String) -> String? {
+            headers.first { $0.name.lowercased() == name.lowercased() }?.value
+        }
+    }
+
+    private struct State {
+        var routes: [String: Route] = [:]
+        var folder: String?
+        var requests: [Request] = []
+        var connections: [Int: Int32] = [:]
+        var threads: [pthread_t] = []
+        var accepted = 0
+        var isStopping = false
+    }
+
+    private static let maximumConnections = 64
+
+    private let state = Mutex(State())
+    private let listener: Socket
+
+    /// The port it listens on.
+    public let port: Int
+
+    /// Starts with these routes, by path; a path without one is looked for in `folder`, and is a 404 otherwise.
+    public init(_ routes: [String: Route] = [:], folder: String? = nil) throws {
+        listener = try Socket.listening()
+        port = try listener.port()
+        state.withLock {
+            $0.routes = routes
+            $0.folder = folder
+        }
+        // Unowned, so that threads do not keep the server alive; `deinit` waits for them.
+        let thread = try PosixThread.start { [unowned(unsafe) self] in acceptAll() }
+        state.withLock { $0.threads.append(thread) }
+    }
+
+    deinit { stop() }
+
+    /// The URL of a path that begins with a slash.
+    public func url(_ path: String) throws -> FetchURL { try FetchURL(parsing: "http://127.0.0.1:\(port)\(path)") }
+
+    /// The requests so far.
+    public var requests: [Request] { state.withLock { $0.requests } }
+
+    /// How many connections were accepted so far.
+    public var connectionCount: Int { state.withLock { $0.accepted } }
+
+    /// Adds or replaces a route.
+    public func set(_ path: String, _ route: Route) { state.withLock { $0.routes[path] = route } }
+
+    /// Closes everything and waits for all threads; a second call does nothing.
+    public func stop() {
+        state.withLock { state in
+            state.isStopping = true
+            for descriptor in state.connections.values { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        }
+        listener.shutDown()
+        while let thread = state.withLock({ $0.threads.popLast() }) { pthread_join(thread, nil) }
+    }
+
+    private func acceptAll() {
+        while let socket = listener.accept() {
+            let number = state.withLock { state -> Int? in
+                guard !state.isStopping, state.connections.count < Self.maximumConnections else { return nil }
+                state.accepted += 1
+                state.connections[state.accepted] = socket.descriptor
+                return state.accepted
+            }
+            guard let number else { continue }
+            let thread = try? PosixThread.start { [unowned(unsafe) self] in serve(socket, number: number) }
+            state.withLock { state in
+                if let thread { state.threads.append(thread) } else { state.connections[number] = nil }
+            }
+        }
+    }
+
+    private func serve(_ socket: Socket, number: Int) {
+        while let block = socket.readHeaderBlock(), let request = Self.parse(block, connection: number) {
+            let route = state.withLock { state in
+                state.requests.append(request)
+                return state.routes[request.target]
+            }
+            let answer = (route ?? fileRoute(request.target)).answering(request)
+            guard Answering(socket: socket, route: answer).send() else { break }
+        }
+        state.withLock { $0.connections[number] = nil }
+        socket.shutDown()
+    }
+
+    private func fileRoute(_ target: String) -> Route {
+        guard let folder = state.withLock({ $0.folder }), !target.contains(".."),
+            let bytes = Self.contents(of: folder + target)
+        else { return Route(Array("nothing here".utf8), status: 404) }
+        return .resource(
+            bytes, entityTag: "\"\(bytes.count)-\(bytes.reduce(5381 as UInt32) { $0 &* 33 &+ UInt32($1) })\"")
+    }
+
+    private static func contents(of path: String) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65536)
+        while true {
+            let count = read(descriptor, &chunk, chunk.count)
+            guard count > 0 else { return count == 0 ? bytes : nil }
+            bytes += chunk[..<count]
+        }
+    }
+
+    private static func parse(_ block: [UInt8], connection: Int) -> Request? {
+        let lines = String(decoding: block, as: UTF8.self).split(separator: "\r\n")
+        let words = lines.first?.split(separator: " ") ?? []
+        guard words.count == 3 else { return nil }
+        let headers = lines.dropFirst().compactMap { line -> (name: String, value: String)? in
+            guard let colon = line.firstIndex(of: ":") else { return nil }
+            return (String(line[..<colon]), String(line[line.index(after: colon)...].drop { $0 == " " }))
+        }
+        return Request(method: String(words[0]), target: String(words[1]), headers: headers, connection: connection)
+    }
+}

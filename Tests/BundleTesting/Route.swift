@@ -1,0 +1,105 @@
+/// How `LoopbackServer` answers one path.
+public struct Route: Sendable {
+    /// The bytes after the header block.
+    public enum Body: Sendable {
+        /// These bytes.
+        case bytes([UInt8])
+        /// The same kilobyte for ever, until the client has enough.
+        case endless
+    }
+
+    /// What the header block says about the length of the body.
+    public enum Framing: Sendable {
+        /// Content-Length with the true number; nothing for an endless body.
+        case honest
+        /// Content-Length with this number, true or not.
+        case stated(String)
+        /// Transfer-Encoding: chunked, in chunks of at most 1 KiB.
+        case chunked
+        /// Neither: the end of the connection ends the body.
+        case untilClose
+    }
+
+    /// How the body is sent.
+    public enum Pace: Sendable {
+        /// As fast as the client takes it.
+        case full
+        /// Nothing more after this many bytes of the body, with the connection open.
+        case stall(after: Int)
+        /// The connection is closed after this many bytes of the body.
+        case cut(after: Int)
+        /// This many bytes, then a pause, for ever.
+        case drip(bytes: Int, everyMilliseconds: Int32)
+    }
+
+    /// The status; the server adds a reason phrase of its own.
+    public var status = 200
+    /// Extra header lines, in order, as they are.
+    public var headers: [(name: String, value: String)] = []
+    /// The body.
+    public var body: Body
+    /// The word about its length.
+    public var framing: Framing = .honest
+    /// How it is sent.
+    public var pace: Pace = .full
+    /// Sent in place of everything else, when set.
+    public var raw: [UInt8]?
+    /// When set, the answer is a resource with this entity tag: Range and If-Range are honoured.
+    public var entityTag: String?
+    /// The like with a Last-Modified date.
+    public var lastModified: String?
+
+    /// An answer with these bytes, honest and fast unless changed.
+    public init(_ bytes: [UInt8] = [], status: Int = 200) {
+        body = .bytes(bytes)
+        self.status = status
+    }
+
+    /// A redirect, with a short body of its own.
+    public static func redirect(to location: String, status: Int = 302) -> Route {
+        var route = Route(Array("moved".utf8), status: status)
+        route.headers = [("Location", location)]
+        return route
+    }
+
+    /// A resource that can be resumed.
+    public static func resource(_ bytes: [UInt8], entityTag: String?, lastModified: String? = nil) -> Route {
+        var route = Route(bytes)
+        route.entityTag = entityTag
+        route.lastModified = lastModified
+        return route
+    }
+
+    /// The same answer, changed.
+    public func with(_ change: (inout Route) -> Void) -> Route {
+        var changed = self
+        change(&changed)
+        return changed
+    }
+
+    /// The route with a range request worked in: 206, 416, or itself.
+    func answering(_ request: LoopbackServer.Request) -> Route {
+        guard entityTag != nil || lastModified != nil, case .bytes(let bytes) = body else { return self }
+        var answer = self
+        if let entityTag { answer.headers.append(("ETag", entityTag)) }
+        if let lastModified { answer.headers.append(("Last-Modified", lastModified)) }
+        let condition = request["If-Range"]
+        guard let start = request["Range"].flatMap(Self.start),
+            condition == nil || condition == entityTag ?? lastModified
+        else { return answer }
+        guard start < bytes.count else {
+            answer.status = 416
+            answer.body = .bytes([])
+            return answer
+        }
+        answer.status = 206
+        answer.headers.append(("Content-Range", "bytes \(start)-\(bytes.count - 1)/\(bytes.count)"))
+        answer.body = .bytes(Array(bytes[start...]))
+        return answer
+    }
+
+    private static func start(ofRange text: String) -> Int? {
+        guard text.hasPrefix("bytes="), text.hasSuffix("-") else { return nil }
+        return Int(text.dropFirst(6).dropLast())
+    }
+}

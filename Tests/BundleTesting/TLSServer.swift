@@ -1,0 +1,66 @@
+public import BundleCore
+
+/// An HTTPS server for 127.0.0.1 with a certificate of its own authority; needs `openssl` and `python3`.
+public final class TLSServer: Sendable {
+    /// The PEM file of the authority that signed its certificate.
+    public let caFile: String
+    private let folder: TemporaryFolder
+    private let process: Command
+    private let port: Int
+
+    /// Starts one that answers `/ok` with "ok" and sends `/away` to `redirect`.
+    public init(redirect: String = "/ok") throws {
+        folder = try TemporaryFolder()
+        caFile = folder.file("ca.pem")
+        try Self.makeCertificates(in: folder)
+        let script = try folder.write(Array(Self.script.utf8), to: "server.py")
+        process = try Command(["python3", script, folder.file("server.pem"), folder.file("server.key"), redirect])
+        let line = process.nextLine()
+        guard let port = Int(line) else { throw CommandError(command: ["python3", script], printed: line) }
+        self.port = port
+    }
+
+    /// The URL of a path; the certificate is for the address 127.0.0.1 only.
+    public func url(_ path: String, host: String = "127.0.0.1") throws -> FetchURL {
+        try FetchURL(parsing: "https://\(host):\(port)\(path)")
+    }
+
+    private static func makeCertificates(in folder: TemporaryFolder) throws {
+        let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        try Command.run(
+            ["openssl", "req", "-x509", "-days", "2", "-subj", "/CN=test authority"] + key
+                + ["-keyout", folder.file("ca.key"), "-out", folder.file("ca.pem")])
+        try Command.run(
+            ["openssl", "req", "-subj", "/CN=test server"] + key
+                + ["-keyout", folder.file("server.key"), "-out", folder.file("server.csr")])
+        let extensions = try folder.write(Array("subjectAltName=IP:127.0.0.1\n".utf8), to: "server.ext")
+        try Command.run([
+            "openssl", "x509", "-req", "-days", "2", "-in", folder.file("server.csr"), "-CA", folder.file("ca.pem"),
+            "-CAkey", folder.file("ca.key"), "-CAcreateserial", "-extfile", extensions, "-out",
+            folder.file("server.pem"),
+        ])
+    }
+
+    private static let script = """
+        import http.server, ssl, sys
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            def do_GET(self):
+                body = b"ok" if self.path == "/ok" else b""
+                self.send_response(302 if self.path == "/away" else 200 if body else 404)
+                if self.path == "/away":
+                    self.send_header("Location", sys.argv[3])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            def log_message(self, *arguments):
+                pass
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1], sys.argv[2])
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.handle_error = lambda *arguments: None
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        print(server.server_port, flush=True)
+        server.serve_forever()
+        """
+}
