@@ -72,7 +72,7 @@ struct TreeWriter: EntrySink {
 /// Unchecked: each stage is touched by its own serial queue only, the rest is behind the mutex, the semaphore counts the
 /// empty slabs.
 private final class SlabLine: @unchecked Sendable {
-    private static let slabs = 8
+    private static let slabs = 6
 
     private struct State {
         var empty = (0..<SlabLine.slabs).map { _ in Slab() }

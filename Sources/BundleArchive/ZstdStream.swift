@@ -4,7 +4,7 @@ import Glibc
 /// Decodes exactly one zstd frame from a descriptor, block by block.
 ///
 /// The frame's checksum is checked where it has one; a window over 2^`maximumWindowLog` bytes is refused before memory is taken.
-final class ZstdStream {
+final class ZstdStream: DecodedStream {
     static let maximumWindowLog = 27
 
     private let descriptor: Int32

@@ -73,8 +73,10 @@ struct Install: AsyncParsableCommand {
         switch outcome {
         case .installed(let offer, let report):
             [
-                "installed \(offer.version) in \(report.installation.bundle.path) (\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
-                "current \(report.installation.current)" + (report.installation.previous.map { ", previous \($0)" } ?? ""),
+                "installed \(offer.version) in \(report.installation.bundle.path) "
+                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
+                "current \(report.installation.current)"
+                    + (report.installation.previous.map { ", previous \($0)" } ?? ""),
             ] + report.retention.removed.map { "removed \($0.folderName)" }
         case .upToDate(let offer, _, let newest):
             [

@@ -86,9 +86,9 @@ public final class ReuseIndex: Sendable {
 
     /// The path in a receipt's line as it stands there, escaped.
     private static func escapedPath(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        let opening = Receipt.linePath.count - 1
-        let rest = line.dropFirst(opening)
-        guard let end = rest.indices.first(where: { rest[$0] == UInt8(ascii: "\"") && rest[$0 - 1] != UInt8(ascii: "\\") })
+        let rest = line.dropFirst(Receipt.linePath.count - 1)
+        let quote = UInt8(ascii: "\"")
+        guard let end = rest.indices.first(where: { rest[$0] == quote && rest[$0 - 1] != UInt8(ascii: "\\") })
         else { return nil }
         return rest[..<end]
     }
