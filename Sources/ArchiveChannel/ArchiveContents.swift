@@ -11,7 +11,7 @@ enum ArchiveContents {
         do {
             let format = ArchiveFormat(sniffing: try file.head(4))
             return try file.withDescriptor { descriptor in
-                let reader = try reader(descriptor, size: size, format: format)
+                let reader = try reader(descriptor, size: size, format: format, limits)
                 let walk = try ArchiveWalk(
                     reader, limits: limits, expectedFiles: expectedFiles, into: sink)
                 return try walk.run()
@@ -23,10 +23,11 @@ enum ArchiveContents {
     }
 
     private static func reader(
-        _ descriptor: Int32, size: Int, format: ArchiveFormat
+        _ descriptor: Int32, size: Int, format: ArchiveFormat, _ limits: ArchiveLimits
     ) throws(ArchiveRejection) -> ArchiveReader {
         do {
-            return try ArchiveReader(descriptor: descriptor, size: size, format: format)
+            return try ArchiveReader(
+                descriptor: descriptor, size: size, format: format, limits: limits.decoding())
         } catch {
             throw ArchiveRejection(error)
         }
@@ -63,6 +64,9 @@ enum ArchiveContents {
 }
 
 extension ArchiveLimits {
+    /// The bounds of a reader that starts now.
+    func decoding() -> DecodingLimits { DecodingLimits(ratio: ratio, grace: ratioGrace, deadline: .now + time) }
+
     /// These limits, or the signed numbers where they are lower. Folders count as entries but not as files.
     func lowered(by manifest: Manifest) -> ArchiveLimits {
         var lowered = self
