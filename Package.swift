@@ -66,7 +66,7 @@ let package = Package(
             swiftSettings: strict),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
-        tests("BundleDiskTests", ["BundleDisk", "BundleTesting"]),
+        tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests(
             "ArchiveChannelTests",
