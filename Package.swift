@@ -31,12 +31,13 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .target(name: "CLinux"),
 
         // Level 1: what a C library or the kernel does, as values.
         ours("BundleSigning", ["COpenSSL"]),
-        ours("BundleArchive", ["CArchive", "CZstd"]),
+        ours("BundleArchive", ["CArchive", "CZlib", "CZstd"]),
         ours("BundleDisk", ["CLinux"]),
 
         // Level 2: the rules and the store.
@@ -65,7 +66,7 @@ let package = Package(
             swiftSettings: strict),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
-        tests("BundleDiskTests", ["BundleDisk", "BundleTesting"]),
+        tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests(
             "ArchiveChannelTests",

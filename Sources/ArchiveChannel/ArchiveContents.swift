@@ -11,7 +11,7 @@ enum ArchiveContents {
         do {
             let format = ArchiveFormat(sniffing: try file.head(4))
             return try file.withDescriptor { descriptor in
-                let reader = try reader(descriptor, size: size, format: format)
+                let reader = try reader(descriptor, size: size, format: format, limits)
                 let walk = try ArchiveWalk(
                     reader, limits: limits, expectedFiles: expectedFiles, into: sink)
                 return try walk.run()
@@ -23,10 +23,11 @@ enum ArchiveContents {
     }
 
     private static func reader(
-        _ descriptor: Int32, size: Int, format: ArchiveFormat
+        _ descriptor: Int32, size: Int, format: ArchiveFormat, _ limits: ArchiveLimits
     ) throws(ArchiveRejection) -> ArchiveReader {
         do {
-            return try ArchiveReader(descriptor: descriptor, size: size, format: format)
+            return try ArchiveReader(
+                descriptor: descriptor, size: size, format: format, limits: limits.decoding())
         } catch {
             throw ArchiveRejection(error)
         }
@@ -62,22 +63,18 @@ enum ArchiveContents {
     /// The digest of the very tar that was packed is then as good, and the archive's own digest was signed as well.
     static func isDigest(_ expected: SHA256Digest, ofTarIn file: File) throws -> Bool {
         let format = ArchiveFormat(sniffing: try file.head(4))
-        guard let stream = try file.withDescriptor({ try DecodedArchive.stream(descriptor: $0, format: format) }) else {
-            return false
-        }
         var hasher = try SHA256Hasher()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
-        defer { buffer.deallocate() }
-        while true {
-            let count = try stream.read(into: buffer)
-            if count == 0 { break }
-            try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        try file.withDescriptor { descriptor in
+            try DecodedArchive.forEachBlock(descriptor: descriptor, format: format) { try hasher.update($0) }
         }
         return try hasher.finish() == expected
     }
 }
 
 extension ArchiveLimits {
+    /// The bounds of a reader that starts now.
+    func decoding() -> DecodingLimits { DecodingLimits(ratio: ratio, grace: ratioGrace, deadline: .now + time) }
+
     /// These limits, or the signed numbers where they are lower. Folders count as entries but not as files.
     func lowered(by manifest: Manifest) -> ArchiveLimits {
         var lowered = self

@@ -17,7 +17,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
 
     private let reader: ArchiveReader
     private let limits: ArchiveLimits
-    private let deadline: ContinuousClock.Instant
     private var sink: Sink
     private var registry: NameRegistry
     private var hasher: SHA256Hasher
@@ -33,7 +32,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         self.reader = reader
         self.limits = limits
         self.sink = sink
-        deadline = .now + limits.time
         registry = NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries))
         hasher = try SHA256Hasher()
     }
@@ -140,7 +138,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         var taken = 0
         while let block = try nextBlock(path) {
             taken += block.count
-            try requireProportion(path, unpacked: installedSize + taken)
             if taken > size { throw ArchiveRejection("corrupt", entry: path.string, "it is longer than stated") }
             try hasher.update(block)
             try sink.append(block)
@@ -153,19 +150,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             return try reader.nextBlock()
         } catch {
             throw ArchiveRejection(error, entry: path.string)
-        }
-    }
-
-    private func requireProportion(_ path: BundlePath, unpacked: Int) throws(ArchiveRejection) {
-        if ContinuousClock.now > deadline {
-            throw ArchiveRejection("too-slow", entry: path.string, "unpacking takes longer than \(limits.time)")
-        }
-        // A tar's headers count too; a zip's reader counts no unpacked bytes, so the files' own are the other measure.
-        let (consumed, decoded) = reader.progress
-        let produced = max(decoded, unpacked)
-        if produced > limits.ratioGrace, produced / limits.ratio > consumed {
-            throw ArchiveRejection(
-                "ratio", entry: path.string, "it unpacks to more than \(limits.ratio) times its size")
         }
     }
 }

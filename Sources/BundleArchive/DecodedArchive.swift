@@ -1,45 +1,37 @@
-import CArchive
-import Glibc
-
-/// Bytes out of a compressed file, without a look at what they mean.
-public protocol DecodedStream: AnyObject {
-    /// Fills `output`; fewer bytes only at the end, 0 after it.
-    func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int
-}
-
-/// Opens the tar inside an archive as a plain byte stream.
+/// The tar inside an archive as plain bytes, without a look at what they mean.
 public enum DecodedArchive {
-    /// The decoded bytes of the file at `descriptor`, which must stay open; nil for a zip, which holds no tar.
-    public static func stream(descriptor: Int32, format: ArchiveFormat) throws(ArchiveFailure) -> (any DecodedStream)? {
+    private static let blockBytes = 256 * 1024
+
+    /// Calls `body` with the decoded bytes of the file at `descriptor`, in order; not at all for a zip, which holds no tar.
+    public static func forEachBlock(
+        descriptor: Int32, format: ArchiveFormat, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        let stream: any DecodingStream
         switch format {
-        case .zip: nil
-        case .tarZstd: try ZstdStream(descriptor: descriptor)
-        case .tar, .tarGzip: try LibraryStream(descriptor: descriptor, isGzip: format == .tarGzip)
+        case .zip: return
+        case .tar: stream = PlainStream(descriptor: descriptor)
+        case .tarGzip: stream = try GzipStream(descriptor: descriptor)
+        case .tarZstd: stream = try ZstdStream(descriptor: descriptor)
+        }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: blockBytes, alignment: 4096)
+        defer { buffer.deallocate() }
+        while true {
+            let count = try stream.read(into: buffer)
+            if count == 0 { return }
+            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
     }
 }
 
-/// A file, through libarchive's gzip filter or through none.
-private final class LibraryStream: DecodedStream {
-    private let archive: OpaquePointer
+/// A file as it is.
+private final class PlainStream: DecodingStream {
+    private let input: CompressedInput
 
-    init(descriptor: Int32, isGzip: Bool) throws(ArchiveFailure) {
-        guard let archive = archive_read_new() else { throw .system(operation: "open", code: ENOMEM) }
-        self.archive = archive
-        var entry: OpaquePointer?
-        guard archive_read_support_format_raw(archive) == ARCHIVE_OK,
-            !isGzip || archive_read_append_filter(archive, ARCHIVE_FILTER_GZIP) == ARCHIVE_OK,
-            lseek(descriptor, 0, SEEK_SET) == 0,
-            archive_read_open_fd(archive, descriptor, 256 * 1024) == ARCHIVE_OK,
-            archive_read_next_header(archive, &entry) == ARCHIVE_OK
-        else { throw .corrupt("the stream cannot be decoded") }
-    }
+    var consumed: Int { input.consumed }
 
-    deinit { archive_read_free(archive) }
+    init(descriptor: Int32) { input = CompressedInput(descriptor: descriptor) }
 
     func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
-        let count = archive_read_data(archive, output.baseAddress, output.count)
-        if count < 0 { throw .corrupt("the stream cannot be decoded") }
-        return count
+        try input.read(into: output)
     }
 }

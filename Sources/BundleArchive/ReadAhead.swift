@@ -14,7 +14,7 @@ final class ReadAhead: @unchecked Sendable {
         case failed(ArchiveFailure)
     }
 
-    private let source: ZstdStream
+    private let source: any DecodingStream
     private let buffers: [UnsafeMutableRawBufferPointer]
     private var outcomes: [Slot]
     private let empty = DispatchSemaphore(value: 0)
@@ -29,7 +29,7 @@ final class ReadAhead: @unchecked Sendable {
     /// Decoded bytes handed out so far.
     private(set) var produced = 0
 
-    init(_ source: ZstdStream) {
+    init(_ source: any DecodingStream) {
         self.source = source
         buffers = (0..<Self.slots).map { _ in .allocate(byteCount: Self.slotBytes, alignment: 4096) }
         outcomes = Array(repeating: .empty, count: Self.slots)
