@@ -4,7 +4,7 @@ import BundleSigning
 
 /// A batch of small files on its way from the reader to the disk: their bytes in one buffer.
 ///
-/// Unchecked: a slab is owned by one thread at a time, handed over through serial queues and the free list.
+/// Sendable, unchecked: a slab is owned by one thread at a time, handed over through serial queues and the free list.
 final class Slab: @unchecked Sendable {
     static let capacity = 512 * 1024
 

@@ -69,7 +69,7 @@ struct TreeWriter: EntrySink {
 
 /// Slabs on their way: empty, compared, placed, empty again. The number of slabs bounds what is in memory.
 ///
-/// Unchecked: each stage is touched by its own serial queue only, the rest is behind the mutex, the semaphore counts the
+/// Sendable, unchecked: each stage is touched by its own serial queue only, the rest is behind the mutex, the semaphore counts the
 /// empty slabs.
 private final class SlabLine: @unchecked Sendable {
     private static let slabs = 6
