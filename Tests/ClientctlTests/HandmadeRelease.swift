@@ -11,15 +11,21 @@ struct HandmadeRelease {
     ]
     static let integers: Set<String> = ["schema", "size", "installedSize", "fileCount"]
 
+    /// How `openssl` signs the file `$2` with the key `$1`.
+    static let ed25519 = "openssl pkeyutl -sign -rawin -inkey \"$1\" -in \"$2\""
+    static let ecdsa = "openssl dgst -sha256 -sign \"$1\" \"$2\""
+    static let rsaPSS =
+        "openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:32 -sign \"$1\" \"$2\""
+
     let site: Site
 
     /// Signs `fields` with the site's key and writes the manifest; gives its path.
-    func write(_ fields: [String: String], to name: String, key: String? = nil) throws -> String {
+    func write(_ fields: [String: String], to name: String, key: String? = nil, signing openSSL: String = ed25519) throws -> String {
         var statement = "swap-clients-manifest-v1\n"
         for name in Self.signedFields { statement += "\(name)=\(fields[name] ?? "")\n" }
         let file = try site.folder.write(bytes(statement), to: "\(name).statement")
         let signature = try Clientctl.stock([
-            "sh", "-c", "openssl pkeyutl -sign -rawin -inkey \"$1\" -in \"$2\" | base64 -w0", "sh", key ?? site.key, file,
+            "sh", "-c", "\(openSSL) | base64 -w0", "sh", key ?? site.key, file,
         ])
         let members = fields.sorted { $0.key < $1.key }.map { name, value in
             Self.integers.contains(name) ? "\"\(name)\": \(value)" : "\"\(name)\": \"\(value)\""
