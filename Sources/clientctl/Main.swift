@@ -7,7 +7,6 @@ import Glibc
 @main
 enum Main {
     static func main() async {
-        let wantsJSON = CommandLine.arguments.contains("--json") || getenv("CLIENTCTL_JSON") != nil
         do {
             try prepareProcess()
             var command = try Clientctl.parseAsRoot()
@@ -19,7 +18,7 @@ enum Main {
         } catch let status as ExitCode {
             exit(status.rawValue)
         } catch {
-            end(with: error, wantsJSON: wantsJSON)
+            end(with: error, wantsJSON: Settings.askForJSON(CommandLine.arguments))
         }
     }
 
