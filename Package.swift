@@ -36,16 +36,17 @@ let package = Package(
         .target(name: "CLinux"),
 
         // Level 1: what a C library or the kernel does, as values.
+        ours("BundleThreads", []),
         ours("BundleSigning", ["COpenSSL"]),
-        ours("BundleArchive", ["CArchive", "CZlib", "CZstd"]),
+        ours("BundleArchive", ["BundleThreads", "CArchive", "CZlib", "CZstd"]),
         ours("BundleDisk", ["CLinux"]),
 
         // Level 2: the rules and the store.
         ours("BundleCore", ["BundleSigning", "BundleDisk"]),
 
         // Level 3: the channel and the adapters.
-        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk"]),
-        ours("BundlePlatform", ["BundleCore", "CCurl"]),
+        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
+        ours("BundlePlatform", ["BundleCore", "BundleThreads", "CCurl"]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
@@ -64,6 +65,7 @@ let package = Package(
         .target(
             name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk"], path: "Tests/BundleTesting",
             swiftSettings: strict),
+        tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
         tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),

@@ -1,6 +1,6 @@
 public import BundleCore
 import BundleDisk
-import Dispatch
+import BundleThreads
 
 /// The signed archive channel: a flat manifest and the archive that it names.
 public struct ArchiveChannel: UpdateChannel {
@@ -38,22 +38,19 @@ public struct ArchiveChannel: UpdateChannel {
             offer.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
-        let outcome = await onThread {
-            try unpacker.unpack(
-                archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
+        // Refused, the archive is of no use; unpacked, it goes before the barrier, so that its pages need never reach the
+        // disk.
+        do {
+            let staged = try await onThread {
+                try unpacker.unpack(
+                    archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
+            }
+            try download.remove()
+            return staged
+        } catch {
+            try download.remove()
+            throw error
         }
-        // Refused, it is of no use; unpacked, it goes before the barrier, so that its pages need never reach the disk.
-        try download.remove()
-        return try outcome.get()
-    }
-}
-
-/// Runs blocking work on a thread of its own: Swift's cooperative pool has one thread a core, and a shell needs them.
-private func onThread<Value: Sendable>(
-    _ work: @escaping @Sendable () throws -> Value
-) async -> Result<Value, any Error> {
-    await withCheckedContinuation { continuation in
-        DispatchQueue(label: "clientctl.unpack").async { continuation.resume(returning: Result { try work() }) }
     }
 }
 

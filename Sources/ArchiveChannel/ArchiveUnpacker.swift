@@ -15,7 +15,7 @@ struct ArchiveUnpacker {
         let identity = BundleIdentity(version: manifest.version, channel: "archive", shells: manifest.shells)
         let receipt = try area.receipt(for: identity, manifest: document)
         let writer = CountingSink(
-            TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
+            try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
         var (summary, sink) = try ArchiveContents.walk(
             archive.file, size: archive.size, expectedFiles: manifest.fileCount,
             limits: limits.lowered(by: manifest), into: writer)

@@ -1,6 +1,7 @@
 import BundleCore
 import BundleDisk
 import BundleSigning
+import BundleThreads
 import Dispatch
 import Synchronization
 
@@ -14,9 +15,9 @@ struct TreeWriter: EntrySink {
     private var size = 0
     private var large: LargeFile?
 
-    init(area: StagingArea, reusing reuse: ReuseIndex, receipt: consuming ReceiptWriter) {
+    init(area: StagingArea, reusing reuse: ReuseIndex, receipt: consuming ReceiptWriter) throws {
         folders = FolderCache(root: area.tree)
-        line = SlabLine(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
+        line = try SlabLine(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
     }
 
     mutating func addDirectory(_ path: BundlePath) throws { _ = try folders.folder(path.bytes[...]) }
@@ -69,8 +70,8 @@ struct TreeWriter: EntrySink {
 
 /// Slabs on their way: empty, compared, placed, empty again. The number of slabs bounds what is in memory.
 ///
-/// Sendable, unchecked: each stage is touched by its own serial queue only, the rest is behind the mutex, the semaphore counts the
-/// empty slabs.
+/// Sendable, unchecked: each stage is touched by its own worker only, the rest is behind the mutex, the semaphore counts
+/// the empty slabs.
 private final class SlabLine: @unchecked Sendable {
     private static let slabs = 6
 
@@ -81,14 +82,16 @@ private final class SlabLine: @unchecked Sendable {
 
     private let reuse: ReuseStage
     private let placement: PlacementStage
-    private let reuseQueue = DispatchQueue(label: "clientctl.compare")
-    private let placementQueue = DispatchQueue(label: "clientctl.place")
+    private let reuseWorker: SerialWorker
+    private let placementWorker: SerialWorker
     private let state = Mutex(State())
     private let available = DispatchSemaphore(value: 0)
 
-    init(_ reuse: ReuseStage, _ placement: PlacementStage) {
+    init(_ reuse: ReuseStage, _ placement: PlacementStage) throws {
         self.reuse = reuse
         self.placement = placement
+        reuseWorker = try SerialWorker()
+        placementWorker = try SerialWorker()
         for _ in 0..<Self.slabs { available.signal() }
     }
 
@@ -102,9 +105,9 @@ private final class SlabLine: @unchecked Sendable {
     }
 
     func submit(_ slab: Slab) {
-        reuseQueue.async { [self] in
+        reuseWorker.submit { [self] in
             attempt { try reuse.run(slab) }
-            placementQueue.async { [self] in
+            placementWorker.submit { [self] in
                 attempt { try placement.run(slab) }
                 slab.clear()
                 state.withLock { $0.empty.append(slab) }
@@ -120,14 +123,14 @@ private final class SlabLine: @unchecked Sendable {
     }
 
     func abandon() {
-        reuseQueue.sync {}
-        placementQueue.sync {}
+        reuseWorker.finish()
+        placementWorker.finish()
     }
 
     func finish() throws -> ReceiptWriter {
         abandon()
         if let failure = state.withLock({ $0.failure }) { throw failure }
-        // Both queues are empty, so the stage is this thread's.
+        // Both workers have ended, so the stage is this thread's.
         guard let receipt = placement.finish() else { throw CancellationError() }
         return receipt
     }

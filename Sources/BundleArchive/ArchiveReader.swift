@@ -35,13 +35,20 @@ public final class ArchiveReader {
         }
         do {
             zip = format == .zip ? try ZipDirectory(descriptor: descriptor, size: size) : nil
-            source = try Self.decoder(of: descriptor, format).map { TarSource(ReadAhead($0), limits: limits) }
+            source = try Self.source(descriptor, format, limits)
         } catch {
             archive_read_free(archive)
             throw error
         }
         try configure()
         try open()
+    }
+
+    private static func source(
+        _ descriptor: Int32, _ format: ArchiveFormat, _ limits: DecodingLimits
+    ) throws(ArchiveFailure) -> TarSource? {
+        guard let decoder = try decoder(of: descriptor, format) else { return nil }
+        return TarSource(try ReadAhead(decoder), limits: limits)
     }
 
     private static func decoder(

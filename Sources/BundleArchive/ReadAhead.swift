@@ -1,3 +1,4 @@
+import BundleThreads
 import Dispatch
 import Synchronization
 
@@ -19,7 +20,7 @@ final class ReadAhead: @unchecked Sendable {
     private var outcomes: [Slot]
     private let empty = DispatchSemaphore(value: 0)
     private let filled = DispatchSemaphore(value: 0)
-    private let finished = DispatchSemaphore(value: 0)
+    private var thread: BlockingThread?
     private let isCancelled = Atomic(false)
     private var next = 0
     private var holdsSlot = false
@@ -29,12 +30,16 @@ final class ReadAhead: @unchecked Sendable {
     /// Decoded bytes handed out so far.
     private(set) var produced = 0
 
-    init(_ source: any DecodingStream) {
+    init(_ source: any DecodingStream) throws(ArchiveFailure) {
         self.source = source
         buffers = (0..<Self.slots).map { _ in .allocate(byteCount: Self.slotBytes, alignment: 4096) }
         outcomes = Array(repeating: .empty, count: Self.slots)
         for _ in 0..<Self.slots { empty.signal() }
-        DispatchQueue(label: "clientctl.decode").async { self.decode() }
+        do {
+            thread = try BlockingThread { [self] in decode() }
+        } catch {
+            throw .system(operation: "start a thread for", code: error.code)
+        }
     }
 
     deinit {
@@ -42,7 +47,6 @@ final class ReadAhead: @unchecked Sendable {
     }
 
     private func decode() {
-        defer { finished.signal() }
         var index = 0
         while true {
             empty.wait()
@@ -86,11 +90,10 @@ final class ReadAhead: @unchecked Sendable {
         }
     }
 
-    /// Ends the decoding thread and waits for it.
+    /// Ends the decoding thread and waits for it; called once, last.
     func stop() {
         isCancelled.store(true, ordering: .releasing)
         for _ in 0..<Self.slots { empty.signal() }
-        finished.wait()
-        finished.signal()
+        thread?.join()
     }
 }
