@@ -38,17 +38,18 @@ public struct ArchiveChannel: UpdateChannel {
             offer.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
-        // Refused, the archive is of no use; unpacked, it goes before the barrier, so that its pages need never reach the
-        // disk.
         do {
             let staged = try await onThread {
                 try unpacker.unpack(
                     archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
             }
+            // It goes before the barrier, so that its pages need never reach the disk.
             try download.remove()
             return staged
         } catch {
-            try download.remove()
+            // A refused archive is of no use. One that could not be unpacked for want of room is not fetched twice.
+            let isRefused = [.archiveRejected, .digestMismatch, .sizeMismatch].contains(UpdateFailure(error).code)
+            if isRefused { try download.remove() }
             throw error
         }
     }

@@ -62,6 +62,9 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         if entry.kind == .directory {
             if BundlePath.isArchiveRoot(entryName: name) { return }
             let path = try Self.path(name, isDirectory: true)
+            if let size = entry.size, size > 0 {
+                throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data of its own")
+            }
             try registry.addDirectory(path)
             try sink.addDirectory(path)
         } else {

@@ -4,18 +4,16 @@ import BundleDisk
 /// Gives every file of a slab its name and lists it in the receipt. Runs on one thread: two would only wait for each
 /// other's folder.
 final class PlacementStage {
-    private let tree: Directory
-    private let reserveBytes: Int
+    private let area: StagingArea
     private var receipt: ReceiptWriter?
 
     init(_ area: StagingArea, receipt: consuming ReceiptWriter) {
-        tree = area.tree
-        reserveBytes = area.reserveBytes
+        self.area = area
         self.receipt = consume receipt
     }
 
     func run(_ slab: Slab) throws {
-        try requireRoom()
+        try area.requireRoom()
         for item in slab.items {
             switch (item.placement, item.content) {
             case (.link(let name, let source), .bytes(let range)):
@@ -35,14 +33,6 @@ final class PlacementStage {
     }
 
     func finish() -> ReceiptWriter? { receipt.take() }
-
-    private func requireRoom() throws {
-        if try tree.freeSpace().bytes >= reserveBytes { return }
-        throw UpdateFailure(
-            .diskFull, subject: tree.path,
-            "The disk is full: less than \(ByteCount(bytes: reserveBytes)) would be left free. "
-                + "Free some space, then run it again.")
-    }
 
     private static func link(_ name: String, in source: Directory, to folder: Directory, as target: String) -> Bool {
         do {

@@ -39,10 +39,11 @@ final class Slab: @unchecked Sendable {
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
     private var used = 0
     var items: [Item] = []
+    /// How often the folder changed from one item to the next: each may keep a descriptor open.
+    private(set) var folderChanges = 0
 
     deinit { buffer.deallocate() }
 
-    var isEmpty: Bool { items.isEmpty }
     var room: Int { Slab.capacity - used }
 
     func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
@@ -57,16 +58,22 @@ final class Slab: @unchecked Sendable {
 
     /// Ends the file whose last `size` bytes were copied.
     func add(_ path: BundlePath, in folder: Directory, size: Int) {
-        items.append(Item(path: path, folder: folder, content: .bytes(used - size..<used)))
+        append(Item(path: path, folder: folder, content: .bytes(used - size..<used)))
     }
 
     /// Adds a file that is on the disk already.
     func add(_ path: BundlePath, in folder: Directory, written size: Int, _ digest: SHA256Digest) {
-        items.append(Item(path: path, folder: folder, content: .written(size: size), digest: digest))
+        append(Item(path: path, folder: folder, content: .written(size: size), digest: digest))
+    }
+
+    private func append(_ item: Item) {
+        if items.last?.folder !== item.folder { folderChanges += 1 }
+        items.append(item)
     }
 
     func clear() {
         items.removeAll(keepingCapacity: true)
+        folderChanges = 0
         used = 0
     }
 }

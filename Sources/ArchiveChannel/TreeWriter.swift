@@ -8,6 +8,10 @@ import Synchronization
 /// Writes a client's files beneath one folder. Small ones travel in slabs through two stages with a thread each, so that
 /// decompressing, hashing and comparing, and creating files, which is what costs, go on at once.
 struct TreeWriter: EntrySink {
+    /// Folders that one slab may keep open. A client may have thousands, a process often only 1024 descriptors.
+    private static let foldersPerSlab = 8
+
+    private let area: StagingArea
     private let folders: FolderCache
     private let line: SlabLine
     private var slab: Slab?
@@ -16,6 +20,7 @@ struct TreeWriter: EntrySink {
     private var large: LargeFile?
 
     init(area: StagingArea, reusing reuse: ReuseIndex, receipt: consuming ReceiptWriter) throws {
+        self.area = area
         folders = FolderCache(root: area.tree)
         line = try SlabLine(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
     }
@@ -26,7 +31,7 @@ struct TreeWriter: EntrySink {
         self.path = path
         self.size = size
         if size > Slab.capacity {
-            large = try LargeFile(path, in: try folders.folder(of: path))
+            large = try LargeFile(path, in: try folders.folder(of: path), of: area)
         } else if try current().room < size {
             submit()
         }
@@ -45,6 +50,7 @@ struct TreeWriter: EntrySink {
         } else {
             try current().add(path, in: folder, size: size)
         }
+        if try current().folderChanges >= Self.foldersPerSlab { submit() }
     }
 
     /// Waits for every file, and hands back the receipt that lists them.
@@ -138,7 +144,7 @@ private final class SlabLine: @unchecked Sendable {
 
 /// Open folders of the growing tree. Used by the reading thread only.
 private final class FolderCache {
-    private static let capacity = 64
+    private static let capacity = 32
 
     private let root: Directory
     private var folders: [ArraySlice<UInt8>: Directory] = [:]
@@ -172,15 +178,26 @@ private final class FolderCache {
 
 /// A file that does not fit into a slab: written and hashed block by block as it comes.
 private final class LargeFile {
-    private let file: File
-    private var hasher: SHA256Hasher
+    /// Bytes between two looks at the room left.
+    private static let stride = 4 << 20
 
-    init(_ path: BundlePath, in folder: Directory) throws {
+    private let file: File
+    private let area: StagingArea
+    private var hasher: SHA256Hasher
+    private var unchecked = LargeFile.stride
+
+    init(_ path: BundlePath, in folder: Directory, of area: StagingArea) throws {
+        self.area = area
         file = try folder.file(creating: path.name)
         hasher = try SHA256Hasher()
     }
 
     func append(_ bytes: UnsafeRawBufferPointer) throws {
+        unchecked += bytes.count
+        if unchecked >= Self.stride {
+            try area.requireRoom()
+            unchecked = 0
+        }
         try hasher.update(bytes)
         try file.write(bytes)
     }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Decodes on a thread of its own, a few blocks ahead of the reader, so that decompression and everything after it overlap.
 ///
-/// Sendable, unchecked: each slot is owned by one side at a time; the two semaphores hand it over, and `state` is behind a mutex.
+/// Sendable, unchecked: each slot is owned by one side at a time; the two semaphores hand it over.
 final class ReadAhead: @unchecked Sendable {
     private static let slots = 4
     private static let slotBytes = 128 * 1024
@@ -17,7 +17,7 @@ final class ReadAhead: @unchecked Sendable {
 
     private let source: any DecodingStream
     private let buffers: [UnsafeMutableRawBufferPointer]
-    private var outcomes: [Slot]
+    private let outcomes: UnsafeMutablePointer<Slot>
     private let empty = DispatchSemaphore(value: 0)
     private let filled = DispatchSemaphore(value: 0)
     private var thread: BlockingThread?
@@ -33,7 +33,8 @@ final class ReadAhead: @unchecked Sendable {
     init(_ source: any DecodingStream) throws(ArchiveFailure) {
         self.source = source
         buffers = (0..<Self.slots).map { _ in .allocate(byteCount: Self.slotBytes, alignment: 4096) }
-        outcomes = Array(repeating: .empty, count: Self.slots)
+        outcomes = .allocate(capacity: Self.slots)
+        outcomes.initialize(repeating: .empty, count: Self.slots)
         for _ in 0..<Self.slots { empty.signal() }
         do {
             thread = try BlockingThread { [self] in decode() }
@@ -44,6 +45,8 @@ final class ReadAhead: @unchecked Sendable {
 
     deinit {
         for buffer in buffers { buffer.deallocate() }
+        outcomes.deinitialize(count: Self.slots)
+        outcomes.deallocate()
     }
 
     private func decode() {
