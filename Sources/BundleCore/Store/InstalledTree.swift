@@ -38,7 +38,7 @@ public enum InstalledTree {
     }
 
     private static func difference(_ receipt: File, _ tree: Directory) throws -> String? {
-        var listed = 0
+        var listed: Set<BundlePath> = []
         var found: String?
         var hasher = try SHA256Hasher()
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 16)
@@ -49,8 +49,11 @@ public enum InstalledTree {
                 found = "\(receipt.path) has a line that describes no file"
                 return
             }
-            listed += 1
             let path = record.path.string
+            guard listed.insert(record.path).inserted else {
+                found = "\(receipt.path) lists \(path) twice"
+                return
+            }
             guard let file = try? tree.file(path) else {
                 found = "\(path) is missing"
                 return
@@ -67,7 +70,9 @@ public enum InstalledTree {
                 found = "\(path) has other content than was installed"
             }
         }
-        if found == nil, try count(tree) != listed { found = "\(tree.path) holds other files than were installed" }
+        if found == nil, try count(tree) != listed.count {
+            found = "\(tree.path) holds other files than were installed"
+        }
         return found
     }
 

@@ -40,6 +40,7 @@ public enum Receipt {
                     parsingHex: String(
                         decoding: tail.dropFirst(filesClosing.count).dropLast(closing.count), as: UTF8.self))
             else { throw reader.refusal("contentSha256", "is missing") }
+            guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
             return (try BundleIdentity(reader), digest)
         }
         throw MemberReader.Refusal(member: "receipt", problem: "has no list of files")
@@ -106,13 +107,17 @@ public enum Receipt {
         path.reserveCapacity(rest.count)
         var isEscaped = false
         for byte in rest {
+            let isQuote = byte == UInt8(ascii: "\"")
             if byte == UInt8(ascii: "\\") && !isEscaped {
                 isEscaped = true
-            } else {
+            } else if isQuote == isEscaped {
                 path.append(byte)
                 isEscaped = false
+            } else {
+                return nil
             }
         }
+        guard !isEscaped, number.count == 1 || number.first != UInt8(ascii: "0") else { return nil }
         guard let size = Int(String(decoding: number, as: UTF8.self)),
             let digest = try? SHA256Digest(parsingHex: String(decoding: hex, as: UTF8.self)),
             let safe = try? BundlePath(parsing: path)
