@@ -7,13 +7,19 @@ enum PreviousVersionFile {
     /// Replaces the file where it differs. It is built in `staging`, so that `clients` never shows anything half done.
     static func write(_ previous: ClientName?, clients: Directory, staging: Directory) throws(DiskError) {
         let wanted = previous.map { Array("\($0)\n".utf8) }
-        if try clients.contents(StoreLayout.previousVersion, maximumBytes: maximumBytes) == wanted { return }
+        let name = StoreLayout.previousVersion
+        if case .file(let size)? = try clients.kind(of: name) {
+            if size <= maximumBytes, try clients.contents(name, maximumBytes: maximumBytes) == wanted { return }
+        } else {
+            // A folder cannot be renamed over.
+            try clients.removeTree(name)
+        }
         guard let wanted else {
-            try clients.removeFile(StoreLayout.previousVersion)
+            try clients.removeFile(name)
             return
         }
-        try staging.replaceFile(StoreLayout.previousVersion, with: wanted)
-        try staging.rename(StoreLayout.previousVersion, to: clients, as: StoreLayout.previousVersion)
+        try staging.replaceFile(name, with: wanted)
+        try staging.rename(name, to: clients, as: name)
         try clients.sync()
     }
 }

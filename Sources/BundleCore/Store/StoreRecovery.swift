@@ -19,11 +19,15 @@ struct StoreRecovery {
 
     func run() throws -> Ledger {
         for name in try staging.list() { try staging.removeTree(name) }
-        try root.removeFile(StoreLayout.ledger + StoreLayout.asideSuffix)
+        try root.removeTree(StoreLayout.ledger + StoreLayout.asideSuffix)
         let written = try readLedger()
         var ledger = written ?? Ledger()
         try dropEntriesWithoutFolder(&ledger)
         try adoptOrRemoveFolders(&ledger)
+        for version in [ledger.current.version, ledger.previous?.version].compactMap(\.self)
+        where ledger.entry(version) == nil {
+            ledger.forget(version)
+        }
         try removeReceiptsWithoutEntry(ledger)
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
@@ -68,7 +72,7 @@ struct StoreRecovery {
     private func removeReceiptsWithoutEntry(_ ledger: Ledger) throws {
         for name in try receipts.list() {
             if let version = StoreLayout.version(ofReceipt: name), ledger.entry(version) != nil { continue }
-            try receipts.removeFile(name)
+            try receipts.removeTree(name)
         }
     }
 }
