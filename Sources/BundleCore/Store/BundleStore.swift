@@ -11,15 +11,19 @@ public actor BundleStore {
     private let staging: Directory
     private let downloads: Directory
     private let lock: FileLock
+    private let warn: @Sendable (String) -> Void
     private var ledger: Ledger
 
-    private init(_ folders: StoreFolders, lock: FileLock, ledger: Ledger) {
+    private init(
+        _ folders: StoreFolders, lock: FileLock, ledger: Ledger, warn: @escaping @Sendable (String) -> Void
+    ) {
         root = folders.root
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
         downloads = folders.downloads
         self.lock = lock
+        self.warn = warn
         self.ledger = ledger
     }
 
@@ -28,7 +32,7 @@ public actor BundleStore {
     ///
     /// Throws `storeLocked` when another process works on it, `permissionDenied` when others may write to it. `warn`
     /// hears about repairs.
-    public static func open(at path: String, warn: @escaping (String) -> Void) throws -> BundleStore {
+    public static func open(at path: String, warn: @escaping @Sendable (String) -> Void) throws -> BundleStore {
         let root = try StoreFolders.openRoot(path)
         guard let lock = try FileLock.take(StoreLayout.lock, in: root) else {
             throw UpdateFailure(
@@ -36,7 +40,7 @@ public actor BundleStore {
         }
         let folders = try StoreFolders(below: root)
         let recovery = StoreRecovery(folders, warn: warn)
-        return BundleStore(folders, lock: lock, ledger: try recovery.run())
+        return BundleStore(folders, lock: lock, ledger: try recovery.run(), warn: warn)
     }
 
     /// One consistent picture.
@@ -88,52 +92,84 @@ public actor BundleStore {
         try? staging.removeTree(area.name)
     }
 
-    /// Publishes a staged bundle under its final name and makes it known: receipt, barrier, rename, ledger.
+    /// Publishes a staged bundle under its final name and makes it known, together with the client that `rule` chooses:
+    /// receipt, barrier, rename, ledger.
     ///
-    /// When it returns, the bundle survives a power cut.
-    public func install(_ staged: StagedBundle, appId: String?) throws -> InstalledBundle {
+    /// When it returns, the bundle and the choice survive a power cut; when it throws, the store is what it was. A
+    /// version that is installed already is only known by its new manifest; with other content it is `versionExists`.
+    public func install(
+        _ staged: StagedBundle, appId: String?, selecting rule: (Inventory) -> ClientName
+    ) throws -> InstalledBundle {
         let version = staged.identity.version
-        let receipt = StoreLayout.receipt(version)
-        let folder = version.folderName
-        try receipts.removeFile(receipt)
-        try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
-        do {
-            // The barrier: nothing gets its final name before every byte of it is on the disk.
-            try staged.area.tree.syncFileSystem()
-            try staged.area.folder.move(StoreLayout.stagedTree, to: clients, as: folder)
-        } catch {
-            try? receipts.removeFile(receipt)
-            throw error
-        }
-        try clients.sync()
-        try receipts.sync()
-        var next = ledger
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
             fileCount: staged.fileCount, installedAt: Timestamp(clamping: time(nil)))
+        var next = ledger
         next.record(entry)
         if let appId { next.bind(appId: appId) }
+        let known = ledger.entry(version)
         do {
+            if let known { try renew(known, by: staged) } else { try place(staged) }
+            next.select(rule(try Inventory.read(root, ledger: next)))
             try replaceLedger(next)
         } catch {
-            // Without its entry the folder is nobody's; take it back so that the store is what it was.
-            try? clients.move(folder, to: staging, as: randomName(StoreLayout.trashPrefix))
-            try? receipts.removeFile(receipt)
+            if known == nil { takeBack(version) }
+            discard(staged.area)
             throw error
         }
-        discard(staged.area)
-        return InstalledBundle(entry: entry, path: "\(clients.path)/\(folder)")
+        // Done. An area that stays behind tells the next run to finish this.
+        do {
+            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+            try staging.removeTree(staged.area.name)
+        } catch {
+            warn("\(error). \(version.folderName) is installed all the same; the next run clears up.")
+        }
+        return InstalledBundle(entry: entry, path: "\(clients.path)/\(version.folderName)")
     }
 
-    /// Makes the client that `rule` chooses from the present picture the current one. Returns it and the one before.
-    public func select(_ rule: (Inventory) -> ClientName) throws -> (current: ClientName, previous: ClientName?) {
+    /// Gives a staged tree and its receipt their final names.
+    private func place(_ staged: StagedBundle) throws(DiskError) {
+        let version = staged.identity.version
+        let receipt = StoreLayout.receipt(version)
+        try receipts.removeFile(receipt)
+        try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
+        // The barrier: nothing gets its final name before every byte of it is on the disk.
+        try staged.area.tree.syncFileSystem()
+        try staged.area.folder.move(StoreLayout.stagedTree, to: clients, as: version.folderName)
+        try clients.sync()
+        try receipts.sync()
+    }
+
+    /// Gives an installed client, unusable so far, the receipt of the manifest that made it usable.
+    private func renew(_ known: Ledger.Entry, by staged: StagedBundle) throws {
+        let version = known.version
+        guard known.contentSha256 == staged.contentSha256 else {
+            throw UpdateFailure(
+                .versionExists, subject: version.description,
+                "Version \(version) is installed with other content: publish the change under a version of its own.")
+        }
+        try staged.area.folder.rename(StoreLayout.stagedReceipt, to: receipts, as: StoreLayout.receipt(version))
+        try receipts.sync()
+    }
+
+    /// Undoes `place` as far as the disk lets it. The receipt goes first: without it, recovery does not adopt the folder.
+    private func takeBack(_ version: SemanticVersion) {
+        try? receipts.removeFile(StoreLayout.receipt(version))
+        let trash = randomName(StoreLayout.trashPrefix)
+        try? clients.move(version.folderName, to: staging, as: trash)
+        try? staging.removeTree(trash)
+    }
+
+    /// Makes the client that `rule` chooses from the present picture the current one, and binds the store to `appId`
+    /// where one is named.
+    public func select(appId: String?, _ rule: (Inventory) -> ClientName) throws {
         var next = ledger
+        if let appId { next.bind(appId: appId) }
         next.select(rule(try inventory()))
         if next != ledger {
             try replaceLedger(next)
             try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
         }
-        return (ledger.current, ledger.previous)
     }
 
     // MARK: Removing
@@ -153,16 +189,24 @@ public actor BundleStore {
         do {
             try clients.move(version.folderName, to: staging, as: trash)
             try clients.sync()
+            // While the trash is there, the next run knows that there is something to clear.
+            try receipts.removeFile(StoreLayout.receipt(version))
             try staging.removeTree(trash)
         } catch  where error.kind == .crossesDevice {
             // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
             try clients.removeTree(version.folderName)
+            try receipts.removeFile(StoreLayout.receipt(version))
         }
-        try receipts.removeFile(StoreLayout.receipt(version))
     }
 
     private func replaceLedger(_ next: Ledger) throws {
-        try LedgerFile.write(next, to: root)
+        do {
+            try LedgerFile.write(next, to: root)
+        } catch {
+            // Where the last sync failed, the new one has the name already.
+            try? LedgerFile.write(ledger, to: root)
+            throw error
+        }
         ledger = next
     }
 }
