@@ -18,12 +18,12 @@ struct StoreRecovery {
     }
 
     func run() throws -> Ledger {
-        for name in try staging.list() { try staging.removeTree(name) }
         try root.removeTree(StoreLayout.ledger + StoreLayout.asideSuffix)
         let written = try readLedger()
         var ledger = written ?? Ledger()
         try dropEntriesWithoutFolder(&ledger)
         try adoptOrRemoveFolders(&ledger)
+        for name in try staging.list() { try staging.removeTree(name) }
         for version in [ledger.current.version, ledger.previous?.version].compactMap(\.self)
         where ledger.entry(version) == nil {
             ledger.forget(version)
@@ -66,7 +66,6 @@ struct StoreRecovery {
                 try clients.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
             }
         }
-        for name in try staging.list() { try staging.removeTree(name) }
     }
 
     private func removeReceiptsWithoutEntry(_ ledger: Ledger) throws {
