@@ -101,6 +101,13 @@ struct LedgerTests {
         #expect(failure.code == .storeDamaged)
     }
 
+    @Test func `a ledger beyond all bounds is damage, not a full disk`() throws {
+        let folder = try TemporaryDirectory()
+        try folder.directory.file(creating: StoreLayout.ledger).truncate(to: (16 << 20) + 1)
+        let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
+        #expect(failure.code == .storeDamaged)
+    }
+
     // MARK: As a value
 
     @Test func `selecting remembers the client before, once`() throws {
