@@ -63,8 +63,8 @@ let package = Package(
 
         // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.
         .target(
-            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk"], path: "Tests/BundleTesting",
-            swiftSettings: strict),
+            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk", "BundleSigning"],
+            path: "Tests/BundleTesting", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),

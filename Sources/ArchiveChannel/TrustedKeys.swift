@@ -19,7 +19,8 @@ public struct TrustedKeys: Sendable {
         guard let folder = try folder(path) else { return TrustedKeys([try key(File.open(reading: path))]) }
         var keys: [PublicKey] = []
         for name in try folder.list().sorted() where name.hasSuffix(".pem") {
-            let key = try key(folder.file(name))
+            // Links are followed: secrets are often mounted as such.
+            let key = try key(File.open(reading: "\(path)/\(name)"))
             if !keys.contains(where: { $0.id == key.id }) { keys.append(key) }
         }
         if keys.isEmpty {
@@ -32,8 +33,8 @@ public struct TrustedKeys: Sendable {
     private static func folder(_ path: String) throws(DiskError) -> Directory? {
         do {
             return try Directory.open(path)
-        } catch  where error.kind == .damaged {
-            // ENOTDIR: a file.
+        } catch  where error.kind == .unsuitable {
+            // A file.
             return nil
         }
     }

@@ -41,24 +41,52 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     public func update() async throws -> UpdateOutcome<Channel.Offer> {
         let offer = try await channel.latestOffer()
         // A look without the lock: a device that has nothing to do writes nothing and disturbs nobody.
-        if let glance = try Inventory.settled(at: device.store), let outcome = try settled(offer, glance) {
-            return outcome
+        if let glance = try Inventory.settled(at: device.store), isFinished(glance),
+            let newest = try standing(offer, glance)
+        {
+            return .upToDate(offer, inventory: glance, newest: newest)
         }
 
         let store = try BundleStore.open(at: device.store, warn: warn)
         let appId = try await store.bound(to: device.appId)
-        let inventory = try await store.inventory()
-        if let outcome = try settled(offer, inventory) { return outcome }
+        if let newest = try standing(offer, try await store.inventory()) {
+            // What an interrupted run left undone, or what another shell or number to keep asks for.
+            try await store.select(appId: appId, select)
+            _ = try await retain(in: store)
+            return .upToDate(offer, inventory: try await store.inventory(), newest: newest)
+        }
 
         let staged = try await stage(offer, in: store)
-        let installation = try await store.install(staged, appId: appId) { [device] inventory in
-            SelectionRule.select(inventory, shell: device.shell)
-        }
+        let installed = try await store.install(staged, appId: appId, selecting: select)
         let plan = try await retain(in: store)
+        let ledger = try await store.inventory().ledger
         return .installed(
             offer,
             InstallReport(
-                installation: installation, bytesDownloaded: staged.bytesDownloaded, retention: plan))
+                bundle: installed, current: ledger.current, previous: ledger.previous,
+                bytesDownloaded: staged.bytesDownloaded, retention: plan))
+    }
+
+    private func select(_ inventory: Inventory) -> ClientName { SelectionRule.select(inventory, shell: device.shell) }
+
+    /// Whether nothing is left to do but what an offer brings.
+    private func isFinished(_ inventory: Inventory) -> Bool {
+        inventory.ledger.current == select(inventory)
+            && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
+            && (device.appId == nil || inventory.ledger.appId != nil)
+    }
+
+    /// Removes what need not be kept. The release is installed by then, so a disk that fails here only delays this.
+    private func retain(in store: BundleStore) async throws -> RetentionPlan {
+        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
+        do {
+            try await store.retain(plan)
+            return plan
+        } catch {
+            warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
+            let left = try await store.inventory().bundles.map(\.version)
+            return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })
+        }
     }
 
     private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
@@ -66,29 +94,13 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
             offer, inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId)
     }
 
-    /// The outcome where there is nothing to install; nil where there is. What must not be passed over is thrown.
-    private func settled(_ offer: Channel.Offer, _ inventory: Inventory) throws -> UpdateOutcome<Channel.Offer>? {
+    /// The client that is as new as `offer`; nil where there is something to install. What must not be passed over is
+    /// thrown.
+    private func standing(_ offer: Channel.Offer, _ inventory: Inventory) throws -> SemanticVersion? {
         let verdict = decide(offer, inventory).verdict
-        switch verdict {
-        case .install: return nil
-        case .upToDate(let newest):
-            return .upToDate(offer, inventory: inventory, newest: newest)
-        case .incompatible, .blocked, .wrongApp:
-            guard let failure = verdict.failure(of: offer.version) else { return nil }
-            throw failure
-        }
-    }
-
-    /// The installation is done and durable: room that cannot be freed now does not make it a failure.
-    private func retain(in store: BundleStore) async throws -> RetentionPlan {
-        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
-        do {
-            try await store.retain(plan)
-            return plan
-        } catch {
-            warn("Older clients could not be removed: \(error). `clientctl gc` tries again.")
-            return RetentionPlan(retained: try await store.inventory().bundles.map(\.version), removed: [])
-        }
+        if case .upToDate(let newest) = verdict { return newest }
+        if let failure = verdict.failure(of: offer.version) { throw failure }
+        return nil
     }
 
     private func stage(_ offer: Channel.Offer, in store: BundleStore) async throws -> StagedBundle {
@@ -112,8 +124,12 @@ public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
 
 /// What an installation did.
 public struct InstallReport: Sendable {
-    /// What the store changed.
-    public let installation: BundleStore.Installation
+    /// The client that was installed.
+    public let bundle: InstalledBundle
+    /// The client that runs now.
+    public let current: ClientName
+    /// The client that ran before.
+    public let previous: ClientName?
     /// Body bytes taken from the network.
     public let bytesDownloaded: Int
     /// Which clients stayed and which went.

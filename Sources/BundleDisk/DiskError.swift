@@ -4,7 +4,7 @@ import Glibc
 public struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     /// What the reason means for the person who has to act on it.
     public enum Kind: Sendable {
-        case full, permission, missing, exists, crossesDevice, busy, tooManyLinks, damaged
+        case full, permission, missing, exists, unsuitable, crossesDevice, busy, tooManyLinks, damaged
     }
 
     /// The call, as a verb phrase: "create", "rename".
@@ -25,6 +25,8 @@ public struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     public var kind: Kind {
         switch code {
         case ENOSPC, EDQUOT, EFBIG: .full
+        // Not the kind of thing it should be: a folder, a link, a pipe, too long.
+        case ENOTDIR, EISDIR, ELOOP, EINVAL, EOVERFLOW, ENXIO: .unsuitable
         case EACCES, EPERM, EROFS: .permission
         case ENOENT: .missing
         case EEXIST, ENOTEMPTY: .exists

@@ -95,7 +95,7 @@ public final class File: Sendable {
     /// The whole file, refusing one of more than `maximumBytes`.
     public func readAll(maximumBytes: Int) throws(DiskError) -> [UInt8] {
         let size = try size()
-        if size > maximumBytes { throw DiskError("read", path, code: EFBIG) }
+        if size > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
         var bytes = [UInt8](repeating: 0, count: size)
         let result = bytes.withUnsafeMutableBytes { buffer in
             Result { () throws(DiskError) in try read(into: buffer, at: 0) }

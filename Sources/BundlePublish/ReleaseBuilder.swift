@@ -24,7 +24,7 @@ public struct ReleaseBuilder {
         try tree.requireInstallable(options.limits)
         let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
         if let published = try ReleaseFeed.published(options.version, at: feed) {
-            return try confirm(published, tree, in: target)
+            return try confirm(published, tree, in: target, key: key)
         }
         guard let target else { return try rehearse(tree, key: key) }
 
@@ -103,7 +103,8 @@ public struct ReleaseBuilder {
 
     /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
     private func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?,
+        key: borrowing SigningKey
     ) throws -> ReleaseReport {
         let claims = published.claims
         let content = try tree.digest()
@@ -113,6 +114,7 @@ public struct ReleaseBuilder {
                 "Version \(options.version) was published before with another \(difference): "
                     + "choose a higher version; published ones never change.")
         }
+        try requireIntact(published, key: key)
         let isNewest = try wouldBeNewest()
         if isNewest, let target, try ReleaseFeed.newest(at: feed)?.claims.version != options.version {
             var document = published.document.objectValue ?? [:]
@@ -120,6 +122,24 @@ public struct ReleaseBuilder {
             try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
         }
         return summary(.unchanged, claims, tree, isNewest: isNewest)
+    }
+
+    /// "Nothing to do" is only said of a release that a device with this key could install.
+    private func requireIntact(_ published: UnverifiedManifest, key: borrowing SigningKey) throws {
+        let claims = published.claims
+        let version = claims.version
+        guard (try? ManifestVerifier.verify(published, trusted: TrustedKeys([key.publicKey]))) != nil else {
+            throw UpdateFailure(
+                .versionExists, subject: version.description,
+                "Version \(version) was published before with another key: use that one, or choose a higher version.")
+        }
+        let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, at: feed)
+        guard found == claims.sha256 else {
+            throw UpdateFailure(
+                .digestMismatch, subject: claims.url,
+                "The archive of \(version) in the feed is missing or is not the one that was signed: restore it, or "
+                    + "remove releases/\(version.folderName) and publish again.")
+        }
     }
 
     private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {

@@ -1,6 +1,7 @@
 import ArchiveChannel
 import BundleCore
 import BundleDisk
+import BundleSigning
 
 /// A feed as a folder: releases are write-once, `manifest.json` is replaced by rename and written last.
 ///
@@ -47,6 +48,24 @@ struct ReleaseFeed {
             throw UpdateFailure(
                 .configInvalid, subject: "\(root.path)/\(name)",
                 "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
+        }
+    }
+
+    /// SHA-256 of a published archive; nil where it is not there.
+    static func archiveDigest(of version: SemanticVersion, named name: String, at path: String) throws -> SHA256Digest?
+    {
+        let folder = try Directory.open(path).directory("\(releasesName)/\(version.folderName)")
+        guard case .file? = try folder.kind(of: name) else { return nil }
+        let file = try folder.file(name)
+        var hasher = try SHA256Hasher()
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
+        defer { buffer.deallocate() }
+        var offset = 0
+        while true {
+            let count = try file.read(into: buffer, at: offset)
+            if count == 0 { return try hasher.finish() }
+            try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            offset += count
         }
     }
 

@@ -35,7 +35,11 @@ enum Answer {
         while done < bytes.count {
             let count = bytes[done...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0 && errno == EINTR { continue }
-            if count <= 0 { return }
+            if count <= 0 {
+                // Talk may get lost; an answer that did not arrive must not look like success.
+                if descriptor == 1 { exit(FailureCode.internal.exitStatus) }
+                return
+            }
             done += count
         }
     }

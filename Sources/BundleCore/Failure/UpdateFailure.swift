@@ -48,6 +48,9 @@ extension DiskError: ClassifiedFailure {
                 .permissionDenied, subject: path, "Not allowed: \(self). Check the owner and mode, or the mount.")
         case .missing:
             UpdateFailure(.configInvalid, subject: path, "Not found: \(self). Check the path.")
+        case .unsuitable:
+            UpdateFailure(
+                .configInvalid, subject: path, "\(path) is not what is expected there: \(self). Check the path.")
         case .exists, .crossesDevice, .busy, .tooManyLinks, .damaged:
             UpdateFailure(.internal, subject: path, "The disk refused: \(self). Check the disk, then run it again.")
         }

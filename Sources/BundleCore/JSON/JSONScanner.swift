@@ -6,13 +6,16 @@ public enum JSONScanner {
     /// The deepest nesting that any caller may allow; it bounds the stack.
     public static let deepestNesting = 128
 
+    /// The deepest nesting that documents from outside may have.
+    public static let defaultDepth = 16
+
     /// Reads exactly one value with nothing but white space around it.
     ///
     /// Refuses more than `maximumBytes` bytes, more than `maximumDepth` (at most `deepestNesting`) arrays and objects
     /// inside one another, anything but plain UTF-8 without a byte order mark, duplicate members, and numbers that
     /// are not plain integers within ±(2^53-1).
     public static func parse(
-        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 16
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
     ) throws(JSONError) -> JSONValue {
         guard bytes.count <= maximumBytes else { throw .tooLong(bytes: bytes.count, limit: maximumBytes) }
         guard !bytes.isEmpty else { throw .empty }

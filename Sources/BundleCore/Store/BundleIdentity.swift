@@ -18,7 +18,12 @@ public struct BundleIdentity: Sendable, Equatable {
     init(_ reader: MemberReader) throws {
         version = try reader.version("version")
         channel = try reader.string("channel")
-        shells = try ShellRange(
-            minimum: try reader.version("minShellVersion"), maximum: try reader.optionalVersion("maxShellVersion"))
+        let minimum = try reader.version("minShellVersion")
+        let maximum = try reader.optionalVersion("maxShellVersion")
+        do {
+            shells = try ShellRange(minimum: minimum, maximum: maximum)
+        } catch {
+            throw reader.refusal("maxShellVersion", "is refused: \(error)")
+        }
     }
 }

@@ -11,20 +11,19 @@ public actor BundleStore {
     private let staging: Directory
     private let downloads: Directory
     private let lock: FileLock
-    private var ledger: Ledger
-
     private let warn: @Sendable (String) -> Void
+    private var ledger: Ledger
 
     private init(
         _ folders: StoreFolders, lock: FileLock, ledger: Ledger, warn: @escaping @Sendable (String) -> Void
     ) {
-        self.warn = warn
         root = folders.root
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
         downloads = folders.downloads
         self.lock = lock
+        self.warn = warn
         self.ledger = ledger
     }
 
@@ -93,70 +92,89 @@ public actor BundleStore {
         try? staging.removeTree(area.name)
     }
 
-    /// Publishes a staged bundle under its final name, makes it known, and selects what `rule` chooses from the picture
-    /// with it: receipt, barrier, rename, ledger.
+    /// Publishes a staged bundle under its final name and makes it known, together with the client that `rule` chooses:
+    /// receipt, barrier, rename, ledger.
     ///
-    /// When it returns, the bundle and the selection survive a power cut.
+    /// When it returns, the bundle and the choice survive a power cut; when it throws, the store is what it was. A
+    /// version that is installed already is only known by its new manifest; with other content it is `versionExists`.
     public func install(
         _ staged: StagedBundle, appId: String?, selecting rule: (Inventory) -> ClientName
-    ) throws -> Installation {
+    ) throws -> InstalledBundle {
         let version = staged.identity.version
-        let receipt = StoreLayout.receipt(version)
-        let folder = version.folderName
-        try receipts.removeFile(receipt)
-        try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
-        do {
-            // The barrier: nothing gets its final name before every byte of it is on the disk.
-            try staged.area.tree.syncFileSystem()
-            try staged.area.folder.move(StoreLayout.stagedTree, to: clients, as: folder)
-        } catch {
-            try? receipts.removeFile(receipt)
-            throw error
-        }
-        try clients.sync()
-        try receipts.sync()
-        var next = ledger
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
             fileCount: staged.fileCount, installedAt: Timestamp(clamping: time(nil)))
+        var next = ledger
         next.record(entry)
         if let appId { next.bind(appId: appId) }
+        let known = ledger.entry(version)
         do {
+            if let known { try renew(known, by: staged) } else { try place(staged) }
             next.select(rule(try Inventory.read(root, ledger: next)))
             try replaceLedger(next)
         } catch {
-            // Without its entry the folder is nobody's; take it back so that the store is what it was.
-            try? clients.move(folder, to: staging, as: randomName(StoreLayout.trashPrefix))
-            try? receipts.removeFile(receipt)
+            if known == nil { takeBack(version) }
+            discard(staged.area)
             throw error
         }
+        // Done. An area that stays behind tells the next run to finish this.
         do {
             try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
-            discard(staged.area)
+            try staging.removeTree(staged.area.name)
         } catch {
-            // The installation stands; what is left in staging makes the next start write the line.
-            warn("\(error); the next start repairs it.")
+            warn("\(error). \(version.folderName) is installed all the same; the next run clears up.")
         }
-        return Installation(
-            bundle: InstalledBundle(entry: entry, path: "\(clients.path)/\(folder)"), current: ledger.current,
-            previous: ledger.previous)
+        return InstalledBundle(entry: entry, path: "\(clients.path)/\(version.folderName)")
     }
 
-    /// What an installation changed.
-    public struct Installation: Sendable {
-        /// The client that was installed.
-        public let bundle: InstalledBundle
-        /// The client that runs now.
-        public let current: ClientName
-        /// The client that ran before.
-        public let previous: ClientName?
+    /// Gives a staged tree and its receipt their final names.
+    private func place(_ staged: StagedBundle) throws(DiskError) {
+        let version = staged.identity.version
+        let receipt = StoreLayout.receipt(version)
+        try receipts.removeFile(receipt)
+        try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
+        // The barrier: nothing gets its final name before every byte of it is on the disk.
+        try staged.area.tree.syncFileSystem()
+        try staged.area.folder.move(StoreLayout.stagedTree, to: clients, as: version.folderName)
+        try clients.sync()
+        try receipts.sync()
+    }
+
+    /// Gives an installed client, unusable so far, the receipt of the manifest that made it usable.
+    private func renew(_ known: Ledger.Entry, by staged: StagedBundle) throws {
+        let version = known.version
+        guard known.contentSha256 == staged.contentSha256 else {
+            throw UpdateFailure(
+                .versionExists, subject: version.description,
+                "Version \(version) is installed with other content: publish the change under a version of its own.")
+        }
+        try staged.area.folder.rename(StoreLayout.stagedReceipt, to: receipts, as: StoreLayout.receipt(version))
+        try receipts.sync()
+    }
+
+    /// Undoes `place` as far as the disk lets it. The receipt goes first: without it, recovery does not adopt the folder.
+    private func takeBack(_ version: SemanticVersion) {
+        try? receipts.removeFile(StoreLayout.receipt(version))
+        let trash = randomName(StoreLayout.trashPrefix)
+        try? clients.move(version.folderName, to: staging, as: trash)
+        try? staging.removeTree(trash)
+    }
+
+    /// Makes the client that `rule` chooses from the present picture the current one, and binds the store to `appId`
+    /// where one is named.
+    public func select(appId: String?, _ rule: (Inventory) -> ClientName) throws {
+        var next = ledger
+        if let appId { next.bind(appId: appId) }
+        next.select(rule(try inventory()))
+        if next != ledger {
+            try replaceLedger(next)
+            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+        }
     }
 
     // MARK: Removing
 
     /// Removes what `plan` gives up: the ledger forgets first, then the name goes in one rename, then the files.
-    ///
-    /// A stop in between leaves something in staging, or a folder that no entry vouches for; both go at the next start.
     public func retain(_ plan: RetentionPlan) throws {
         for version in plan.removed {
             var next = ledger
@@ -168,6 +186,8 @@ public actor BundleStore {
 
     private func remove(_ version: SemanticVersion) throws {
         let trash = randomName(StoreLayout.trashPrefix)
+        // Without its receipt the folder is nobody's, so a stop from here on does not bring it back.
+        try receipts.removeFile(StoreLayout.receipt(version))
         do {
             try clients.move(version.folderName, to: staging, as: trash)
             try clients.sync()
@@ -176,11 +196,16 @@ public actor BundleStore {
             // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
             try clients.removeTree(version.folderName)
         }
-        try receipts.removeFile(StoreLayout.receipt(version))
     }
 
     private func replaceLedger(_ next: Ledger) throws {
-        try LedgerFile.write(next, to: root)
+        do {
+            try LedgerFile.write(next, to: root)
+        } catch {
+            // Where the last sync failed, the new one has the name already.
+            try? LedgerFile.write(ledger, to: root)
+            throw error
+        }
         ledger = next
     }
 }

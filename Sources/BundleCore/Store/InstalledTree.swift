@@ -7,24 +7,27 @@ public enum InstalledTree {
     /// The first difference between the client `bundle` of the store at `path` and its receipt; nil where there is none.
     public static func difference(of bundle: InstalledBundle, inStoreAt path: String) throws -> String? {
         let root = try Directory.open(path)
-        let receipts = try root.directory(StoreLayout.receipts)
-        return try difference(
-            receipts.file(StoreLayout.receipt(bundle.version)),
-            root.directory(StoreLayout.clients).directory(bundle.version.folderName))
+        let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
+        guard let receipt = try existing({ () throws(DiskError) in try root.file(name) }) else {
+            return "its receipt is missing"
+        }
+        return try difference(receipt, root.directory(StoreLayout.clients).directory(bundle.version.folderName))
     }
 
-    /// A ledger entry for the folder of `version`, if its receipt vouches for every byte of it.
-    static func entry(vouchedBy receipts: Directory, for version: SemanticVersion, in clients: Directory) -> Ledger
-        .Entry?
-    {
-        guard let receipt = try? receipts.file(StoreLayout.receipt(version)),
-            let tree = try? clients.directory(version.folderName),
-            let (identity, contentSha256) = try? Receipt.frame(of: receipt), identity.version == version,
-            isWhole(receipt, tree)
+    /// A ledger entry for the folder of `version`, if its receipt vouches for every byte of it; nil if it does not.
+    ///
+    /// Throws where the disk could not tell: an unreadable client is not a wrong one.
+    static func entry(
+        vouchedBy receipts: Directory, for version: SemanticVersion, in clients: Directory
+    ) throws -> Ledger.Entry? {
+        guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
+            let tree = try existing({ () throws(DiskError) in try clients.directory(version.folderName) }),
+            let (identity, contentSha256) = try Receipt.validFrame(of: receipt), identity.version == version,
+            try difference(receipt, tree) == nil
         else { return nil }
         var files = 0
         var bytes = 0
-        try? Receipt.forEachLine(of: receipt) { line, _ in
+        try Receipt.forEachLine(of: receipt) { line, _ in
             files += 1
             bytes += Receipt.record(line)?.size ?? 0
         }
@@ -33,12 +36,17 @@ public enum InstalledTree {
             installedAt: Timestamp(clamping: time(nil)))
     }
 
-    private static func isWhole(_ receipt: File, _ tree: Directory) -> Bool {
-        do { return try difference(receipt, tree) == nil } catch { return false }
+    /// Nil where the name does not exist or is something else.
+    private static func existing<Opened>(_ open: () throws(DiskError) -> Opened) throws(DiskError) -> Opened? {
+        do {
+            return try open()
+        } catch  where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
     }
 
     private static func difference(_ receipt: File, _ tree: Directory) throws -> String? {
-        var listed = 0
+        var listed: Set<BundlePath> = []
         var found: String?
         var hasher = try SHA256Hasher()
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 16)
@@ -49,9 +57,12 @@ public enum InstalledTree {
                 found = "\(receipt.path) has a line that describes no file"
                 return
             }
-            listed += 1
             let path = record.path.string
-            guard let file = try? tree.file(path) else {
+            guard listed.insert(record.path).inserted else {
+                found = "\(receipt.path) lists \(path) twice"
+                return
+            }
+            guard let file = try existing({ () throws(DiskError) in try tree.file(path) }) else {
                 found = "\(path) is missing"
                 return
             }
@@ -67,15 +78,18 @@ public enum InstalledTree {
                 found = "\(path) has other content than was installed"
             }
         }
-        if found == nil, try count(tree) != listed { found = "\(tree.path) holds other files than were installed" }
+        if found == nil, try count(tree) != listed.count {
+            found = "\(tree.path) holds other files than were installed"
+        }
         return found
     }
 
     /// Entries below `tree` that are not folders.
     private static func count(_ tree: Directory) throws -> Int {
         var files = 0
-        for name in try tree.list() {
-            if case .directory? = try tree.kind(of: name) {
+        for bytes in try tree.names() {
+            let name = String(decoding: bytes, as: UTF8.self)
+            if name.utf8.elementsEqual(bytes), case .directory? = try tree.kind(of: name) {
                 files += try count(tree.directory(name))
             } else {
                 files += 1

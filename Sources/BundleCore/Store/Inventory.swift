@@ -65,10 +65,14 @@ public struct Inventory: Sendable, Equatable {
                 entry: entry, path: "\(root.path)/\(StoreLayout.clients)/\(entry.version.folderName)")
         }
         return Inventory(
-            path: root.path, ledger: ledger, bundles: bundles, isUnsettled: try isUnsettled(root))
+            path: root.path, ledger: ledger, bundles: bundles, isUnsettled: try isUnsettled(root, names, ledger))
     }
 
-    private static func isUnsettled(_ root: Directory) throws(DiskError) -> Bool {
+    private static func isUnsettled(
+        _ root: Directory, _ names: Set<String>, _ ledger: Ledger
+    ) throws(DiskError) -> Bool {
+        let folders = names.subtracting([StoreLayout.previousVersion])
+        if folders != Set(ledger.entries.map(\.version.folderName)) { return true }
         do {
             return try !root.directory(StoreLayout.staging).list().isEmpty
         } catch  where error.kind == .missing {

@@ -7,10 +7,17 @@ enum LedgerFile {
 
     /// The ledger of the store; nil where it has none yet. A file that is no ledger is `storeDamaged`.
     static func read(_ store: Directory) throws -> Ledger? {
-        guard let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes) else { return nil }
         do {
+            guard let kind = try store.kind(of: StoreLayout.ledger) else { return nil }
+            guard case .file(let size) = kind, size <= maximumBytes,
+                let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes)
+            else {
+                throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
+            }
             let value = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
             return try Ledger(MemberReader(value, of: "ledger"))
+        } catch let error as DiskError {
+            throw error
         } catch {
             throw UpdateFailure(
                 .storeDamaged, subject: store.path + "/" + StoreLayout.ledger,
@@ -27,9 +34,13 @@ enum LedgerFile {
 extension Ledger {
     init(_ reader: MemberReader) throws {
         guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
+        let entries = try reader.objects("versions").map(Entry.init)
+        guard Set(entries.map(\.version)).count == entries.count else {
+            throw reader.refusal("versions", "names a version twice")
+        }
         self.init(
             appId: try reader.optionalString("appId"),
-            entries: try reader.objects("versions").map(Entry.init),
+            entries: entries,
             current: try reader.name("current", try reader.string("current")),
             previous: try reader.optionalString("previous").map { try reader.name("previous", $0) },
             blocks: try reader.objects("blocked").map { block in

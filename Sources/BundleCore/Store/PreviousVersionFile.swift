@@ -7,14 +7,20 @@ enum PreviousVersionFile {
     /// Replaces the file where it differs. It is built in `staging`, so that `clients` never shows anything half done.
     static func write(_ previous: ClientName?, clients: Directory, staging: Directory) throws(DiskError) {
         let wanted = previous.map { Array("\($0)\n".utf8) }
-        if try clients.contents(StoreLayout.previousVersion, maximumBytes: maximumBytes) == wanted { return }
+        let name = StoreLayout.previousVersion
+        if case .file(let size)? = try clients.kind(of: name) {
+            if size <= maximumBytes, try clients.contents(name, maximumBytes: maximumBytes) == wanted { return }
+        } else {
+            // A folder cannot be renamed over.
+            try clients.removeTree(name)
+        }
         guard let wanted else {
-            try clients.removeFile(StoreLayout.previousVersion)
+            try clients.removeFile(name)
             return
         }
-        // Whole at every moment. Should a power cut take the rename back, recovery writes the line again.
-        try staging.removeFile(StoreLayout.previousVersion)
-        try staging.createDurableFile(StoreLayout.previousVersion, wanted)
-        try staging.rename(StoreLayout.previousVersion, to: clients, as: StoreLayout.previousVersion)
+        try staging.removeTree(name)
+        try staging.createDurableFile(name, wanted)
+        try staging.rename(name, to: clients, as: name)
+        try clients.sync()
     }
 }

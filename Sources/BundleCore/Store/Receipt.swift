@@ -26,6 +26,17 @@ public enum Receipt {
 
     private static let maximumHeadBytes = 1 << 20
 
+    /// The frame, or nil where the receipt is not one of ours. Throws only where the disk fails.
+    static func validFrame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest)? {
+        do {
+            return try frame(of: file)
+        } catch let error as DiskError {
+            throw error
+        } catch {
+            return nil
+        }
+    }
+
     /// What stands around the list of files: the client's identity and the digest of its content.
     static func frame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest) {
         var head: [UInt8] = []
@@ -33,13 +44,16 @@ public enum Receipt {
             head += try bytes(of: file, at: chunk, count: 4096)
             guard let end = head.firstIndex(of: UInt8(ascii: "\n")) else { continue }
             let reader = try MemberReader(
-                try JSONScanner.parse(head[..<end] + Array("]}".utf8), maximumBytes: maximumHeadBytes), of: "receipt")
+                try JSONScanner.parse(
+                    head[..<end] + Array("]}".utf8), maximumBytes: maximumHeadBytes,
+                    maximumDepth: JSONScanner.defaultDepth + 2), of: "receipt")
             let tail = try bytes(of: file, at: try file.size() - tailBytes, count: tailBytes)
             guard tail.starts(with: filesClosing), tail.reversed().starts(with: closing.reversed()),
                 let digest = try? SHA256Digest(
                     parsingHex: String(
                         decoding: tail.dropFirst(filesClosing.count).dropLast(closing.count), as: UTF8.self))
             else { throw reader.refusal("contentSha256", "is missing") }
+            guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
             return (try BundleIdentity(reader), digest)
         }
         throw MemberReader.Refusal(member: "receipt", problem: "has no list of files")
@@ -106,13 +120,17 @@ public enum Receipt {
         path.reserveCapacity(rest.count)
         var isEscaped = false
         for byte in rest {
+            let isQuote = byte == UInt8(ascii: "\"")
             if byte == UInt8(ascii: "\\") && !isEscaped {
                 isEscaped = true
-            } else {
+            } else if isQuote == isEscaped {
                 path.append(byte)
                 isEscaped = false
+            } else {
+                return nil
             }
         }
+        guard !isEscaped, number.count == 1 || number.first != UInt8(ascii: "0") else { return nil }
         guard let size = Int(String(decoding: number, as: UTF8.self)),
             let digest = try? SHA256Digest(parsingHex: String(decoding: hex, as: UTF8.self)),
             let safe = try? BundlePath(parsing: path)

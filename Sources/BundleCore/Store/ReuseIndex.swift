@@ -38,8 +38,10 @@ public final class ReuseIndex: Sendable {
             guard let source = Self.open(bundle, in: root) else { continue }
             let number = UInt32(sources.count)
             sources.append(source)
-            byDigest.reserveCapacity(byDigest.count + bundle.entry.fileCount)
-            if number == 0 { byPath.reserveCapacity(bundle.entry.fileCount) }
+            // The ledger is our own, but a disk may have changed it: a hint, so it is bounded.
+            let expected = min(bundle.entry.fileCount, 200_000)
+            byDigest.reserveCapacity(byDigest.count + expected)
+            if number == 0 { byPath.reserveCapacity(expected) }
             try? Receipt.forEachLine(of: source.receipt) { line, offset in
                 guard let key = Self.key(line), let offset = UInt32(exactly: offset) else { return }
                 byDigest.append(Place(key: key, bundle: number, offset: offset))
@@ -88,7 +90,10 @@ public final class ReuseIndex: Sendable {
     private static func escapedPath(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         let rest = line.dropFirst(Receipt.linePath.count - 1)
         let quote = UInt8(ascii: "\"")
-        guard let end = rest.indices.first(where: { rest[$0] == quote && rest[$0 - 1] != UInt8(ascii: "\\") })
+        guard
+            let end = rest.indices.first(where: {
+                rest[$0] == quote && ($0 == rest.startIndex || rest[$0 - 1] != UInt8(ascii: "\\"))
+            })
         else { return nil }
         return rest[..<end]
     }

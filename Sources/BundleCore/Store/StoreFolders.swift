@@ -9,13 +9,14 @@ struct StoreFolders {
     let downloads: Directory
 
     /// Opens the folders below `root`, creating those that are missing.
-    init(below root: Directory) throws(DiskError) {
+    init(below root: Directory) throws {
         self.root = root
         let isNew = try root.kind(of: StoreLayout.clients) == nil
         clients = try root.directory(creating: StoreLayout.clients)
         receipts = try root.directory(creating: StoreLayout.receipts)
         staging = try root.directory(creating: StoreLayout.staging, mode: 0o700)
         downloads = try root.directory(creating: StoreLayout.downloads, mode: 0o700)
+        for folder in [clients, receipts, staging, downloads] { try Self.requirePrivate(folder) }
         if isNew { try root.sync() }
     }
 
@@ -23,11 +24,15 @@ struct StoreFolders {
     static func openRoot(_ path: String) throws -> Directory {
         try Directory.createAll(path, mode: 0o700)
         let root = try Directory.open(path)
-        if try root.permissions().mode & 0o002 != 0 {
-            throw UpdateFailure(
-                .permissionDenied, subject: path,
-                "Everybody may write to the store \(path): take that away with `chmod o-w`, and check what is in it.")
-        }
+        try requirePrivate(root)
         return root
+    }
+
+    /// Refuses a folder that everybody may write to: whoever can write a client and its receipt can plant one.
+    private static func requirePrivate(_ folder: Directory) throws {
+        if try folder.permissions().mode & 0o002 == 0 { return }
+        throw UpdateFailure(
+            .permissionDenied, subject: folder.path,
+            "Everybody may write to \(folder.path): take that away with `chmod o-w`, and check what is in it.")
     }
 }

@@ -7,6 +7,7 @@ struct StoreRecovery {
     let clients: Directory
     let receipts: Directory
     let staging: Directory
+    let downloads: Directory
     let warn: (String) -> Void
 
     init(_ folders: StoreFolders, warn: @escaping (String) -> Void) {
@@ -14,16 +15,25 @@ struct StoreRecovery {
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
+        downloads = folders.downloads
         self.warn = warn
     }
 
     func run() throws -> Ledger {
-        for name in try staging.list() { try staging.removeTree(name) }
-        try root.removeFile(StoreLayout.ledger + StoreLayout.asideSuffix)
+        try root.removeTree(StoreLayout.ledger + StoreLayout.asideSuffix)
         let written = try readLedger()
         var ledger = written ?? Ledger()
         try dropEntriesWithoutFolder(&ledger)
         try adoptOrRemoveFolders(&ledger)
+        for name in try staging.list() { try staging.removeTree(name) }
+        for name in try downloads.list() {
+            if case .file? = try downloads.kind(of: name) { continue }
+            try downloads.removeTree(name)
+        }
+        for version in [ledger.current.version, ledger.previous?.version].compactMap(\.self)
+        where ledger.entry(version) == nil {
+            ledger.forget(version)
+        }
         try removeReceiptsWithoutEntry(ledger)
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
@@ -54,7 +64,7 @@ struct StoreRecovery {
         for name in try clients.list() where name != StoreLayout.previousVersion {
             let version = try? SemanticVersion(parsingFolderName: name)
             if let version, ledger.entry(version) != nil { continue }
-            if let version, let entry = InstalledTree.entry(vouchedBy: receipts, for: version, in: clients) {
+            if let version, let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: clients) {
                 ledger.record(entry)
                 warn("\(name) was complete but not in the ledger; it is known again.")
             } else {
@@ -62,13 +72,12 @@ struct StoreRecovery {
                 try clients.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
             }
         }
-        for name in try staging.list() { try staging.removeTree(name) }
     }
 
     private func removeReceiptsWithoutEntry(_ ledger: Ledger) throws {
         for name in try receipts.list() {
             if let version = StoreLayout.version(ofReceipt: name), ledger.entry(version) != nil { continue }
-            try receipts.removeFile(name)
+            try receipts.removeTree(name)
         }
     }
 }
