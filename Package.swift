@@ -65,7 +65,7 @@ let package = Package(
             name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk"], path: "Tests/BundleTesting",
             swiftSettings: strict),
         tests("BundleSigningTests", ["BundleSigning"]),
-        tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
+        tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
         tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests(
