@@ -1,5 +1,6 @@
 public import BundleCore
 import BundleDisk
+import Dispatch
 
 /// The signed archive channel: a flat manifest and the archive that it names.
 public struct ArchiveChannel: UpdateChannel {
@@ -36,13 +37,23 @@ public struct ArchiveChannel: UpdateChannel {
         let download = ArchiveDownload(
             offer.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
-        let outcome = Result {
-            try ArchiveUnpacker(limits: limits, report: report).unpack(
+        let unpacker = ArchiveUnpacker(limits: limits, report: report)
+        let outcome = await onThread {
+            try unpacker.unpack(
                 archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
         }
         // Refused, it is of no use; unpacked, it goes before the barrier, so that its pages need never reach the disk.
         try download.remove()
         return try outcome.get()
+    }
+}
+
+/// Runs blocking work on a thread of its own: Swift's cooperative pool has one thread a core, and a shell needs them.
+private func onThread<Value: Sendable>(
+    _ work: @escaping @Sendable () throws -> Value
+) async -> Result<Value, any Error> {
+    await withCheckedContinuation { continuation in
+        DispatchQueue(label: "clientctl.unpack").async { continuation.resume(returning: Result { try work() }) }
     }
 }
 

@@ -22,7 +22,7 @@ struct ArchiveUnpacker {
         let finished = try sink.inner.finish()
         report(.settling)
         let content = try summary.contentSha256 ?? CanonicalTree(area.tree).digest()
-        try ArchiveContents.require(summary, content: content, of: manifest)
+        try ArchiveContents.require(summary, content: content, in: archive.file, of: manifest)
         return try area.seal(finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded)
     }
 }

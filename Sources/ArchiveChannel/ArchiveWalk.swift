@@ -54,11 +54,11 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private mutating func take(_ entry: ArchiveEntry) throws {
         entries += 1
         guard let name = entry.name else { throw ArchiveRejection("name-not-utf8", "an entry's name is not UTF-8") }
-        let shown = UntrustedName.display(name)
         if entries > limits.entries {
-            throw ArchiveRejection("too-many-entries", entry: shown, "more than \(limits.entries) entries")
+            throw ArchiveRejection(
+                "too-many-entries", entry: UntrustedName.display(name), "more than \(limits.entries) entries")
         }
-        try requireAllowedKind(entry, shown)
+        try requireAllowedKind(entry, name)
         if entry.kind == .directory {
             if BundlePath.isArchiveRoot(entryName: name) { return }
             let path = try Self.path(name, isDirectory: true)
@@ -77,18 +77,25 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         }
     }
 
-    private func requireAllowedKind(_ entry: ArchiveEntry, _ shown: String) throws(ArchiveRejection) {
-        switch entry.kind {
-        case .file, .directory: break
-        case .symbolicLink: throw ArchiveRejection("type-symlink", entry: shown, "it is a symbolic link")
-        case .hardLink: throw ArchiveRejection("type-hardlink", entry: shown, "it is a hard link")
-        case .special: throw ArchiveRejection("type-special", entry: shown, "it is neither a file nor a folder")
-        }
-        if entry.isEncrypted { throw ArchiveRejection("encrypted", entry: shown, "it is encrypted") }
-        if entry.isSparse { throw ArchiveRejection("sparse", entry: shown, "it has holes") }
-        if !entry.isMethodSupported {
-            throw ArchiveRejection("zip-method", entry: shown, "it is compressed by a method other than deflate")
-        }
+    private func requireAllowedKind(_ entry: ArchiveEntry, _ name: [UInt8]) throws(ArchiveRejection) {
+        let refusal: (rule: String, reason: String)? =
+            switch entry.kind {
+            case .symbolicLink: ("type-symlink", "it is a symbolic link")
+            case .hardLink: ("type-hardlink", "it is a hard link")
+            case .special: ("type-special", "it is neither a file nor a folder")
+            case .file, .directory:
+                if entry.isEncrypted {
+                    ("encrypted", "it is encrypted")
+                } else if entry.isSparse {
+                    ("sparse", "it has holes")
+                } else if !entry.isMethodSupported {
+                    ("zip-method", "it is compressed by a method other than deflate")
+                } else {
+                    nil
+                }
+            }
+        guard let refusal else { return }
+        throw ArchiveRejection(refusal.rule, entry: UntrustedName.display(name), refusal.reason)
     }
 
     private mutating func takeFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {

@@ -35,9 +35,12 @@ final class CompressedInput {
         if try fill() > 0 { throw .trailingData }
     }
 
-    private func fill() throws(ArchiveFailure) -> Int {
+    private func fill() throws(ArchiveFailure) -> Int { try read(into: buffer) }
+
+    /// The next bytes as they are, 0 at the end of the file.
+    func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
         while true {
-            let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(consumed))
+            let count = pread(descriptor, output.baseAddress, output.count, off_t(consumed))
             if count < 0 && errno == EINTR { continue }
             if count < 0 { throw .system(operation: "read", code: errno) }
             consumed += count

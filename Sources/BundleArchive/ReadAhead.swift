@@ -3,10 +3,10 @@ import Synchronization
 
 /// Decodes on a thread of its own, a few blocks ahead of the reader, so that decompression and everything after it overlap.
 ///
-/// Unchecked: each slot is owned by one side at a time; the two semaphores hand it over, and `state` is behind a mutex.
+/// Sendable, unchecked: each slot is owned by one side at a time; the two semaphores hand it over, and `state` is behind a mutex.
 final class ReadAhead: @unchecked Sendable {
     private static let slots = 4
-    private static let slotBytes = 256 * 1024
+    private static let slotBytes = 128 * 1024
 
     private enum Slot {
         case empty

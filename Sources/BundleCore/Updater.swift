@@ -51,15 +51,14 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         if let outcome = try settled(offer, inventory) { return outcome }
 
         let staged = try await stage(offer, in: store)
-        let installed = try await store.install(staged, appId: appId)
-        let selection = try await store.select { SelectionRule.select($0, shell: device.shell) }
-        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
-        try await store.retain(plan)
+        let installation = try await store.install(staged, appId: appId) { [device] inventory in
+            SelectionRule.select(inventory, shell: device.shell)
+        }
+        let plan = try await retain(in: store)
         return .installed(
             offer,
             InstallReport(
-                bundle: installed, current: selection.current, previous: selection.previous,
-                bytesDownloaded: staged.bytesDownloaded, retention: plan))
+                installation: installation, bytesDownloaded: staged.bytesDownloaded, retention: plan))
     }
 
     private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
@@ -77,6 +76,18 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         case .incompatible, .blocked, .wrongApp:
             guard let failure = verdict.failure(of: offer.version) else { return nil }
             throw failure
+        }
+    }
+
+    /// The installation is done and durable: room that cannot be freed now does not make it a failure.
+    private func retain(in store: BundleStore) async throws -> RetentionPlan {
+        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
+        do {
+            try await store.retain(plan)
+            return plan
+        } catch {
+            warn("Older clients could not be removed: \(error). `clientctl gc` tries again.")
+            return RetentionPlan(retained: try await store.inventory().bundles.map(\.version), removed: [])
         }
     }
 
@@ -101,12 +112,8 @@ public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
 
 /// What an installation did.
 public struct InstallReport: Sendable {
-    /// The client that was installed.
-    public let bundle: InstalledBundle
-    /// The client that runs now.
-    public let current: ClientName
-    /// The client that ran before.
-    public let previous: ClientName?
+    /// What the store changed.
+    public let installation: BundleStore.Installation
     /// Body bytes taken from the network.
     public let bytesDownloaded: Int
     /// Which clients stayed and which went.

@@ -111,13 +111,18 @@ public final class Directory: Sendable {
     public func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
-        let file = try file(creating: aside, mode: mode)
+        try createDurableFile(aside, bytes, mode: mode)
+        try rename(aside, to: name)
+        try sync()
+    }
+
+    /// Creates `name` with exactly `bytes`, which are on the disk when it returns; the name is not yet.
+    public func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let file = try file(creating: name, mode: mode)
         try bytes.withUnsafeBytes { buffer in
             Result { () throws(DiskError) in try file.write(buffer) }
         }.get()
         try file.sync()
-        try rename(aside, to: name)
-        try sync()
     }
 
     /// Whether `name` is a file that holds exactly `bytes`. Uses `scratch`, which is at least as long as `bytes`.

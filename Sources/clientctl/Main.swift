@@ -1,13 +1,12 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleSigning
-import CLinux
 import Glibc
 
 @main
 enum Main {
     static func main() async {
-        let wantsJSON = CommandLine.arguments.contains("--json") || getenv("CLIENTCTL_JSON") != nil
         do {
             try prepareProcess()
             var command = try Clientctl.parseAsRoot()
@@ -19,14 +18,14 @@ enum Main {
         } catch let status as ExitCode {
             exit(status.rawValue)
         } catch {
-            end(with: error, wantsJSON: wantsJSON)
+            end(with: error, wantsJSON: Settings.askForJSON(CommandLine.arguments))
         }
     }
 
     /// What every command relies on, before anything else.
     private static func prepareProcess() throws {
         // libarchive reads names in the process's character set, and Swift starts in "C".
-        if clinux_use_utf8() != 0 {
+        if !CharacterSet.useUTF8() {
             throw UpdateFailure(
                 .configInvalid, subject: "C.UTF-8",
                 "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8): install its locales.")

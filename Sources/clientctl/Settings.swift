@@ -45,6 +45,21 @@ struct Settings {
         }
     }
 
+    /// Whether a failure is to be told in JSON, found out even where the arguments or the configuration are what failed.
+    static func askForJSON(_ arguments: [String]) -> Bool {
+        if arguments.contains("--json") { return true }
+        let named = arguments.firstIndex(of: "--config").map { arguments[($0 + 1)...].first } ?? nil
+        let joined = arguments.first { $0.hasPrefix("--config=") }.map { String($0.dropFirst("--config=".count)) }
+        let settings = (try? Settings(config: named ?? joined)) ?? Settings()
+        return (try? settings.isOn("json", false)) ?? false
+    }
+
+    /// The environment alone.
+    private init() {
+        file = [:]
+        path = ""
+    }
+
     private static func environment(_ name: String) -> String? {
         let variable = "CLIENTCTL_" + name.uppercased().replacing("-", with: "_")
         return getenv(variable).map { String(cString: $0) }

@@ -16,6 +16,10 @@ struct Answering {
             guard sendStart(count) else { return false }
             socket.waitForPeer(milliseconds: -1)
             return false
+        case .held(let count, let gate):
+            guard case .bytes(let bytes) = route.body, socket.write(Array(bytes.prefix(count))) else { return false }
+            gate.wait(besides: socket.descriptor)
+            return socket.write(Array(bytes.dropFirst(count)))
         case .cut(let count):
             _ = sendStart(count)
             return false

@@ -62,6 +62,15 @@ public final class LoopbackServer: Sendable {
     /// The requests so far.
     public var requests: [Request] { state.withLock { $0.requests } }
 
+    /// Waits until `target` was asked for; false after ten seconds without it.
+    public func wait(for target: String) -> Bool {
+        for _ in 0..<2000 {
+            if requests.contains(where: { $0.target == target }) { return true }
+            poll(nil, 0, 5)
+        }
+        return false
+    }
+
     /// How many connections were accepted so far.
     public var connectionCount: Int { state.withLock { $0.accepted } }
 

@@ -26,6 +26,8 @@ public struct Route: Sendable {
         case full
         /// Nothing more after this many bytes of the body, with the connection open.
         case stall(after: Int)
+        /// The rest comes when the gate opens.
+        case held(after: Int, Gate)
         /// The connection is closed after this many bytes of the body.
         case cut(after: Int)
         /// This many bytes, then a pause, for ever.

@@ -8,13 +8,13 @@ public final class TLSServer: Sendable {
     private let process: Command
     private let port: Int
 
-    /// Starts one that answers `/ok` with "ok" and sends `/away` to `redirect`.
-    public init(redirect: String = "/ok") throws {
+    /// Starts one that answers `/ok` with "ok", sends `/away` to `redirect`, and has the files of `serving`.
+    public init(redirect: String = "/ok", serving files: String = "/nonexistent") throws {
         folder = try TemporaryFolder()
         caFile = folder.file("ca.pem")
         try Self.makeCertificates(in: folder)
         let script = try folder.write(Array(Self.script.utf8), to: "server.py")
-        process = try Command(["python3", script, folder.file("server.pem"), folder.file("server.key"), redirect])
+        process = try Command(["python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files])
         let line = process.nextLine()
         guard let port = Int(line) else { throw CommandError(command: ["python3", script], printed: line) }
         self.port = port
@@ -42,11 +42,13 @@ public final class TLSServer: Sendable {
     }
 
     private static let script = """
-        import http.server, ssl, sys
+        import http.server, os, ssl, sys
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             def do_GET(self):
                 body = b"ok" if self.path == "/ok" else b""
+                if os.path.isfile(sys.argv[4] + self.path):
+                    body = open(sys.argv[4] + self.path, "rb").read()
                 self.send_response(302 if self.path == "/away" else 200 if body else 404)
                 if self.path == "/away":
                     self.send_header("Location", sys.argv[3])

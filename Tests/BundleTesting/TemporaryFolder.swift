@@ -1,6 +1,6 @@
 import Glibc
 
-/// A fresh flat folder that is removed, with its files, with its last reference.
+/// A fresh folder that is removed, with all that is in it, with its last reference.
 public final class TemporaryFolder: Sendable {
     /// Where it is.
     public let path: String
@@ -12,12 +12,21 @@ public final class TemporaryFolder: Sendable {
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    deinit {
+    deinit { Self.remove(Array(path.utf8CString)) }
+
+    /// Removes a file, or a folder with everything below it. Names are bytes: a test may make any.
+    private static func remove(_ path: [CChar]) {
+        if unlink(path) == 0 { return }
+        chmod(path, 0o700)
         if let folder = opendir(path) {
             while let entry = readdir(folder) {
-                withUnsafePointer(to: &entry.pointee.d_name) { name in
-                    _ = name.withMemoryRebound(to: CChar.self, capacity: 256) { unlinkat(dirfd(folder), $0, 0) }
+                let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                    name.withMemoryRebound(to: CChar.self, capacity: 256) { start in
+                        Array(UnsafeBufferPointer(start: start, count: strlen(start)))
+                    }
                 }
+                if name == [0x2E] || name == [0x2E, 0x2E] { continue }
+                remove(path.dropLast() + [0x2F] + name + [0])
             }
             closedir(folder)
         }
@@ -33,11 +42,29 @@ public final class TemporaryFolder: Sendable {
         let descriptor = open(file(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw SystemCallError("open") }
         defer { close(descriptor) }
-        guard write(descriptor, bytes, bytes.count) == bytes.count else { throw SystemCallError("write") }
+        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else { throw SystemCallError("write") }
         return file(name)
     }
 
-    private func write(_ descriptor: Int32, _ bytes: [UInt8], _ count: Int) -> Int {
-        Glibc.write(descriptor, bytes, count)
+    /// Creates a folder in it, with what is missing above, and gives its path.
+    @discardableResult
+    public func makeFolder(_ name: String) throws -> String {
+        var made = path
+        for part in name.split(separator: "/") {
+            made += "/\(part)"
+            guard mkdir(made, 0o755) == 0 || errno == EEXIST else { throw SystemCallError("mkdir \(made)") }
+        }
+        return made
+    }
+
+    /// Writes files below the folder `name` in it, which is created; gives that folder's path.
+    @discardableResult
+    public func writeTree(_ files: [String: [UInt8]], to name: String) throws -> String {
+        try makeFolder(name)
+        for (path, bytes) in files {
+            if let slash = path.lastIndex(of: "/") { try makeFolder("\(name)/\(path[..<slash])") }
+            try write(bytes, to: "\(name)/\(path)")
+        }
+        return file(name)
     }
 }

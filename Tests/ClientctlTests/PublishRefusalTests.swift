@@ -1,0 +1,141 @@
+import BundleCore
+import BundleTesting
+import Glibc
+import Testing
+
+/// What a client may not hold is refused before anything is signed, and the feed stays byte for byte as it was.
+@Suite struct PublishRefusalTests {
+    private let site: Site
+    private let source: String
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+        source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
+    }
+
+    private func refused(
+        _ status: Int32, _ code: String, version: String = "2.0.0", _ more: [String] = [],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> Outcome {
+        let before = try TreeSnapshot(of: site.feed)
+        let outcome = try site.publish(source, as: version, more)
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        return outcome.failed(status, code, sourceLocation: sourceLocation)
+    }
+
+    @Test func `a folder without index html`() throws {
+        try Clientctl.stock(["mv", "\(source)/index.html", "\(source)/app/index.html"])
+        #expect(try refused(24, "archiveRejected").subject == "no-index")
+    }
+
+    @Test func `a folder that is not there`() throws {
+        try Clientctl.stock(["rm", "-r", source])
+        _ = try refused(78, "configInvalid")
+    }
+
+    @Test(arguments: ["index.html", "/etc/passwd", "nowhere"])
+    func `a symbolic link`(target: String) throws {
+        try #require(symlink(target, "\(source)/app/link") == 0)
+        #expect(try refused(24, "archiveRejected").subject == "type-symlink: app/link")
+    }
+
+    @Test func `a symbolic link to a folder`() throws {
+        try #require(symlink("app", "\(source)/linked") == 0)
+        #expect(try refused(24, "archiveRejected").subject == "type-symlink: linked")
+    }
+
+    @Test func `a pipe, without waiting for its writer`() throws {
+        try #require(mkfifo("\(source)/app/pipe", 0o644) == 0)
+        #expect(try refused(24, "archiveRejected").subject == "type-special: app/pipe")
+    }
+
+    @Test(arguments: ["index.html", "app"])
+    func `what the publisher may not read`(name: String) throws {
+        try #require(chmod("\(source)/\(name)", 0) == 0)
+        var command = [
+            Clientctl.path, "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key,
+            "--min-shell", "1.0.0", "--json",
+        ]
+        if Clientctl.isRoot {
+            // Root may read anything; so it publishes as root without that privilege.
+            command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all"] + command
+        }
+        let before = try TreeSnapshot(of: site.feed)
+        let ending = try Program.run(command, environment: Clientctl.environment())
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+        let outcome = Outcome(ending).failed(31, "permissionDenied")
+        #expect(outcome.subject?.hasSuffix(name) == true)
+    }
+
+    @Test(arguments: ["a\nb", "a\\b", "a\u{1B}[2Jb", "\u{7F}", "\u{202E}cod", "a\u{200B}b"])
+    func `a name that an installer would refuse`(name: String) throws {
+        try site.folder.write(bytes("x"), to: "web/app/\(name)")
+        let subject = try refused(24, "archiveRejected").subject ?? ""
+        #expect(subject.contains(": app/"))
+        #expect(!subject.unicodeScalars.contains { $0.properties.generalCategory == .control })
+    }
+
+    @Test func `a name that is not UTF-8`() throws {
+        try Clientctl.stock(["sh", "-c", "printf x > \"$(printf 'a\\377b')\""], in: source)
+        _ = try refused(24, "archiveRejected")
+    }
+
+    @Test(arguments: [("app/Main.js", "app/main.js"), ("é.js", "e\u{301}.js"), ("App/x.js", "app/y.js")])
+    func `names that a device without case or normal forms takes for one`(one: String, other: String) throws {
+        for path in [one, other] { try site.folder.writeTree([path: bytes(path)], to: "web") }
+        #expect(try refused(24, "archiveRejected").subject?.contains(": ") == true)
+    }
+
+    private static let portable: [UInt8] =
+        bytes("MZ") + [UInt8](repeating: 0, count: 58) + [0x40, 0, 0, 0] + bytes("PE") + [0, 0] + bytes("rest")
+
+    @Test(arguments: [
+        [0x7F] + bytes("ELF rest"), [0xCF, 0xFA, 0xED, 0xFE, 7, 0, 0, 1], [0xFE, 0xED, 0xFA, 0xCE, 0, 0, 0, 1],
+        [0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 2], portable,
+    ])
+    func `a native executable`(content: [UInt8]) throws {
+        try site.folder.write(content, to: "web/app/tool")
+        #expect(try refused(24, "archiveRejected").subject == "native-code: app/tool")
+    }
+
+    @Test func `text that starts like an executable is web content`() throws {
+        try site.folder.writeTree(["app/mz.txt": bytes("MZ is a prefix of no importance here, none at all, is it now? Well.")], to: "web")
+        try site.publish(source, as: "2.0.0").succeeded("published")
+    }
+
+    @Test func `other content under a published version`() throws {
+        let refusal = try refused(51, "versionExists", version: "1.0.0")
+        #expect(refusal.subject == "1.0.0")
+    }
+
+    @Test(arguments: [["--min-shell", "1.1.0"], ["--max-shell", "9.0.0"], ["--app-id", "com.example.other"]])
+    func `other signed values under a published version`(more: [String]) throws {
+        try site.publish("2.0.0", Site.client("2.0.0"))
+        _ = try refused(51, "versionExists", more)
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o660] as [UInt32])
+    func `a private key that others can read`(mode: UInt32) throws {
+        try #require(chmod(site.key, mode) == 0)
+        #expect(try refused(31, "permissionDenied").subject == site.key)
+    }
+
+    @Test func `a public key in place of the private one`() throws {
+        try #require(chmod(site.trust, 0o600) == 0)
+        _ = try refused(78, "configInvalid", ["--key", site.trust])
+    }
+
+    @Test(arguments: [
+        ["--format", "rar"], ["--level", "20"], ["--level", "0"], ["--window-log", "31"], ["--app-id", "kiosk"],
+        ["--min-shell", "1"], ["--max-shell", "0.9.0"],
+    ])
+    func `values that mean nothing are usage errors`(more: [String]) throws {
+        _ = try refused(64, "usage", more)
+    }
+
+    @Test(arguments: ["1.0", "1.0.0+build", "01.0.0", "../1.0.0", "", "1.0.0\n"])
+    func `a version that is none`(version: String) throws {
+        _ = try refused(64, "usage", version: version)
+    }
+}

@@ -1,0 +1,170 @@
+import BundleCore
+import BundleTesting
+import Testing
+
+/// The contract's promise that anyone can make or check a release with stock tools.
+@Suite struct StockToolsTests {
+    private let site: Site
+    private let handmade: HandmadeRelease
+
+    init() throws {
+        site = try Site()
+        handmade = HandmadeRelease(site: site)
+    }
+
+    /// The canonical tar with Python's `tarfile`: the first argument is the folder.
+    private static let canonical = """
+        import os, sys, tarfile
+        root = os.fsencode(sys.argv[1])
+
+        def block(name, size, kind=tarfile.REGTYPE):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime, entry.type = size, 0o644, 0, kind
+            return entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+
+        def put(head, data):
+            sys.stdout.buffer.write(head + data + bytes(-len(data) % 512))
+
+        def header(path, size):
+            try:
+                return block(path.decode(), size)
+            except ValueError:  # fits neither the name nor a prefix and the name
+                record = b" path=" + path + b"\\n"
+                length = len(record)
+                while len(b"%d" % length) + len(record) != length:
+                    length = len(b"%d" % length) + len(record)
+                put(block("././@PaxHeader", length, tarfile.XHDTYPE), b"%d" % length + record)
+                return block(path[:100].decode(), size)
+
+        for path in sorted(os.path.relpath(os.path.join(at, name), root)
+                           for at, _, names in os.walk(root) for name in names):
+            data = open(os.path.join(root, path), "rb").read()
+            put(header(path, len(data)), data)
+        sys.stdout.buffer.write(bytes(1024))
+        """
+
+    /// Paths on both sides of ustar's limits, and an order that folders would change.
+    private static let awkward: [String: [UInt8]] = Site.client("1.0.0").merging([
+        "a-b/x": bytes("1"), "a/x": bytes("2"), "a.x": bytes("3"), "a0": [UInt8](repeating: 7, count: 512),
+        String(repeating: "d", count: 99) + "/" + String(repeating: "f", count: 60): bytes("split"),
+        String(repeating: "d", count: 99) + "/" + String(repeating: "sub/", count: 10) + "file": bytes("split too"),
+        String(repeating: "n", count: 100): bytes("whole"),
+        String(repeating: "deep/", count: 30) + String(repeating: "n", count: 200): bytes("pax"),
+    ]) { $1 }
+
+    @Test func `the canonical tar is what Python writes from the contract`() throws {
+        let published = try site.publish("1.0.0", Self.awkward, ["--format", "tar"])
+        let tar = site.folder.file("by-hand.tar")
+        try Clientctl.stock([
+            "sh", "-c", "python3 -c \"$1\" \"$2\" > \"$3\"", "sh", Self.canonical, site.folder.file("web-1.0.0"), tar,
+        ])
+        let packed = try contents(ofFile: "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar")
+        #expect(try contents(ofFile: tar) == packed)
+        #expect(try HandmadeRelease.sha256(tar) == published.string("contentSha256"))
+    }
+
+    @Test(arguments: ["--zstd", "--gzip", "--format=pax", "--format=gnu", "--format=ustar"])
+    func `a release of tar and openssl with only the required fields installs`(option: String) throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        try Clientctl.stock(["tar", option, "-C", source, "-cf", site.folder.file("client"), "."])
+        let manifest = try handmade.write(handmade.required("1.0.0", archive: "client"), to: "manifest.json")
+        let installed = try site.install(manifest).succeeded("installed")
+        #expect(installed.string("version") == "1.0.0")
+        #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+        try Clientctl.run(["verify", manifest, "--trust", site.trust, "--rebuild", source, "--json"])
+            .succeeded("verified")
+        try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded()
+    }
+
+    private func complete(_ version: String, _ source: String) throws -> [String: String] {
+        let archive = site.folder.file("client.tar.zst")
+        try Clientctl.stock([
+            "sh", "-c", "python3 -c \"$1\" \"$2\" | zstd -q -f -o \"$3\"", "sh", Self.canonical, source, archive,
+        ])
+        let content = try Clientctl.stock(["sh", "-c", "zstd -dc \"$1\" | sha256sum", "sh", archive])
+        let client = Site.client(version)
+        return try handmade.required(version, archive: "client.tar.zst").merging([
+            "schema": "1", "appId": "com.example.kiosk", "size": "\(try contents(ofFile: archive).count)",
+            "contentSha256": String(content.prefix(64)),
+            "installedSize": "\(client.values.reduce(0) { $0 + $1.count })", "fileCount": "\(client.count)",
+            "maxShellVersion": "2.0.0", "createdAt": "2025-01-09T12:00:00Z", "keyId": site.keyId,
+            "notes": "made by hand",
+        ]) { $1 }
+    }
+
+    @Test func `a release made by hand with every field installs, and each signed number counts`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let fields = try complete("1.0.0", source)
+        let device = ["--app-id", "com.example.kiosk"]
+        let wrong: [(String, String, String)] = [
+            ("contentSha256", String(repeating: "0", count: 64), "digestMismatch"),
+            ("fileCount", "4", "sizeMismatch"), ("fileCount", "6", "sizeMismatch"),
+            ("installedSize", "1000", "sizeMismatch"), ("size", "1000", "sizeMismatch"),
+        ]
+        for (name, value, code) in wrong {
+            let manifest = try handmade.write(fields.merging([name: value]) { $1 }, to: "wrong.json")
+            let refused = try site.install(manifest, device).failed(23, code, "\(name)")
+            #expect(try site.list().strings("versions") == ["embedded"], "\(name) \(refused)")
+        }
+        let manifest = try handmade.write(fields, to: "manifest.json")
+        try site.install(manifest, device).succeeded("installed")
+        #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+        try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded()
+    }
+
+    @Test(arguments: [("ecdsa-p256", HandmadeRelease.ecdsa), ("rsa-pss", HandmadeRelease.rsaPSS)])
+    func `signatures of openssl dgst are taken for the other algorithms`(algorithm: String, command: String) throws {
+        try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--algorithm", algorithm, "--json"])
+            .succeeded()
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let manifest = try handmade.write(
+            try complete("1.0.0", source).filter { $0.key != "keyId" }, to: "manifest.json",
+            key: site.folder.file("other.key.pem"), signing: command)
+        try site.install(manifest, ["--trust", site.folder.file("other.pub.pem")]).succeeded("installed")
+    }
+
+    /// Builds the statement of the manifest at `$1` from its text, and leaves statement and signature beside it.
+    private static let unpack = """
+        import base64, json, sys
+        manifest = json.load(open(sys.argv[1]))
+        names = sys.argv[2].split(",")
+        with open(sys.argv[1] + ".statement", "wb") as file:
+            file.write(b"swap-clients-manifest-v1\\n")
+            for name in names:
+                file.write(f"{name}={manifest.get(name, '')}\\n".encode())
+        open(sys.argv[1] + ".sig", "wb").write(base64.b64decode(manifest["signature"], validate=True))
+        print(manifest["sha256"] + "  " + manifest["url"])
+        """
+
+    @Test(arguments: [
+        ("ed25519", "openssl pkeyutl -verify -rawin -pubin -inkey \"$1\" -sigfile \"$2.sig\" -in \"$2.statement\""),
+        ("ecdsa-p256", "openssl dgst -sha256 -verify \"$1\" -signature \"$2.sig\" \"$2.statement\""),
+        (
+            "rsa-pss",
+            "openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:32 -verify \"$1\" "
+                + "-signature \"$2.sig\" \"$2.statement\""
+        ),
+    ])
+    func `a published release verifies with openssl and sha256sum alone`(algorithm: String, command: String) throws {
+        try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--algorithm", algorithm, "--json"])
+            .succeeded()
+        let published = try site.publish(
+            "1.0.0", nil,
+            ["--key", site.folder.file("other.key.pem"), "--app-id", "com.example.kiosk", "--max-shell", "3.0.0"])
+        for manifest in [site.manifest, "\(site.feed)/releases/v1.0.0/manifest.json"] {
+            let sum = try Clientctl.stock([
+                "python3", "-c", Self.unpack, manifest, HandmadeRelease.signedFields.joined(separator: ","),
+            ])
+            try Clientctl.stock(["sh", "-c", command, "sh", site.folder.file("other.pub.pem"), manifest])
+            let beside = manifest.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" }
+            try Clientctl.stock(["sh", "-c", "printf %s \"$1\" | sha256sum -c --strict", "sh", sum], in: beside)
+            // The same check must fail on a changed statement, or it says nothing.
+            try Clientctl.stock(["sed", "-i", "s/^version=.*/version=9.9.9/", manifest + ".statement"])
+            try Clientctl.stock(["sh", "-c", command, "sh", site.folder.file("other.pub.pem"), manifest], expecting: 1)
+        }
+        let content = try Clientctl.stock([
+            "sh", "-c", "zstd -dc \"$1\" | sha256sum", "sh", "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst",
+        ])
+        #expect(content.prefix(64) == published.string("contentSha256") ?? "")
+    }
+}
