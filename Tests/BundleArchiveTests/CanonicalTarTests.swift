@@ -19,9 +19,9 @@ import Testing
         name("p", 155) + "/n", name("p", 54) + "/" + name("n", 100),
     ]
 
-    /// Paths with several; the shortest prefix is taken, as Python does.
+    /// Paths with several; the longest prefix is taken, as GNU tar does and Python does not.
     static let splitAnywhere = [
-        "a/b/c/" + name("n", 96), (0..<50).map { "d\($0)" }.joined(separator: "/"),
+        "x/y/z/" + name("n", 96), (0..<50).map { "d\($0)" }.joined(separator: "/"),
         name("p", 60) + "/" + name("q", 60) + "/" + name("r", 60),
     ]
 
@@ -39,7 +39,9 @@ import Testing
         return bytes
     }
 
-    @Test(arguments: plain + split + splitAnywhere) func `has the headers of Python's tarfile`(_ path: String) throws {
+    @Test(arguments: plain + split) func `has the headers of Python's tarfile, but for device numbers`(_ path: String)
+        throws
+    {
         let folder = try TemporaryFolder()
         try Command.run(
             [
@@ -54,11 +56,11 @@ import Testing
                         out.write(info.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict"))
                 """, folder.file("headers"), path,
             ] + Self.sizes.map(String.init))
-        #expect(try contents(folder.file("headers")) == Self.sizes.flatMap { header(path, $0) })
+        #expect(try withDeviceNumbers(contents(folder.file("headers"))) == Self.sizes.flatMap { header(path, $0) })
     }
 
-    @Test(arguments: [("ustar", plain + split), ("pax", unsplittable)])
-    func `is byte for byte what GNU tar writes, but for its device numbers of files`(
+    @Test(arguments: [("ustar", plain + split + splitAnywhere), ("pax", unsplittable)])
+    func `is byte for byte what GNU tar writes`(
         _ format: String, _ paths: [String]
     ) throws {
         let temporary = try TemporaryDirectory()
@@ -80,7 +82,7 @@ import Testing
                 "--mode=0644", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--blocking-factor=1",
                 "-cf", output, "--",
             ] + paths)
-        #expect(try differingOffsets(withoutDeviceNumbers(contents(output)), Written.tar(items)) == [])
+        #expect(try differingOffsets(contents(output), Written.tar(items)) == [])
     }
 
     @Test(arguments: plain + split + splitAnywhere + unsplittable)
@@ -111,12 +113,12 @@ import Testing
         try File.open(reading: path).readAll(maximumBytes: 1 << 26)
     }
 
-    /// GNU tar writes the device numbers 0 of a file as digits, Python and the canonical tar leave them empty.
-    private func withoutDeviceNumbers(_ tar: [UInt8]) -> [UInt8] {
+    /// GNU tar and the canonical tar write the device numbers 0 of a file as digits, Python leaves them empty.
+    private func withDeviceNumbers(_ tar: [UInt8]) -> [UInt8] {
         var tar = tar
         for start in stride(from: 0, to: tar.count, by: 512)
         where tar[start + 257..<start + 262].elementsEqual("ustar".utf8) {
-            for offset in start + 329..<start + 345 { tar[offset] = 0 }
+            for offset in [329, 337] { tar.replaceSubrange(start + offset..<start + offset + 7, with: "0000000".utf8) }
             for offset in start + 148..<start + 156 { tar[offset] = UInt8(ascii: " ") }
             let digits = String(tar[start..<start + 512].reduce(0) { $0 + Int($1) }, radix: 8)
             let sum = String(repeating: "0", count: 6 - digits.utf8.count) + digits
