@@ -67,7 +67,7 @@ let package = Package(
             path: "Tests/BundleTesting", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
-        tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
+        tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
         tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests(

@@ -3,7 +3,8 @@
 /// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their path,
 /// mode 0644, time, owner and group 0, no names, and two zero blocks at the end. The bytes are those that
 /// GNU `tar --format=ustar` writes for the same values. A path that fits neither the 100-byte name nor a split
-/// at a slash into a 155-byte prefix and a 100-byte name gets a pax header with its one record `path`.
+/// at a slash, the last that is possible, into a 155-byte prefix and a 100-byte name gets a pax header with its one
+/// record `path`.
 public enum CanonicalTar {
     /// Bytes of a block; a header is one, data is padded to whole ones.
     public static let blockSize = 512
@@ -32,14 +33,13 @@ public enum CanonicalTar {
         appendBlock(name: Array(path.prefix(100))[...], prefix: [], size: size, type: UInt8(ascii: "0"), to: &output)
     }
 
-    /// The shortest prefix whose remainder fits; nil where nothing fits.
+    /// The longest prefix that fits, as GNU tar takes it; nil where the remainder of even that one does not fit.
     private static func split(_ path: [UInt8]) -> (prefix: ArraySlice<UInt8>, name: ArraySlice<UInt8>)? {
         if path.count <= 100 { return ([], path[...]) }
-        for index in path.indices where path[index] == UInt8(ascii: "/") {
-            if index > 155 { return nil }
-            if path.count - index - 1 <= 100 { return (path[..<index], path[(index + 1)...]) }
+        guard let slash = path.prefix(156).lastIndex(of: UInt8(ascii: "/")), path.count - slash - 1 <= 100 else {
+            return nil
         }
-        return nil
+        return (path[..<slash], path[(slash + 1)...])
     }
 
     /// `length key=value\n`, where length counts itself.
@@ -68,8 +68,11 @@ public enum CanonicalTar {
         output[start + 156] = type
         field("ustar".utf8, at: 257)
         field("00".utf8, at: 263)
-        field("0000000".utf8, at: 329)
-        field("0000000".utf8, at: 337)
+        if type == UInt8(ascii: "0") {
+            // Device numbers: GNU tar writes those of a file, and leaves them out of a pax header.
+            field("0000000".utf8, at: 329)
+            field("0000000".utf8, at: 337)
+        }
         field(prefix, at: 345)
         var sum = 0
         for byte in output[start...] { sum += Int(byte) }

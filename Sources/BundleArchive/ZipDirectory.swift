@@ -40,6 +40,7 @@ struct ZipDirectory {
             expected = try Self.end(of: header, in: file, before: end.offset)
             entries.append(Entry(flags: header.flags, method: header.method))
         }
+        guard expected == end.offset else { throw .zipStructure("there are bytes in front of its directory") }
         guard position == end.offset + end.size else { throw .zipStructure("its directory has not the stated size") }
         self.entries = entries
     }

@@ -1,0 +1,68 @@
+import BundleArchive
+import Testing
+
+@Suite struct `The zstd compressor` {
+    static let content: [UInt8] = {
+        var seeded = Seeded(state: 11)
+        return seeded.text(12 << 20)
+    }()
+
+    @Test func `writes the same bytes with any number of workers, and from pieces of any size`() throws {
+        // Several jobs of a window of 64 KiB, so that the workers really share the work.
+        let reference = try Written.zstd(Self.content, level: 1, windowLog: 16, workers: 1)
+        for (workers, pieces) in [(2, 1 << 20), (4, 1 << 20), (2, 77_777), (0, 1 << 24), (1, 1 << 16)] {
+            let again = try Written.zstd(Self.content, level: 1, windowLog: 16, workers: workers, pieces: pieces)
+            #expect(again == reference, "\(workers) workers, pieces of \(pieces)")
+        }
+    }
+
+    @Test func `states size and checksum in the frame`() throws {
+        let frame = try Written.zstd([1, 2, 3])
+        // RFC 8878 3.1.1.1.1: single segment, content checksum, one byte of content size.
+        #expect(frame[4] & 0b0000_0100 != 0)
+        #expect(frame[4] & 0b1110_0000 == 0b0010_0000)
+        #expect(frame[5] == 3)
+    }
+
+    @Test(arguments: [(0, 20), (20, 20), (-1, 20), (3, 9), (3, 28)])
+    func `refuses levels and windows that it does not have`(_ level: Int, _ window: Int) {
+        #expect(throws: CompressionFailure.self) { _ = try Written.zstd([1], level: level, windowLog: window) }
+    }
+
+    @Test func `refuses other content than was announced`() throws {
+        let compressor = try ZstdCompressor(level: 3, windowLog: 20, workers: 1, size: 5) { _ in }
+        #expect(throws: CompressionFailure.self) {
+            try [UInt8]("four".utf8).withUnsafeBytes { try compressor.write($0) }
+            try compressor.finish()
+        }
+    }
+
+    @Test(arguments: ArchiveFormat.allCases) func `and the others stop at a failing output`(_ format: ArchiveFormat) {
+        struct Full: Error {}
+        let output: ByteOutput = { _ in throw Full() }
+        #expect(throws: Full.self) {
+            switch format {
+            case .tar, .tarZstd:
+                let compressor = try ZstdCompressor(level: 3, windowLog: 20, workers: 1, size: 4, output: output)
+                try [UInt8]("four".utf8).withUnsafeBytes { try compressor.write($0) }
+                try compressor.finish()
+            case .tarGzip:
+                let writer = try LibraryWriter.gzip(level: 6, output: output)
+                try [UInt8]("four".utf8).withUnsafeBytes { try writer.write($0) }
+                try writer.finish()
+            case .zip:
+                let writer = try LibraryWriter.zip(level: 6, output: output)
+                try writer.begin("a", size: 4)
+                try [UInt8]("four".utf8).withUnsafeBytes { try writer.write($0) }
+                try writer.finish()
+            }
+        }
+    }
+
+    @Test(arguments: [ArchiveFormat.tarGzip, .zip]) func `and the others write no times`(_ format: ArchiveFormat) throws
+    {
+        let archive = try Written.archive(Item.some, as: format)
+        #expect(try Written.archive(Item.some, as: format) == archive)
+        if format == .tarGzip { #expect(archive[4..<8] == [0, 0, 0, 0]) }
+    }
+}
