@@ -16,6 +16,9 @@ public struct SigningKey: ~Copyable {
     /// A file that others can read is refused: its key may be known to them already.
     public static func read(at path: String, passphrase: () throws -> [UInt8]) throws -> SigningKey {
         let file = try File.open(reading: path)
+        if (try? PublicKey(parsingPEM: file.readAll(maximumBytes: maximumBytes))) != nil {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).")
+        }
         if try file.permissions() & 0o077 != 0 {
             throw UpdateFailure(
                 .permissionDenied, subject: path,

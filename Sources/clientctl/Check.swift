@@ -11,7 +11,8 @@ struct Check: AsyncParsableCommand {
             Exit status 0: a release is available; 3: nothing to do.
 
             Example:
-              clientctl check --manifest https://updates.example.com/manifest.json --trust release.pub.pem \\
+              clientctl check --trust release.pub.pem \\
+                --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0
             """)
 

@@ -8,16 +8,19 @@ struct Clientctl: AsyncParsableCommand {
         discussion: """
             A release engineer:
               clientctl keys generate --out release
-              clientctl publish dist --version 1.5.0 --feed feed --key release.key.pem --min-shell 1.0.0
+              clientctl publish dist --version 1.5.0 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0
             A device:
-              clientctl install --manifest https://updates.example.com/manifest.json --trust release.pub.pem \\
+              clientctl install --trust release.pub.pem \\
+                --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0
               clientctl list --store /var/lib/kiosk
 
-            Every flag can come from the JSON file named by --config (default /etc/clientctl.json, then
-            $XDG_CONFIG_HOME/clientctl.json), as {"store": "/var/lib/kiosk", "shell-version": "1.2.0"}, or from the
-            environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win over the environment, the
-            environment over the file.
+            Every flag can come from the JSON file named by --config (default
+            /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json), as in
+            {"store": "/var/lib/kiosk", "shell-version": "1.2.0"}, or from the
+            environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win
+            over the environment, the environment over the file.
 
             \(ExitTable.text)
             """,

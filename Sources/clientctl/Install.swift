@@ -7,13 +7,16 @@ struct Install: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Brings the newest release into the store, if it is for this device.",
         discussion: """
-            Fetches the manifest, verifies its signature, decides, downloads and verifies the archive, and unpacks it
-            into STORE/clients/vX.Y.Z. After a failure the store is what it was; the next run needs no cleaning up.
+            Fetches the manifest, verifies its signature, decides, downloads and
+            verifies the archive, and unpacks it into STORE/clients/vX.Y.Z. After a
+            failure the store is what it was; the next run needs no cleaning up.
 
             Examples:
-              clientctl install --manifest https://updates.example.com/manifest.json --trust release.pub.pem \\
+              clientctl install --trust release.pub.pem \\
+                --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0
-              clientctl install --manifest /media/usb/feed/manifest.json --trust /etc/kiosk/keys \\
+              clientctl install --trust /etc/kiosk/keys \\
+                --manifest /media/usb/feed/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0 --json
             """)
 

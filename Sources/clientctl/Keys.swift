@@ -14,7 +14,8 @@ struct Keys: AsyncParsableCommand {
             discussion: """
                 Examples:
                   clientctl keys generate --out release
-                  clientctl keys generate --out release --algorithm ecdsa-p256 --passphrase-file secret.txt
+                  clientctl keys generate --out release --algorithm ecdsa-p256 \\
+                    --passphrase-file secret.txt
                   CLIENTCTL_PASSPHRASE=… clientctl keys generate --out release
                 """)
 

@@ -16,7 +16,7 @@ struct List: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let inventory = try Inventory.read(at: try settings.required("store", place.store))
+        let inventory = try Wiring.inventory(try settings.required("store", place.store))
         let ledger = inventory.ledger
         let names = [ClientName.embedded] + inventory.bundles.map(\.name)
         Answer.give(

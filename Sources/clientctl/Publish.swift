@@ -12,13 +12,16 @@ struct Publish: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Packs a built web folder, signs it, and writes it into a feed.",
         discussion: """
-            The feed is a static folder: serve it with any web server, or copy it to a bucket, manifest.json last.
-            Publishing the same content again changes nothing; another content under a published version is refused.
+            The feed is a static folder: serve it with any web server, or copy it to
+            a bucket, manifest.json last. Publishing the same content again changes
+            nothing; other content under a published version is refused.
             SOURCE_DATE_EPOCH, if set, is the release's time.
 
             Examples:
-              clientctl publish dist --version 1.5.0 --feed feed --key release.key.pem --min-shell 1.0.0
-              clientctl publish dist --version 1.5.1 --feed feed --key release.key.pem --min-shell 1.0.0 --dry-run
+              clientctl publish dist --version 1.5.0 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0
+              clientctl publish dist --version 1.5.1 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0 --dry-run
             """)
 
     @Argument(help: "The folder with index.html at its top.")

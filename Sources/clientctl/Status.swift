@@ -6,7 +6,8 @@ struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Tells what would run, and why each other client would not.",
         discussion: """
-            With --verify, every installed file is compared with its receipt; a difference ends with status 33.
+            With --verify, every installed file is compared with its receipt; a
+            difference ends with status 33.
 
             Examples:
               clientctl status --store /var/lib/kiosk --shell-version 1.2.0
@@ -30,7 +31,7 @@ struct Status: ParsableCommand {
         let shell = try settings.optional("shell-version", shellVersion).map {
             try settings.parsed("shell-version", $0) { try SemanticVersion(parsingArgument: $0) }
         }
-        let inventory = try Inventory.read(at: store)
+        let inventory = try Wiring.inventory(store)
         if verify { try requireWhole(inventory, store) }
         let rows = StatusRule.rows(inventory, shell: shell)
         Answer.give(

@@ -10,8 +10,10 @@ struct Verify: AsyncParsableCommand {
         abstract: "Checks a manifest and its archive; with --rebuild, that a folder is what was released.",
         discussion: """
             Examples:
-              clientctl verify https://updates.example.com/manifest.json --trust release.pub.pem
-              clientctl verify feed/releases/v1.5.0/manifest.json --trust release.pub.pem --rebuild dist
+              clientctl verify https://updates.example.com/manifest.json \\
+                --trust release.pub.pem
+              clientctl verify feed/releases/v1.5.0/manifest.json \\
+                --trust release.pub.pem --rebuild dist
             """)
 
     @Argument(help: "The manifest: a URL or a path.")

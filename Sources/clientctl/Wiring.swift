@@ -51,6 +51,12 @@ enum Wiring {
         return Updater(channel: channel, device: device) { Answer.say("clientctl: \($0)") }
     }
 
+    /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
+    static func inventory(_ store: String) throws -> Inventory {
+        if try !Inventory.exists(at: store) { Answer.say("clientctl: there is no store at \(store) yet") }
+        return try Inventory.read(at: store)
+    }
+
     /// The seed is what runs when nothing else can, so it had better be there.
     private static func requireSeed(_ path: String) throws {
         guard case .file? = try Directory.open(path).kind(of: "index.html") else {
