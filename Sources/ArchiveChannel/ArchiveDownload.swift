@@ -71,9 +71,16 @@ struct ArchiveDownload {
             } catch let error as FetchError where error.isWorthAnotherTry {
                 let now = try part.size()
                 network += max(0, now - before)
-                if attempt == Self.attempts || now <= before { throw error }
+                if attempt == Self.attempts || now <= before {
+                    if now == 0 { try remove() }
+                    throw error
+                }
             } catch let error as FetchError {
                 try remove()
+                throw error
+            } catch let error as DiskError {
+                // A disk that the download filled must not stay full of it.
+                try? remove()
                 throw error
             }
         }
