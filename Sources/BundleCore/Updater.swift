@@ -47,19 +47,33 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
 
         let store = try BundleStore.open(at: device.store, warn: warn)
         let appId = try await store.bound(to: device.appId)
-        let inventory = try await store.inventory()
-        if let outcome = try settled(offer, inventory) { return outcome }
+        if let outcome = try settled(offer, try await store.inventory()) {
+            // What brought us here may be a run that was stopped after its client got its name: end it.
+            let (_, plan) = try await conclude(store)
+            guard case .upToDate(_, _, let newest, _) = outcome else { return outcome }
+            return .upToDate(offer, inventory: try await store.inventory(), newest: newest, removed: plan.removed)
+        }
 
         let staged = try await stage(offer, in: store)
         let installed = try await store.install(staged, appId: appId)
-        let selection = try await store.select { SelectionRule.select($0, shell: device.shell) }
-        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
-        try await store.retain(plan)
+        let (selection, plan) = try await conclude(store)
+        // Last of all: until then the area tells the next run that this one did not end.
+        await store.discard(staged.area)
         return .installed(
             offer,
             InstallReport(
                 bundle: installed, current: selection.current, previous: selection.previous,
                 bytesDownloaded: staged.bytesDownloaded, retention: plan))
+    }
+
+    /// Selects what runs, and removes what need not stay.
+    private func conclude(
+        _ store: BundleStore
+    ) async throws -> (selection: (current: ClientName, previous: ClientName?), plan: RetentionPlan) {
+        let selection = try await store.select { SelectionRule.select($0, shell: device.shell) }
+        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
+        try await store.retain(plan)
+        return (selection, plan)
     }
 
     private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
@@ -73,7 +87,7 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         switch verdict {
         case .install: return nil
         case .upToDate(let newest):
-            return .upToDate(offer, inventory: inventory, newest: newest)
+            return .upToDate(offer, inventory: inventory, newest: newest, removed: [])
         case .incompatible, .blocked, .wrongApp:
             guard let failure = verdict.failure(of: offer.version) else { return nil }
             throw failure
@@ -95,8 +109,9 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
 public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
     /// The offer is installed.
     case installed(Offer, InstallReport)
-    /// Nothing newer was offered; `newest` is the usable client that is as new.
-    case upToDate(Offer, inventory: Inventory, newest: SemanticVersion)
+    /// Nothing newer was offered; `newest` is the usable client that is as new. `removed` went because an interrupted
+    /// run had left it.
+    case upToDate(Offer, inventory: Inventory, newest: SemanticVersion, removed: [SemanticVersion])
 }
 
 /// What an installation did.

@@ -54,7 +54,7 @@ struct Install: AsyncParsableCommand {
                 "current": .string(report.current.description),
                 "timings": .object(timings),
             ]
-        case .upToDate(_, let inventory, let newest):
+        case .upToDate(_, let inventory, let newest, let removed):
             [
                 "outcome": .string("upToDate"),
                 "version": .string(newest.description),
@@ -62,7 +62,7 @@ struct Install: AsyncParsableCommand {
                 "previous": .string(orNull: inventory.ledger.previous?.description),
                 "bytesDownloaded": .integer(0),
                 "retained": .names(inventory.bundles.map(\.version)),
-                "removed": .array([]),
+                "removed": .names(removed),
                 "current": .string(inventory.ledger.current.description),
                 "timings": .object(timings),
             ]
@@ -76,12 +76,12 @@ struct Install: AsyncParsableCommand {
                 "installed \(offer.version) in \(report.bundle.path) (\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
                 "current \(report.current)" + (report.previous.map { ", previous \($0)" } ?? ""),
             ] + report.retention.removed.map { "removed \($0.folderName)" }
-        case .upToDate(let offer, _, let newest):
+        case .upToDate(let offer, _, let newest, let removed):
             [
                 offer.version == newest
                     ? "up to date: \(newest) is installed"
                     : "up to date: \(newest) is installed, the feed offers \(offer.version)"
-            ]
+            ] + removed.map { "removed \($0.folderName)" }
         }
     }
 }

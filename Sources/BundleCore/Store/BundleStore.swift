@@ -90,7 +90,8 @@ public actor BundleStore {
 
     /// Publishes a staged bundle under its final name and makes it known: receipt, barrier, rename, ledger.
     ///
-    /// When it returns, the bundle survives a power cut.
+    /// When it returns, the bundle survives a power cut. The area stays as the mark of an unfinished run until the
+    /// caller, done with selection and retention, discards it.
     public func install(_ staged: StagedBundle, appId: String?) throws -> InstalledBundle {
         let version = staged.identity.version
         let receipt = StoreLayout.receipt(version)
@@ -121,7 +122,6 @@ public actor BundleStore {
             try? receipts.removeFile(receipt)
             throw error
         }
-        discard(staged.area)
         return InstalledBundle(entry: entry, path: "\(clients.path)/\(folder)")
     }
 
