@@ -2,8 +2,9 @@
 ///
 /// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their path,
 /// mode 0644, time, owner and group 0, no names, no device numbers, and two zero blocks at the end. The bytes are those
-/// that Python's `tarfile` writes as USTAR for the same values (GNU tar fills in device numbers). A path that fits neither the 100-byte name nor a split
-/// at a slash into a 155-byte prefix and a 100-byte name gets a pax header with its one record `path`.
+/// that Python's `tarfile` writes as USTAR for the same values; GNU tar fills in device numbers, and prefers the longest
+/// prefix. A path that fits neither the 100-byte name nor a split at a slash into a 155-byte prefix and a 100-byte name
+/// gets a pax header with its one record `path`.
 public enum CanonicalTar {
     /// Bytes of a block; a header is one, data is padded to whole ones.
     public static let blockSize = 512
