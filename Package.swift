@@ -31,20 +31,22 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .target(name: "CLinux"),
 
         // Level 1: what a C library or the kernel does, as values.
+        ours("BundleThreads", []),
         ours("BundleSigning", ["COpenSSL"]),
-        ours("BundleArchive", ["CArchive", "CZstd"]),
+        ours("BundleArchive", ["BundleThreads", "CArchive", "CZlib", "CZstd"]),
         ours("BundleDisk", ["CLinux"]),
 
         // Level 2: the rules and the store.
         ours("BundleCore", ["BundleSigning", "BundleDisk"]),
 
         // Level 3: the channel and the adapters.
-        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk"]),
-        ours("BundlePlatform", ["BundleCore", "CCurl"]),
+        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
+        ours("BundlePlatform", ["BundleCore", "BundleThreads", "CCurl"]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
@@ -63,9 +65,10 @@ let package = Package(
         .target(
             name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk"], path: "Tests/BundleTesting",
             swiftSettings: strict),
+        tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleTesting"]),
-        tests("BundleDiskTests", ["BundleDisk", "BundleTesting"]),
+        tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests(
             "ArchiveChannelTests",

@@ -1,5 +1,6 @@
 public import BundleCore
 import BundleDisk
+import BundleThreads
 
 /// The signed archive channel: a flat manifest and the archive that it names.
 public struct ArchiveChannel: UpdateChannel {
@@ -36,13 +37,21 @@ public struct ArchiveChannel: UpdateChannel {
         let download = ArchiveDownload(
             offer.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
-        let outcome = Result {
-            try ArchiveUnpacker(limits: limits, report: report).unpack(
-                archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
+        let unpacker = ArchiveUnpacker(limits: limits, report: report)
+        do {
+            let staged = try await onThread {
+                try unpacker.unpack(
+                    archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
+            }
+            // It goes before the barrier, so that its pages need never reach the disk.
+            try download.remove()
+            return staged
+        } catch {
+            // A refused archive is of no use. One that could not be unpacked for want of room is not fetched twice.
+            let isRefused = [.archiveRejected, .digestMismatch, .sizeMismatch].contains(UpdateFailure(error).code)
+            if isRefused { try download.remove() }
+            throw error
         }
-        // Refused, it is of no use; unpacked, it goes before the barrier, so that its pages need never reach the disk.
-        try download.remove()
-        return try outcome.get()
     }
 }
 

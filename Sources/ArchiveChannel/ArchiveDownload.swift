@@ -54,7 +54,8 @@ struct ArchiveDownload {
         try removeOthers()
         let part = try downloads.file(appending: partName)
         var network = 0
-        for attempt in 1... {
+        var isSecondTry = false
+        for attempt in 1...Self.attempts {
             let before = try part.size()
             do {
                 let spool = try await fetch(into: part)
@@ -64,10 +65,11 @@ struct ArchiveDownload {
                 }
                 // A resumed part may be what is wrong: one more try from the first byte tells.
                 try part.truncate(to: 0)
-                if before == 0 {
+                if before == 0 || isSecondTry {
                     try remove()
                     throw spool.mismatch(expected, size: size, url: url)
                 }
+                isSecondTry = true
             } catch let error as FetchError where error.isWorthAnotherTry {
                 let now = try part.size()
                 network += max(0, now - before)
@@ -84,7 +86,7 @@ struct ArchiveDownload {
                 throw error
             }
         }
-        throw CancellationError()
+        throw FetchError.unreachable(url, reason: "it was cut off \(Self.attempts) times")
     }
 
     /// Ends the spool's life; the verified archive stays readable through its open file.

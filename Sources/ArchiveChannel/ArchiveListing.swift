@@ -17,7 +17,9 @@ public struct ArchiveListing: Sendable {
         var entries: [ArchiveEntry] = []
         let size = try file.size()
         file.withDescriptor { descriptor in
-            guard let reader = try? ArchiveReader(descriptor: descriptor, size: size, format: format) else { return }
+            let reader = try? ArchiveReader(
+                descriptor: descriptor, size: size, format: format, limits: limits.decoding())
+            guard let reader else { return }
             while entries.count < limits.entries, let entry = try? reader.nextEntry() { entries.append(entry) }
         }
         return ArchiveListing(format: format, entries: entries, refusal: try refusal(file, limits))

@@ -15,14 +15,14 @@ struct ArchiveUnpacker {
         let identity = BundleIdentity(version: manifest.version, channel: "archive", shells: manifest.shells)
         let receipt = try area.receipt(for: identity, manifest: document)
         let writer = CountingSink(
-            TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
+            try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
         var (summary, sink) = try ArchiveContents.walk(
             archive.file, size: archive.size, expectedFiles: manifest.fileCount,
             limits: limits.lowered(by: manifest), into: writer)
         let finished = try sink.inner.finish()
         report(.settling)
         let content = try summary.contentSha256 ?? CanonicalTree(area.tree).digest()
-        try ArchiveContents.require(summary, content: content, of: manifest)
+        try ArchiveContents.require(summary, content: content, in: archive.file, of: manifest)
         return try area.seal(finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded)
     }
 }

@@ -18,7 +18,7 @@ public enum ArchiveVerifier {
             file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ReadingSink())
         let content = try summary.contentSha256 ?? unpacked(file, size: size, manifest, limits, scratch)
-        try ArchiveContents.require(summary, content: content, of: manifest)
+        try ArchiveContents.require(summary, content: content, in: file, of: manifest)
         return content
     }
 

@@ -17,7 +17,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
 
     private let reader: ArchiveReader
     private let limits: ArchiveLimits
-    private let deadline: ContinuousClock.Instant
     private var sink: Sink
     private var registry: NameRegistry
     private var hasher: SHA256Hasher
@@ -33,7 +32,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         self.reader = reader
         self.limits = limits
         self.sink = sink
-        deadline = .now + limits.time
         registry = NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries))
         hasher = try SHA256Hasher()
     }
@@ -56,14 +54,17 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private mutating func take(_ entry: ArchiveEntry) throws {
         entries += 1
         guard let name = entry.name else { throw ArchiveRejection("name-not-utf8", "an entry's name is not UTF-8") }
-        let shown = UntrustedName.display(name)
         if entries > limits.entries {
-            throw ArchiveRejection("too-many-entries", entry: shown, "more than \(limits.entries) entries")
+            throw ArchiveRejection(
+                "too-many-entries", entry: UntrustedName.display(name), "more than \(limits.entries) entries")
         }
-        try requireAllowedKind(entry, shown)
+        try requireAllowedKind(entry, name)
         if entry.kind == .directory {
             if BundlePath.isArchiveRoot(entryName: name) { return }
             let path = try Self.path(name, isDirectory: true)
+            if let size = entry.size, size > 0 {
+                throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data of its own")
+            }
             try registry.addDirectory(path)
             try sink.addDirectory(path)
         } else {
@@ -79,18 +80,25 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         }
     }
 
-    private func requireAllowedKind(_ entry: ArchiveEntry, _ shown: String) throws(ArchiveRejection) {
-        switch entry.kind {
-        case .file, .directory: break
-        case .symbolicLink: throw ArchiveRejection("type-symlink", entry: shown, "it is a symbolic link")
-        case .hardLink: throw ArchiveRejection("type-hardlink", entry: shown, "it is a hard link")
-        case .special: throw ArchiveRejection("type-special", entry: shown, "it is neither a file nor a folder")
-        }
-        if entry.isEncrypted { throw ArchiveRejection("encrypted", entry: shown, "it is encrypted") }
-        if entry.isSparse { throw ArchiveRejection("sparse", entry: shown, "it has holes") }
-        if !entry.isMethodSupported {
-            throw ArchiveRejection("zip-method", entry: shown, "it is compressed by a method other than deflate")
-        }
+    private func requireAllowedKind(_ entry: ArchiveEntry, _ name: [UInt8]) throws(ArchiveRejection) {
+        let refusal: (rule: String, reason: String)? =
+            switch entry.kind {
+            case .symbolicLink: ("type-symlink", "it is a symbolic link")
+            case .hardLink: ("type-hardlink", "it is a hard link")
+            case .special: ("type-special", "it is neither a file nor a folder")
+            case .file, .directory:
+                if entry.isEncrypted {
+                    ("encrypted", "it is encrypted")
+                } else if entry.isSparse {
+                    ("sparse", "it has holes")
+                } else if !entry.isMethodSupported {
+                    ("zip-method", "it is compressed by a method other than deflate")
+                } else {
+                    nil
+                }
+            }
+        guard let refusal else { return }
+        throw ArchiveRejection(refusal.rule, entry: UntrustedName.display(name), refusal.reason)
     }
 
     private mutating func takeFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {
@@ -133,7 +141,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         var taken = 0
         while let block = try nextBlock(path) {
             taken += block.count
-            try requireProportion(path, unpacked: installedSize + taken)
             if taken > size { throw ArchiveRejection("corrupt", entry: path.string, "it is longer than stated") }
             try hasher.update(block)
             try sink.append(block)
@@ -146,19 +153,6 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
             return try reader.nextBlock()
         } catch {
             throw ArchiveRejection(error, entry: path.string)
-        }
-    }
-
-    private func requireProportion(_ path: BundlePath, unpacked: Int) throws(ArchiveRejection) {
-        if ContinuousClock.now > deadline {
-            throw ArchiveRejection("too-slow", entry: path.string, "unpacking takes longer than \(limits.time)")
-        }
-        // A tar's headers count too; a zip's reader counts no unpacked bytes, so the files' own are the other measure.
-        let (consumed, decoded) = reader.progress
-        let produced = max(decoded, unpacked)
-        if produced > limits.ratioGrace, produced / limits.ratio > consumed {
-            throw ArchiveRejection(
-                "ratio", entry: path.string, "it unpacks to more than \(limits.ratio) times its size")
         }
     }
 }

@@ -2,7 +2,7 @@ import BundleCore
 
 /// Every path of one archive once, as a file or as a folder, also for disks that ignore case or normalisation.
 ///
-/// Keeps 12 bytes a name: a 64-bit hash of the folded name, seeded by the process, and 31 bits that tell spellings apart.
+/// Keeps 12 bytes a name: a 64-bit hash of the folded name, and 31 bits that tell spellings apart.
 struct NameRegistry {
     private var names: [UInt64: UInt32]
     private var lastParent: ArraySlice<UInt8> = []
@@ -17,8 +17,8 @@ struct NameRegistry {
     /// Takes a file's path, and its folders; refuses one that is taken.
     mutating func addFile(_ path: BundlePath) throws(ArchiveRejection) {
         try addParents(of: path)
-        let key = Self.key(path.bytes)
-        let tag = Self.tag(path.bytes)
+        let key = Self.key(path.bytes[...])
+        let tag = Self.tag(path.bytes[...])
         guard let taken = names.updateValue(tag, forKey: key) else { return }
         if taken == tag { throw ArchiveRejection("duplicate-entry", entry: path.string, "the path comes twice") }
         if taken == tag | Self.directoryBit {
@@ -55,12 +55,12 @@ struct NameRegistry {
         ArchiveRejection("case-collision", entry: name, "another path differs from it only in case or normalisation")
     }
 
-    private static func key(_ bytes: some Collection<UInt8>) -> UInt64 {
-        UInt64(bitPattern: Int64(FoldedName(bytes).hashValue))
-    }
+    private static func key(_ bytes: ArraySlice<UInt8>) -> UInt64 { FoldedName.hash(of: bytes) }
 
-    private static func tag(_ bytes: some Collection<UInt8>) -> UInt32 {
-        // FNV-1a, which is enough to tell spellings of one folded name apart.
-        bytes.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 } & ~directoryBit
+    /// FNV-1a, which is enough to tell spellings of one folded name apart.
+    private static func tag(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        var hash: UInt32 = 2_166_136_261
+        for byte in bytes { hash = (hash ^ UInt32(byte)) &* 16_777_619 }
+        return hash & ~directoryBit
     }
 }

@@ -2,34 +2,48 @@ import BundleCore
 import BundleDisk
 import BundleSigning
 
-/// A batch of small files on its way from the reader to a writer: their bytes in one buffer.
+/// A batch of small files on its way from the reader to the disk: their bytes in one buffer.
 ///
-/// Unchecked: a slab is owned by one thread at a time, handed over through the pool's queue and the free list.
+/// Sendable, unchecked: a slab is owned by one thread at a time, handed over through serial queues and the free list.
 final class Slab: @unchecked Sendable {
     static let capacity = 512 * 1024
 
     struct Item {
         let path: BundlePath
-        let directory: Directory
+        let folder: Directory
         let content: Content
+        var placement = Placement.create
+        var digest: SHA256Digest?
     }
 
     enum Content {
         /// Bytes of this slab.
         case bytes(Range<Int>)
-        /// A file too large for a slab, written and hashed already.
-        case written(size: Int, SHA256Digest)
+        /// A file too large for a slab, on the disk already.
+        case written(size: Int)
+
+        var size: Int {
+            switch self {
+            case .bytes(let range): range.count
+            case .written(let size): size
+            }
+        }
+    }
+
+    /// How a file gets its place.
+    enum Placement {
+        case create
+        case link(name: String, in: Directory)
     }
 
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
-    private(set) var items: [Item] = []
-    var digests: [SHA256Digest] = []
     private var used = 0
-    var sequence = 0
+    var items: [Item] = []
+    /// How often the folder changed from one item to the next: each may keep a descriptor open.
+    private(set) var folderChanges = 0
 
     deinit { buffer.deallocate() }
 
-    var isEmpty: Bool { items.isEmpty }
     var room: Int { Slab.capacity - used }
 
     func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
@@ -43,17 +57,23 @@ final class Slab: @unchecked Sendable {
     }
 
     /// Ends the file whose last `size` bytes were copied.
-    func add(_ path: BundlePath, in directory: Directory, size: Int) {
-        items.append(Item(path: path, directory: directory, content: .bytes(used - size..<used)))
+    func add(_ path: BundlePath, in folder: Directory, size: Int) {
+        append(Item(path: path, folder: folder, content: .bytes(used - size..<used)))
     }
 
-    func add(_ path: BundlePath, in directory: Directory, written size: Int, _ digest: SHA256Digest) {
-        items.append(Item(path: path, directory: directory, content: .written(size: size, digest)))
+    /// Adds a file that is on the disk already.
+    func add(_ path: BundlePath, in folder: Directory, written size: Int, _ digest: SHA256Digest) {
+        append(Item(path: path, folder: folder, content: .written(size: size), digest: digest))
+    }
+
+    private func append(_ item: Item) {
+        if items.last?.folder !== item.folder { folderChanges += 1 }
+        items.append(item)
     }
 
     func clear() {
         items.removeAll(keepingCapacity: true)
-        digests.removeAll(keepingCapacity: true)
+        folderChanges = 0
         used = 0
     }
 }

@@ -10,6 +10,10 @@ public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible 
     case zipStructure(String)
     /// A zstd window larger than this reader allows; in bytes of log2.
     case windowTooLarge(maximumLog: Int)
+    /// It unpacks to more than `maximum` times its size.
+    case ratio(maximum: Int)
+    /// Reading it takes longer than allowed.
+    case tooSlow
     /// The operating system failed, not the archive.
     case system(operation: String, code: Int32)
 
@@ -21,6 +25,8 @@ public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible 
         case .trailingData: "trailing-data"
         case .zipStructure: "zip-structure"
         case .windowTooLarge: "window-too-large"
+        case .ratio: "ratio"
+        case .tooSlow: "too-slow"
         }
     }
 
@@ -32,6 +38,8 @@ public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible 
         case .trailingData: "there are bytes behind the end of the archive"
         case .zipStructure(let detail): "malformed zip: \(detail)"
         case .windowTooLarge(let log): "the zstd window is larger than 2^\(log) bytes"
+        case .ratio(let maximum): "it unpacks to more than \(maximum) times its size"
+        case .tooSlow: "unpacking takes longer than allowed"
         case .system(let operation, let code): "cannot \(operation) the archive (errno \(code))"
         }
     }

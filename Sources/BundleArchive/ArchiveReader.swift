@@ -3,8 +3,8 @@ import Glibc
 
 /// Reads the entries of one archive, in order, straight through. Never touches the disk but for the descriptor it reads.
 ///
-/// libarchive's readers are cut to tar and the seekable zip; its filters to the one that the format names. Every answer
-/// of the library but OK is a refusal. The process must have chosen the C.UTF-8 character set before.
+/// libarchive's readers are cut to tar and the seekable zip, and it has no filters: what is compressed is decoded here.
+/// Every answer of the library but OK is a refusal. The process must have chosen the C.UTF-8 character set before.
 public final class ArchiveReader {
     /// The archive's format.
     public let format: ArchiveFormat
@@ -12,15 +12,20 @@ public final class ArchiveReader {
     private let archive: OpaquePointer
     private let descriptor: Int32
     private let size: Int
+    private let limits: DecodingLimits
     private let source: TarSource?
-    private let zipEntries: Int?
+    private let zip: ZipDirectory?
     private var entriesRead = 0
     private var dataOffset: Int64 = 0
+    private var dataBytes = 0
 
-    /// Opens the archive that `descriptor` is positioned on; the descriptor must stay open for the life of the reader.
-    public init(descriptor: Int32, size: Int, format: ArchiveFormat) throws(ArchiveFailure) {
+    /// Opens the archive that is the `size` bytes of `descriptor`, which must stay open for the life of the reader.
+    public init(
+        descriptor: Int32, size: Int, format: ArchiveFormat, limits: DecodingLimits
+    ) throws(ArchiveFailure) {
         self.descriptor = descriptor
         self.size = size
+        self.limits = limits
         self.format = format
         guard let archive = archive_read_new() else { throw .system(operation: "open", code: ENOMEM) }
         self.archive = archive
@@ -29,14 +34,31 @@ public final class ArchiveReader {
             throw .unsupportedFormat("the file is empty")
         }
         do {
-            zipEntries = format == .zip ? try ZipDirectoryEnd.entryCount(descriptor: descriptor, size: size) : nil
-            source = format == .tarZstd ? TarSource(ReadAhead(try ZstdStream(descriptor: descriptor))) : nil
+            zip = format == .zip ? try ZipDirectory(descriptor: descriptor, size: size) : nil
+            source = try Self.source(descriptor, format, limits)
         } catch {
             archive_read_free(archive)
             throw error
         }
         try configure()
         try open()
+    }
+
+    private static func source(
+        _ descriptor: Int32, _ format: ArchiveFormat, _ limits: DecodingLimits
+    ) throws(ArchiveFailure) -> TarSource? {
+        guard let decoder = try decoder(of: descriptor, format) else { return nil }
+        return TarSource(try ReadAhead(decoder), limits: limits)
+    }
+
+    private static func decoder(
+        of descriptor: Int32, _ format: ArchiveFormat
+    ) throws(ArchiveFailure) -> (any DecodingStream)? {
+        switch format {
+        case .tar, .zip: nil
+        case .tarGzip: try GzipStream(descriptor: descriptor)
+        case .tarZstd: try ZstdStream(descriptor: descriptor)
+        }
     }
 
     deinit {
@@ -46,10 +68,7 @@ public final class ArchiveReader {
 
     private func configure() throws(ArchiveFailure) {
         switch format {
-        case .tar, .tarZstd: try require(archive_read_support_format_tar(archive))
-        case .tarGzip:
-            try require(archive_read_support_format_tar(archive))
-            try require(archive_read_append_filter(archive, ARCHIVE_FILTER_GZIP))
+        case .tar, .tarGzip, .tarZstd: try require(archive_read_support_format_tar(archive))
         case .zip: try require(archive_read_support_format_zip_seekable(archive))
         }
         // What is not UTF-8 becomes an error, and what lies behind a tar's end marker is read, so that it can be refused.
@@ -85,10 +104,17 @@ public final class ArchiveReader {
         guard let entry else { throw .corrupt("an entry without a header") }
         entriesRead += 1
         dataOffset = 0
-        return describe(entry)
+        return describe(entry, try zipEntry())
     }
 
-    private func describe(_ entry: OpaquePointer) -> ArchiveEntry {
+    /// What the zip's directory says about the entry just read; the library reads them in the order of the file.
+    private func zipEntry() throws(ArchiveFailure) -> ZipDirectory.Entry? {
+        guard let zip else { return nil }
+        guard entriesRead <= zip.entries.count else { throw .zipStructure("more files than its directory lists") }
+        return zip.entries[entriesRead - 1]
+    }
+
+    private func describe(_ entry: OpaquePointer, _ listed: ZipDirectory.Entry?) -> ArchiveEntry {
         let type = archive_entry_filetype(entry)
         let kind: ArchiveEntry.Kind
         if archive_entry_hardlink(entry) != nil {
@@ -106,9 +132,9 @@ public final class ArchiveReader {
             name: name(of: entry),
             kind: kind,
             size: archive_entry_size_is_set(entry) != 0 ? Int(archive_entry_size(entry)) : nil,
-            isEncrypted: archive_entry_is_encrypted(entry) != 0,
+            isEncrypted: archive_entry_is_encrypted(entry) != 0 || listed?.isEncrypted == true,
             isSparse: archive_entry_sparse_count(entry) != 0,
-            isMethodSupported: format != .zip || kind == .directory || isZipMethodSupported)
+            isMethodSupported: listed?.isMethodSupported ?? true)
     }
 
     /// The name, only where both of the library's views of it are the same bytes.
@@ -117,13 +143,6 @@ public final class ArchiveReader {
             strcmp(utf8, raw) == 0
         else { return nil }
         return Array(UnsafeRawBufferPointer(start: utf8, count: strlen(utf8)))
-    }
-
-    /// libarchive names the method of the entry in the format's name only: "ZIP 2.0 (deflation)".
-    private var isZipMethodSupported: Bool {
-        guard let name = archive_format_name(archive) else { return false }
-        let text = String(cString: name)
-        return text.hasSuffix("(deflation)") || text.hasSuffix("(uncompressed)")
     }
 
     /// The next block of the current entry's data, valid until the next call; nil at its end.
@@ -138,25 +157,24 @@ public final class ArchiveReader {
         try require(status)
         if offset != dataOffset { throw .corrupt("an entry's data has holes") }
         dataOffset += Int64(count)
+        dataBytes += count
+        // Where there is a source, it has counted every decoded byte already.
+        if source == nil {
+            try limits.check(consumed: Int(archive_filter_bytes(archive, -1)), produced: dataBytes)
+        }
         return UnsafeRawBufferPointer(start: start, count: count)
     }
 
-    /// Bytes taken from the file so far, and bytes that came out of decompression.
-    public var progress: (consumed: Int, produced: Int) {
-        if let source { return (source.decoded.consumedEstimate, source.decoded.produced) }
-        return (Int(archive_filter_bytes(archive, -1)), Int(archive_filter_bytes(archive, 0)))
-    }
-
     private func requireEnd() throws(ArchiveFailure) {
-        if let failure = source?.failure { throw failure }
-        if let zipEntries, zipEntries != entriesRead {
-            throw .zipStructure("its directory counts \(zipEntries) entries, \(entriesRead) were found")
+        if let zip, zip.entries.count != entriesRead {
+            throw .zipStructure("its directory lists \(zip.entries.count) files, \(entriesRead) were found")
         }
-        if format == .tarGzip || format == .tar {
-            // Reading on to the end makes the filter see what stands behind its stream.
-            if archive_filter_bytes(archive, -1) != Int64(size) { throw .trailingData }
+        if format == .tar, archive_filter_bytes(archive, -1) != Int64(size) { throw .trailingData }
+        if let source {
+            if let failure = source.failure { throw failure }
+            // Reading on to the end makes the decoder see what stands behind its stream.
+            if try !source.decoded.read().isEmpty { throw .trailingData }
         }
-        if format == .tarZstd, let source, try !source.decoded.read().isEmpty { throw .trailingData }
         try require(archive_read_close(archive))
     }
 
@@ -169,16 +187,22 @@ public final class ArchiveReader {
     }
 }
 
-/// libarchive's view of the decoded stream. Keeps the typed failure, which the C callback cannot carry.
+/// libarchive's view of the decoded stream: counts it, also behind the tar's end marker, and keeps the typed failure,
+/// which the C callback cannot carry.
 private final class TarSource {
     let decoded: ReadAhead
+    private let limits: DecodingLimits
     private(set) var failure: ArchiveFailure?
 
-    init(_ decoded: ReadAhead) { self.decoded = decoded }
+    init(_ decoded: ReadAhead, limits: DecodingLimits) {
+        self.decoded = decoded
+        self.limits = limits
+    }
 
     func next(_ block: UnsafeMutablePointer<UnsafeRawPointer?>) -> Int {
         do {
             let bytes = try decoded.read()
+            try limits.check(consumed: decoded.consumedEstimate, produced: decoded.produced)
             block.pointee = bytes.baseAddress
             return bytes.count
         } catch {

@@ -1,10 +1,9 @@
 /// The canonical tar of a client: one byte sequence for one tree, on every machine.
 ///
 /// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their path,
-/// mode 0644, time, owner and group 0, no names, no device numbers, and two zero blocks at the end. The bytes are those
-/// that Python's `tarfile` writes as USTAR for the same values; GNU tar fills in device numbers, and prefers the longest
-/// prefix. A path that fits neither the 100-byte name nor a split at a slash into a 155-byte prefix and a 100-byte name
-/// gets a pax header with its one record `path`.
+/// mode 0644, time, owner and group 0, no names, and two zero blocks at the end. The bytes are those that
+/// GNU `tar --format=ustar` writes for the same values. A path that fits neither the 100-byte name nor a split
+/// at a slash into a 155-byte prefix and a 100-byte name gets a pax header with its one record `path`.
 public enum CanonicalTar {
     /// Bytes of a block; a header is one, data is padded to whole ones.
     public static let blockSize = 512
@@ -69,6 +68,8 @@ public enum CanonicalTar {
         output[start + 156] = type
         field("ustar".utf8, at: 257)
         field("00".utf8, at: 263)
+        field("0000000".utf8, at: 329)
+        field("0000000".utf8, at: 337)
         field(prefix, at: 345)
         var sum = 0
         for byte in output[start...] { sum += Int(byte) }

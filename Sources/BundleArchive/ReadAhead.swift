@@ -1,12 +1,13 @@
+import BundleThreads
 import Dispatch
 import Synchronization
 
 /// Decodes on a thread of its own, a few blocks ahead of the reader, so that decompression and everything after it overlap.
 ///
-/// Unchecked: each slot is owned by one side at a time; the two semaphores hand it over, and `state` is behind a mutex.
+/// Sendable, unchecked: each slot is owned by one side at a time; the two semaphores hand it over.
 final class ReadAhead: @unchecked Sendable {
     private static let slots = 4
-    private static let slotBytes = 256 * 1024
+    private static let slotBytes = 128 * 1024
 
     private enum Slot {
         case empty
@@ -14,12 +15,12 @@ final class ReadAhead: @unchecked Sendable {
         case failed(ArchiveFailure)
     }
 
-    private let source: ZstdStream
+    private let source: any DecodingStream
     private let buffers: [UnsafeMutableRawBufferPointer]
-    private var outcomes: [Slot]
+    private let outcomes: UnsafeMutablePointer<Slot>
     private let empty = DispatchSemaphore(value: 0)
     private let filled = DispatchSemaphore(value: 0)
-    private let finished = DispatchSemaphore(value: 0)
+    private var thread: BlockingThread?
     private let isCancelled = Atomic(false)
     private var next = 0
     private var holdsSlot = false
@@ -29,20 +30,26 @@ final class ReadAhead: @unchecked Sendable {
     /// Decoded bytes handed out so far.
     private(set) var produced = 0
 
-    init(_ source: ZstdStream) {
+    init(_ source: any DecodingStream) throws(ArchiveFailure) {
         self.source = source
         buffers = (0..<Self.slots).map { _ in .allocate(byteCount: Self.slotBytes, alignment: 4096) }
-        outcomes = Array(repeating: .empty, count: Self.slots)
+        outcomes = .allocate(capacity: Self.slots)
+        outcomes.initialize(repeating: .empty, count: Self.slots)
         for _ in 0..<Self.slots { empty.signal() }
-        DispatchQueue(label: "clientctl.decode").async { self.decode() }
+        do {
+            thread = try BlockingThread { [self] in decode() }
+        } catch {
+            throw .system(operation: "start a thread for", code: error.code)
+        }
     }
 
     deinit {
         for buffer in buffers { buffer.deallocate() }
+        outcomes.deinitialize(count: Self.slots)
+        outcomes.deallocate()
     }
 
     private func decode() {
-        defer { finished.signal() }
         var index = 0
         while true {
             empty.wait()
@@ -86,11 +93,10 @@ final class ReadAhead: @unchecked Sendable {
         }
     }
 
-    /// Ends the decoding thread and waits for it.
+    /// Ends the decoding thread and waits for it; called once, last.
     func stop() {
         isCancelled.store(true, ordering: .releasing)
         for _ in 0..<Self.slots { empty.signal() }
-        finished.wait()
-        finished.signal()
+        thread?.join()
     }
 }

@@ -48,32 +48,24 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         let store = try BundleStore.open(at: device.store, warn: warn)
         let appId = try await store.bound(to: device.appId)
         if let outcome = try settled(offer, try await store.inventory()) {
-            // What brought us here may be a run that was stopped after its client got its name: end it.
-            let (_, plan) = try await conclude(store)
             guard case .upToDate(_, _, let newest, _) = outcome else { return outcome }
+            // What brought us here may be a run that was stopped after its client got its name: end it.
+            try await store.select { [device] in SelectionRule.select($0, shell: device.shell) }
+            let plan = try await retain(in: store)
             return .upToDate(offer, inventory: try await store.inventory(), newest: newest, removed: plan.removed)
         }
 
         let staged = try await stage(offer, in: store)
-        let installed = try await store.install(staged, appId: appId)
-        let (selection, plan) = try await conclude(store)
+        let installation = try await store.install(staged, appId: appId) { [device] inventory in
+            SelectionRule.select(inventory, shell: device.shell)
+        }
+        let plan = try await retain(in: store)
         // Last of all: until then the area tells the next run that this one did not end.
         await store.discard(staged.area)
         return .installed(
             offer,
             InstallReport(
-                bundle: installed, current: selection.current, previous: selection.previous,
-                bytesDownloaded: staged.bytesDownloaded, retention: plan))
-    }
-
-    /// Selects what runs, and removes what need not stay.
-    private func conclude(
-        _ store: BundleStore
-    ) async throws -> (selection: (current: ClientName, previous: ClientName?), plan: RetentionPlan) {
-        let selection = try await store.select { SelectionRule.select($0, shell: device.shell) }
-        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
-        try await store.retain(plan)
-        return (selection, plan)
+                installation: installation, bytesDownloaded: staged.bytesDownloaded, retention: plan))
     }
 
     private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
@@ -91,6 +83,18 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         case .incompatible, .blocked, .wrongApp:
             guard let failure = verdict.failure(of: offer.version) else { return nil }
             throw failure
+        }
+    }
+
+    /// The installation is done and durable: room that cannot be freed now does not make it a failure.
+    private func retain(in store: BundleStore) async throws -> RetentionPlan {
+        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
+        do {
+            try await store.retain(plan)
+            return plan
+        } catch {
+            warn("Older clients could not be removed: \(error). `clientctl gc` tries again.")
+            return RetentionPlan(retained: try await store.inventory().bundles.map(\.version), removed: [])
         }
     }
 
@@ -116,12 +120,8 @@ public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
 
 /// What an installation did.
 public struct InstallReport: Sendable {
-    /// The client that was installed.
-    public let bundle: InstalledBundle
-    /// The client that runs now.
-    public let current: ClientName
-    /// The client that ran before.
-    public let previous: ClientName?
+    /// What the store changed.
+    public let installation: BundleStore.Installation
     /// Body bytes taken from the network.
     public let bytesDownloaded: Int
     /// Which clients stayed and which went.

@@ -4,7 +4,8 @@ import Glibc
 /// An open directory: everything below it is reached by descriptor, never through a link and never above it.
 ///
 /// Names are relative paths whose bytes reach the kernel unchanged. Resolution is `openat2` with `RESOLVE_BENEATH` and
-/// `RESOLVE_NO_SYMLINKS`, or the equal walk where the kernel has none. Files are created with `O_EXCL`, mode 0644.
+/// `RESOLVE_NO_SYMLINKS`, or the equal walk where the kernel has none. Where only a name in this directory makes sense, as for
+/// renaming and removing, it is one component. Files are created with `O_EXCL`, mode 0644.
 public final class Directory: Sendable {
     let descriptor: Int32
     /// For messages.
@@ -47,6 +48,7 @@ public final class Directory: Sendable {
 
     /// Opens the directory at `name`, creating it first where it is missing.
     public func directory(creating name: String, mode: UInt32 = 0o755) throws(DiskError) -> Directory {
+        try requireComponent(name, "create")
         if mkdirat(descriptor, name, mode) < 0 && errno != EEXIST {
             throw DiskError("create", display(name), code: errno)
         }
@@ -55,6 +57,7 @@ public final class Directory: Sendable {
 
     /// Creates the directory `name`, one component, which must not exist.
     public func makeDirectory(_ name: String, mode: UInt32 = 0o755) throws(DiskError) {
+        try requireComponent(name, "create")
         _ = try checked(mkdirat(descriptor, name, mode), "create", display(name))
     }
 
@@ -108,13 +111,18 @@ public final class Directory: Sendable {
     public func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
-        let file = try file(creating: aside, mode: mode)
+        try createDurableFile(aside, bytes, mode: mode)
+        try rename(aside, to: name)
+        try sync()
+    }
+
+    /// Creates `name` with exactly `bytes`, which are on the disk when it returns; the name is not yet.
+    public func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let file = try file(creating: name, mode: mode)
         try bytes.withUnsafeBytes { buffer in
             Result { () throws(DiskError) in try file.write(buffer) }
         }.get()
         try file.sync()
-        try rename(aside, to: name)
-        try sync()
     }
 
     /// Whether `name` is a file that holds exactly `bytes`. Uses `scratch`, which is at least as long as `bytes`.
@@ -137,27 +145,31 @@ public final class Directory: Sendable {
 
     /// Renames over whatever file is at `target`.
     public func rename(_ name: String, to target: String) throws(DiskError) {
-        _ = try checked(renameat(descriptor, name, descriptor, target), "rename", display(name))
+        try rename(name, to: self, as: target)
     }
 
     /// Renames over whatever file is at `target` in another directory.
     public func rename(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "rename")
         _ = try checked(renameat(descriptor, name, other.descriptor, target), "rename", display(name))
     }
 
     /// Renames `name` to `target` in another directory, refusing to replace anything.
     public func move(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "rename")
         _ = try checkedNegative(
             clinux_rename_noreplace(descriptor, name, other.descriptor, target), "rename", display(name))
     }
 
     /// Gives the file `name` a second name in another directory of the same file system.
     public func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "link")
         _ = try checked(linkat(descriptor, name, other.descriptor, target, 0), "link", display(name))
     }
 
     /// Removes the file `name`; nothing happens where there is none.
     public func removeFile(_ name: String) throws(DiskError) {
+        try requireComponent(name, "remove")
         if unlinkat(descriptor, name, 0) < 0 && errno != ENOENT {
             throw DiskError("remove", display(name), code: errno)
         }
@@ -165,6 +177,7 @@ public final class Directory: Sendable {
 
     /// Removes `name` and all below it, by descriptor, never following a link; nothing happens where there is none.
     public func removeTree(_ name: String) throws(DiskError) {
+        try requireComponent(name, "remove")
         try name.withCString { bytes in
             Result { () throws(DiskError) in try removeTree(bytes) }
         }.get()
@@ -215,6 +228,7 @@ public final class Directory: Sendable {
 
     /// What `name` is, or nil where there is no such name.
     public func kind(of name: String) throws(DiskError) -> EntryKind? {
+        try requireComponent(name, "examine")
         var status = stat()
         if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
             if errno == ENOENT { return nil }
@@ -260,32 +274,16 @@ public final class Directory: Sendable {
     }
 
     private func display(_ name: String) -> String { path + "/" + name }
-}
 
-/// Free room on a file system.
-public struct FreeSpace: Sendable, Equatable {
-    /// Bytes an ordinary user may still write.
-    public let bytes: Int
-    /// Size of the file system in bytes.
-    public let totalBytes: Int
-    /// Bytes that the smallest file takes.
-    public let blockBytes: Int
-    /// Files that may still be created; nil where the file system does not count them.
-    public let files: Int?
-
-    /// States what is free.
-    public init(bytes: Int, totalBytes: Int, blockBytes: Int, files: Int?) {
-        self.bytes = bytes
-        self.totalBytes = totalBytes
-        self.blockBytes = blockBytes
-        self.files = files
+    /// These calls resolve paths without a fence, so they get none.
+    private func requireComponent(_ name: String, _ operation: String) throws(DiskError) {
+        if name.utf8.contains(UInt8(ascii: "/")) || name == "." || name == ".." {
+            throw DiskError(operation, display(name), code: EXDEV)
+        }
     }
-}
 
-extension Int {
-    /// The product, or the largest integer where it does not fit.
-    func multipliedClamping(by other: Int) -> Int {
-        let (product, overflow) = multipliedReportingOverflow(by: other)
-        return overflow ? .max : product
+    private func requireComponents(_ name: String, _ target: String, _ operation: String) throws(DiskError) {
+        try requireComponent(name, operation)
+        try requireComponent(target, operation)
     }
 }

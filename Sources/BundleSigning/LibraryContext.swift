@@ -6,7 +6,7 @@ import COpenSSL
 /// The context alone is not enough: the first digest makes OpenSSL 3.0 read the configuration file for the process, and
 /// an engine that the file names as the default is asked before the context's own provider. So reading is switched off.
 ///
-/// Unchecked because the two pointers are set once and never freed, and OpenSSL promises that a library context and a
+/// Sendable, unchecked: the two pointers are set once and never freed, and OpenSSL promises that a library context and a
 /// fetched digest may be used from many threads (openssl-threads(7)); both count references and lock inside.
 final class LibraryContext: @unchecked Sendable {
     let pointer: OpaquePointer

@@ -43,7 +43,18 @@ int clinux_open_walking(int directory, const char *path, int flags, mode_t mode)
     }
 }
 
+// RESOLVE_BENEATH lets a path go up as long as it stays inside; one that does is no path of ours.
+static int has_parent_component(const char *path) {
+    for (;;) {
+        size_t length = strcspn(path, "/");
+        if (length == 2 && path[0] == '.' && path[1] == '.') return 1;
+        if (path[length] == 0) return 0;
+        path += length + 1;
+    }
+}
+
 int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode) {
+    if (has_parent_component(path)) return -EXDEV;
     struct open_how how;
     memset(&how, 0, sizeof how);
     how.flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC);

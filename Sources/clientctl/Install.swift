@@ -46,12 +46,12 @@ struct Install: AsyncParsableCommand {
             [
                 "outcome": .string("installed"),
                 "version": .string(offer.version.description),
-                "path": .string(report.bundle.path),
-                "previous": .string(orNull: report.previous?.description),
+                "path": .string(report.installation.bundle.path),
+                "previous": .string(orNull: report.installation.previous?.description),
                 "bytesDownloaded": .integer(report.bytesDownloaded),
                 "retained": .names(report.retention.retained),
                 "removed": .names(report.retention.removed),
-                "current": .string(report.current.description),
+                "current": .string(report.installation.current.description),
                 "timings": .object(timings),
             ]
         case .upToDate(_, let inventory, let newest, let removed):
@@ -73,8 +73,10 @@ struct Install: AsyncParsableCommand {
         switch outcome {
         case .installed(let offer, let report):
             [
-                "installed \(offer.version) in \(report.bundle.path) (\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
-                "current \(report.current)" + (report.previous.map { ", previous \($0)" } ?? ""),
+                "installed \(offer.version) in \(report.installation.bundle.path) "
+                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
+                "current \(report.installation.current)"
+                    + (report.installation.previous.map { ", previous \($0)" } ?? ""),
             ] + report.retention.removed.map { "removed \($0.folderName)" }
         case .upToDate(let offer, _, let newest, let removed):
             [

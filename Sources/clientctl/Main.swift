@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleSigning
-import CLinux
 import Glibc
 
 @main
@@ -25,7 +25,7 @@ enum Main {
     /// What every command relies on, before anything else.
     private static func prepareProcess() throws {
         // libarchive reads names in the process's character set, and Swift starts in "C".
-        if clinux_use_utf8() != 0 {
+        if !CharacterSet.useUTF8() {
             throw UpdateFailure(
                 .configInvalid, subject: "C.UTF-8",
                 "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8): install its locales.")

@@ -20,7 +20,11 @@ import Testing
         def block(name, size, kind=tarfile.REGTYPE):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime, entry.type = size, 0o644, 0, kind
-            return entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+            head = bytearray(entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
+            head[329:345] = b"0000000\\0" * 2  # device numbers, which GNU tar fills in
+            head[148:156] = b" " * 8
+            head[148:156] = b"%06o\\0 " % sum(head)
+            return bytes(head)
 
         def put(head, data):
             sys.stdout.buffer.write(head + data + bytes(-len(data) % 512))
@@ -51,6 +55,17 @@ import Testing
         String(repeating: "n", count: 100): bytes("whole"),
         String(repeating: "deep/", count: 30) + String(repeating: "n", count: 200): bytes("pax"),
     ]) { $1 }
+
+    @Test func `the canonical tar is what GNU tar writes by the README`() throws {
+        let published = try site.publish("1.0.0", Site.client("1.0.0"), ["--format", "tar"])
+        let tar = site.folder.file("by-readme.tar")
+        let recipe = """
+            cd "$1" && find . -type f -printf '%P\\n' | LC_ALL=C sort |
+              tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 -b1 -cf "$2" -T -
+            """
+        try Clientctl.stock(["sh", "-c", recipe, "sh", site.folder.file("web-1.0.0"), tar])
+        #expect(try HandmadeRelease.sha256(tar) == published.string("contentSha256"))
+    }
 
     @Test func `the canonical tar is what Python writes from the contract`() throws {
         let published = try site.publish("1.0.0", Self.awkward, ["--format", "tar"])

@@ -9,8 +9,7 @@ public final class StagingArea: Sendable {
     public let downloads: Directory
     let folder: Directory
     let name: String
-    /// The smallest free room, in bytes, that unpacking must leave.
-    public let reserveBytes: Int
+    private let reserveBytes: Int
 
     init(folder: Directory, name: String, tree: Directory, downloads: Directory, reserveBytes: Int) {
         self.folder = folder
@@ -18,6 +17,15 @@ public final class StagingArea: Sendable {
         self.tree = tree
         self.downloads = downloads
         self.reserveBytes = reserveBytes
+    }
+
+    /// Refuses to go on, with `diskFull`, once less room is left than the device needs to go on running.
+    public func requireRoom() throws {
+        if try tree.freeSpace().bytes >= reserveBytes { return }
+        throw UpdateFailure(
+            .diskFull, subject: tree.path,
+            "The disk is full: less than \(ByteCount(bytes: reserveBytes)) would be left free. "
+                + "Free some space, then run it again.")
     }
 
     /// Starts the receipt of this attempt.

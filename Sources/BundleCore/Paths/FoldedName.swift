@@ -15,6 +15,23 @@ public struct FoldedName: Hashable, Sendable {
         }
     }
 
+    /// A 64-bit hash of the folded name: equal for equal keys; FNV-1a wherever the folded name is ASCII.
+    public static func hash(of bytes: ArraySlice<UInt8>) -> UInt64 {
+        var hash: UInt64 = 14_695_981_039_346_656_037
+        for byte in bytes {
+            if byte >= 0x80 { return FoldedName(bytes).hash }
+            hash = (hash ^ UInt64(lowercased(byte))) &* 1_099_511_628_211
+        }
+        return hash
+    }
+
+    /// A name outside ASCII may still fold into it, as the Kelvin sign does.
+    private var hash: UInt64 {
+        let bytes = Array(key.utf8)
+        return bytes.allSatisfy { $0 < 0x80 }
+            ? Self.hash(of: bytes[...]) : UInt64(bitPattern: Int64(key.hashValue))
+    }
+
     private static func lowercased(_ byte: UInt8) -> UInt8 {
         (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }

@@ -13,7 +13,12 @@ public actor BundleStore {
     private let lock: FileLock
     private var ledger: Ledger
 
-    private init(_ folders: StoreFolders, lock: FileLock, ledger: Ledger) {
+    private let warn: @Sendable (String) -> Void
+
+    private init(
+        _ folders: StoreFolders, lock: FileLock, ledger: Ledger, warn: @escaping @Sendable (String) -> Void
+    ) {
+        self.warn = warn
         root = folders.root
         clients = folders.clients
         receipts = folders.receipts
@@ -28,7 +33,7 @@ public actor BundleStore {
     ///
     /// Throws `storeLocked` when another process works on it, `permissionDenied` when others may write to it. `warn`
     /// hears about repairs.
-    public static func open(at path: String, warn: @escaping (String) -> Void) throws -> BundleStore {
+    public static func open(at path: String, warn: @escaping @Sendable (String) -> Void) throws -> BundleStore {
         let root = try StoreFolders.openRoot(path)
         guard let lock = try FileLock.take(StoreLayout.lock, in: root) else {
             throw UpdateFailure(
@@ -36,7 +41,7 @@ public actor BundleStore {
         }
         let folders = try StoreFolders(below: root)
         let recovery = StoreRecovery(folders, warn: warn)
-        return BundleStore(folders, lock: lock, ledger: try recovery.run())
+        return BundleStore(folders, lock: lock, ledger: try recovery.run(), warn: warn)
     }
 
     /// One consistent picture.
@@ -88,11 +93,14 @@ public actor BundleStore {
         try? staging.removeTree(area.name)
     }
 
-    /// Publishes a staged bundle under its final name and makes it known: receipt, barrier, rename, ledger.
+    /// Publishes a staged bundle under its final name, makes it known, and selects what `rule` chooses from the picture
+    /// with it: receipt, barrier, rename, ledger.
     ///
-    /// When it returns, the bundle survives a power cut. The area stays as the mark of an unfinished run until the
-    /// caller, done with selection and retention, discards it.
-    public func install(_ staged: StagedBundle, appId: String?) throws -> InstalledBundle {
+    /// When it returns, the bundle and the selection survive a power cut. The area stays, as the mark of a run that did
+    /// not end, until the caller is done with retention and discards it.
+    public func install(
+        _ staged: StagedBundle, appId: String?, selecting rule: (Inventory) -> ClientName
+    ) throws -> Installation {
         let version = staged.identity.version
         let receipt = StoreLayout.receipt(version)
         let folder = version.folderName
@@ -115,6 +123,7 @@ public actor BundleStore {
         next.record(entry)
         if let appId { next.bind(appId: appId) }
         do {
+            next.select(rule(try Inventory.read(root, ledger: next)))
             try replaceLedger(next)
         } catch {
             // Without its entry the folder is nobody's; take it back so that the store is what it was.
@@ -122,23 +131,41 @@ public actor BundleStore {
             try? receipts.removeFile(receipt)
             throw error
         }
-        return InstalledBundle(entry: entry, path: "\(clients.path)/\(folder)")
+        do {
+            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+        } catch {
+            // The installation stands; what is left in staging makes the next start write the line.
+            warn("\(error); the next start repairs it.")
+        }
+        return Installation(
+            bundle: InstalledBundle(entry: entry, path: "\(clients.path)/\(folder)"), current: ledger.current,
+            previous: ledger.previous)
     }
 
-    /// Makes the client that `rule` chooses from the present picture the current one. Returns it and the one before.
-    public func select(_ rule: (Inventory) -> ClientName) throws -> (current: ClientName, previous: ClientName?) {
+    /// Makes the client that `rule` chooses from the present picture the current one, where it is not.
+    public func select(_ rule: (Inventory) -> ClientName) throws {
         var next = ledger
         next.select(rule(try inventory()))
-        if next != ledger {
-            try replaceLedger(next)
-            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
-        }
-        return (ledger.current, ledger.previous)
+        if next == ledger { return }
+        try replaceLedger(next)
+        try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+    }
+
+    /// What an installation changed.
+    public struct Installation: Sendable {
+        /// The client that was installed.
+        public let bundle: InstalledBundle
+        /// The client that runs now.
+        public let current: ClientName
+        /// The client that ran before.
+        public let previous: ClientName?
     }
 
     // MARK: Removing
 
     /// Removes what `plan` gives up: the ledger forgets first, then the name goes in one rename, then the files.
+    ///
+    /// A stop in between leaves something in staging, or a folder that no entry vouches for; both go at the next start.
     public func retain(_ plan: RetentionPlan) throws {
         for version in plan.removed {
             var next = ledger

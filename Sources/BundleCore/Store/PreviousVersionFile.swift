@@ -12,8 +12,9 @@ enum PreviousVersionFile {
             try clients.removeFile(StoreLayout.previousVersion)
             return
         }
-        try staging.replaceFile(StoreLayout.previousVersion, with: wanted)
+        // Whole at every moment. Should a power cut take the rename back, recovery writes the line again.
+        try staging.removeFile(StoreLayout.previousVersion)
+        try staging.createDurableFile(StoreLayout.previousVersion, wanted)
         try staging.rename(StoreLayout.previousVersion, to: clients, as: StoreLayout.previousVersion)
-        try clients.sync()
     }
 }

@@ -1,9 +1,9 @@
 public import BundleDisk
 public import BundleSigning
 
-/// Finds content that an installed client already has, by digest.
+/// Finds content that an installed client already has, by path or by digest.
 ///
-/// Holds 16 bytes a file; the paths stay in the receipts on the disk. An answer is a place to look: whoever links it
+/// Holds 16 bytes a file and index; the paths stay in the receipts on the disk. An answer is a place to look: whoever links it
 /// compares the bytes first, because a disk may have changed what a receipt once recorded.
 public final class ReuseIndex: Sendable {
     private struct Place {
@@ -25,30 +25,39 @@ public final class ReuseIndex: Sendable {
         public let record: Receipt.FileRecord
     }
 
-    private let places: [Place]
+    private let byDigest: [Place]
+    private let byPath: [Place]
     private let sources: [Source]
 
     /// Indexes the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
     init(_ bundles: [InstalledBundle], in root: Directory) {
-        var places: [Place] = []
+        var byDigest: [Place] = []
+        var byPath: [Place] = []
         var sources: [Source] = []
         for bundle in bundles.reversed() {
             guard let source = Self.open(bundle, in: root) else { continue }
-            places.reserveCapacity(places.count + bundle.entry.fileCount)
             let number = UInt32(sources.count)
             sources.append(source)
+            byDigest.reserveCapacity(byDigest.count + bundle.entry.fileCount)
+            if number == 0 { byPath.reserveCapacity(bundle.entry.fileCount) }
             try? Receipt.forEachLine(of: source.receipt) { line, offset in
                 guard let key = Self.key(line), let offset = UInt32(exactly: offset) else { return }
-                places.append(Place(key: key, bundle: number, offset: offset))
+                byDigest.append(Place(key: key, bundle: number, offset: offset))
+                // Paths of the newest client only: an update leaves most of them as they are.
+                if number == 0, let path = Self.escapedPath(line) {
+                    byPath.append(Place(key: Self.hash(path), bundle: number, offset: offset))
+                }
             }
         }
-        places.sort { ($0.key, $0.bundle) < ($1.key, $1.bundle) }
-        self.places = places
+        byDigest.sort { ($0.key, $0.bundle) < ($1.key, $1.bundle) }
+        byPath.sort { $0.key < $1.key }
+        self.byDigest = byDigest
+        self.byPath = byPath
         self.sources = sources
     }
 
     /// Whether there is nothing to reuse.
-    public var isEmpty: Bool { places.isEmpty }
+    public var isEmpty: Bool { byDigest.isEmpty }
 
     private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
         let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
@@ -75,9 +84,33 @@ public final class ReuseIndex: Sendable {
         digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
     }
 
+    /// The path in a receipt's line as it stands there, escaped.
+    private static func escapedPath(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        let rest = line.dropFirst(Receipt.linePath.count - 1)
+        let quote = UInt8(ascii: "\"")
+        guard let end = rest.indices.first(where: { rest[$0] == quote && rest[$0 - 1] != UInt8(ascii: "\\") })
+        else { return nil }
+        return rest[..<end]
+    }
+
+    /// FNV-1a: a wrong place is found out when its record is read.
+    private static func hash(_ bytes: some Collection<UInt8>) -> UInt64 {
+        bytes.reduce(14_695_981_039_346_656_037) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
+    }
+
+    /// The file of the newest client at `path`, if it had `size` bytes; nil otherwise.
+    public func candidate(at path: BundlePath, size: Int) -> Candidate? {
+        candidate(in: byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
+    }
+
     /// A file that held `size` bytes with `digest` when it was installed; nil where none did.
     public func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
-        let key = Self.key(digest)
+        candidate(in: byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
+    }
+
+    private func candidate(
+        in places: [Place], key: UInt64, where isWanted: (Receipt.FileRecord) -> Bool
+    ) -> Candidate? {
         var low = 0
         var high = places.count
         while low < high {
@@ -86,9 +119,7 @@ public final class ReuseIndex: Sendable {
         }
         while low < places.count && places[low].key == key {
             let source = sources[Int(places[low].bundle)]
-            if let record = record(in: source, at: Int(places[low].offset)), record.digest == digest,
-                record.size == size
-            {
+            if let record = record(in: source, at: Int(places[low].offset)), isWanted(record) {
                 return Candidate(tree: source.tree, record: record)
             }
             low += 1

@@ -3,7 +3,7 @@ internal import CCurl
 
 /// One fetch on its way through its hops.
 ///
-/// `@unchecked Sendable`: made by the fetching task, which hands it over; all state
+/// Sendable, unchecked: made by the fetching task, which hands it over; all state
 /// below belongs to the thread of `CurlLoop`.
 final class CurlTransfer: @unchecked Sendable {
     typealias Outcome = Result<FetchHead, any Error>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS.
+/// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; -EXDEV for any `..`.
 /// Where the kernel or a sandbox refuses openat2, walks the components with O_NOFOLLOW instead.
 int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode);
 

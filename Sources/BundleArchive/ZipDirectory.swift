@@ -1,0 +1,218 @@
+import Glibc
+
+/// The central directory of a zip (PKWARE APPNOTE 4.3), which has to describe the whole file: local headers and data
+/// follow each other from the first byte to the directory, in its order, and the end record is the last 22 bytes.
+///
+/// libarchive searches for the end record and forgives a stub in front, entries that nobody lists, a comment, and
+/// headers that contradict the directory.
+struct ZipDirectory {
+    /// What the directory says about an entry.
+    struct Entry {
+        private static let encryption: UInt16 = 1 | 1 << 6 | 1 << 13
+
+        fileprivate let flags: UInt16
+        fileprivate let method: UInt16
+
+        /// Traditional or strong encryption, or masked headers.
+        var isEncrypted: Bool { flags & Self.encryption != 0 }
+        /// Stored or deflated.
+        var isMethodSupported: Bool { method == 0 || method == 8 }
+    }
+
+    /// Every entry, in the order of the file.
+    let entries: [Entry]
+
+    /// Reads the directory of the zip that is the `size` bytes of `descriptor`.
+    init(descriptor: Int32, size: Int) throws(ArchiveFailure) {
+        let file = ZipBytes(size: size, descriptor: descriptor)
+        let end = try ZipEndRecord(file)
+        var entries: [Entry] = []
+        entries.reserveCapacity(end.count)
+        var position = end.offset
+        var expected = 0
+        for _ in 0..<end.count {
+            let header = try ZipHeader(central: file, at: position, before: end.offset + end.size)
+            position += header.length
+            guard header.offset == expected else {
+                throw .zipStructure("its files do not follow each other in the order of its directory")
+            }
+            guard !header.name.contains(0) else { throw .zipStructure("a name has a NUL") }
+            expected = try Self.end(of: header, in: file, before: end.offset)
+            entries.append(Entry(flags: header.flags, method: header.method))
+        }
+        guard position == end.offset + end.size else { throw .zipStructure("its directory has not the stated size") }
+        self.entries = entries
+    }
+
+    /// Where the entry's data ends; its local header has to say what the directory says.
+    private static func end(
+        of header: ZipHeader, in file: ZipBytes, before limit: Int
+    ) throws(ArchiveFailure) -> Int {
+        let local = try ZipHeader(local: file, at: header.offset, before: limit)
+        guard local.describesSame(as: header) else {
+            throw .zipStructure("a local header contradicts the directory")
+        }
+        let data = header.offset + local.length
+        guard header.packedSize <= limit - data else { throw .zipStructure("a file reaches beyond its place") }
+        let end = data + header.packedSize
+        return header.hasDataDescriptor ? end + (try file.dataDescriptorLength(at: end, of: header)) : end
+    }
+}
+
+/// The end of central directory record (APPNOTE 4.3.16).
+private struct ZipEndRecord {
+    static let length = 22
+
+    let count: Int
+    let size: Int
+    let offset: Int
+
+    init(_ file: ZipBytes) throws(ArchiveFailure) {
+        guard file.size >= Self.length else { throw .zipStructure("too short for an end record") }
+        let record = try file.read(Self.length, at: file.size - Self.length)
+        guard record.number(0, 4) == 0x0605_4B50, record.number(20, 2) == 0 else {
+            throw .zipStructure("the end record is not at the end of the file")
+        }
+        guard record.number(4, 2) == 0, record.number(6, 2) == 0, record.number(8, 2) == record.number(10, 2) else {
+            throw .zipStructure("more than one disk")
+        }
+        count = record.number(10, 2)
+        size = record.number(12, 4)
+        offset = record.number(16, 4)
+        guard count != 0xFFFF else { throw .zipStructure("zip64, which no client within the limits needs") }
+        guard count > 0 else { throw .zipStructure("it has no entries") }
+        guard offset + size + Self.length == file.size else {
+            throw .zipStructure("bytes between, before or behind its parts")
+        }
+    }
+}
+
+/// A file header: central (APPNOTE 4.3.12) or local (4.3.7).
+private struct ZipHeader {
+    /// Bytes of the whole header.
+    let length: Int
+    let flags: UInt16
+    let method: UInt16
+    let checksum: Int
+    let packedSize: Int
+    let unpackedSize: Int
+    /// Where the local header is; 0 in a local header.
+    let offset: Int
+    let name: [UInt8]
+
+    var hasDataDescriptor: Bool { flags & 1 << 3 != 0 }
+
+    init(central file: ZipBytes, at position: Int, before limit: Int) throws(ArchiveFailure) {
+        let fixed = try file.read(46, at: position, before: limit)
+        guard fixed.number(0, 4) == 0x0201_4B50 else { throw .zipStructure("its directory is damaged") }
+        guard fixed.number(34, 2) == 0 else { throw .zipStructure("a file lies on another disk") }
+        let (nameLength, extraLength) = (fixed.number(28, 2), fixed.number(30, 2))
+        length = 46 + nameLength + extraLength + fixed.number(32, 2)
+        let variable = try file.read(length - 46, at: position + 46, before: limit)
+        name = Array(variable.bytes[..<nameLength])
+        flags = UInt16(fixed.number(8, 2))
+        method = UInt16(fixed.number(10, 2))
+        checksum = fixed.number(16, 4)
+        var large = try ZipLargeNumbers(extra: variable.bytes[nameLength..<nameLength + extraLength])
+        unpackedSize = try large.resolve(fixed.number(24, 4))
+        packedSize = try large.resolve(fixed.number(20, 4))
+        offset = try large.resolve(fixed.number(42, 4))
+    }
+
+    init(local file: ZipBytes, at position: Int, before limit: Int) throws(ArchiveFailure) {
+        let fixed = try file.read(30, at: position, before: limit)
+        guard fixed.number(0, 4) == 0x0403_4B50 else { throw .zipStructure("a file has no local header") }
+        let nameLength = fixed.number(26, 2)
+        length = 30 + nameLength + fixed.number(28, 2)
+        let variable = try file.read(length - 30, at: position + 30, before: limit)
+        name = Array(variable.bytes[..<nameLength])
+        flags = UInt16(fixed.number(6, 2))
+        method = UInt16(fixed.number(8, 2))
+        checksum = fixed.number(14, 4)
+        var large = try ZipLargeNumbers(extra: variable.bytes[nameLength...])
+        unpackedSize = try large.resolve(fixed.number(22, 4))
+        packedSize = try large.resolve(fixed.number(18, 4))
+        offset = 0
+    }
+
+    /// Whether this local header says what `central` says; what a data descriptor repeats may be left out here.
+    func describesSame(as central: ZipHeader) -> Bool {
+        guard name == central.name, flags == central.flags, method == central.method else { return false }
+        let pairs = [
+            (checksum, central.checksum), (packedSize, central.packedSize), (unpackedSize, central.unpackedSize),
+        ]
+        return pairs.allSatisfy { $0 == $1 || (hasDataDescriptor && $0 == 0) }
+    }
+}
+
+/// The zip64 field among a header's extra fields (APPNOTE 4.5.3): the numbers that do not fit, in order.
+private struct ZipLargeNumbers {
+    private var numbers: ArraySlice<UInt8> = []
+
+    init(extra: ArraySlice<UInt8>) throws(ArchiveFailure) {
+        var rest = extra
+        while !rest.isEmpty {
+            let field = ZipRecord(bytes: Array(rest.prefix(4)))
+            guard field.bytes.count == 4, field.number(2, 2) <= rest.count - 4 else {
+                throw .zipStructure("an extra field reaches beyond its header")
+            }
+            let content = rest.dropFirst(4).prefix(field.number(2, 2))
+            if field.number(0, 2) == 1 { numbers = content }
+            rest = rest[content.endIndex...]
+        }
+    }
+
+    mutating func resolve(_ number: Int) throws(ArchiveFailure) -> Int {
+        guard number == 0xFFFF_FFFF else { return number }
+        let field = ZipRecord(bytes: Array(numbers.prefix(8)))
+        guard field.bytes.count == 8, field.number(4, 4) == 0 else {
+            throw .zipStructure("a number is missing, or larger than any client needs")
+        }
+        numbers = numbers.dropFirst(8)
+        return field.number(0, 4)
+    }
+}
+
+/// Little-endian numbers in a piece of the file.
+private struct ZipRecord {
+    let bytes: [UInt8]
+
+    /// The number of at most four bytes at `offset`.
+    func number(_ offset: Int, _ count: Int) -> Int {
+        (0..<count).reduce(0) { $0 | Int(bytes[offset + $1]) << (8 * $1) }
+    }
+}
+
+/// The file, by position.
+private struct ZipBytes {
+    let size: Int
+    let descriptor: Int32
+
+    /// Exactly `count` bytes at `offset`, all of them in front of `limit`.
+    func read(_ count: Int, at offset: Int, before limit: Int? = nil) throws(ArchiveFailure) -> ZipRecord {
+        guard offset >= 0, count <= (limit ?? size) - offset else {
+            throw .zipStructure("a header reaches beyond its place")
+        }
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard pread(descriptor, &bytes, count, off_t(offset)) == count else {
+            throw .system(operation: "read", code: errno)
+        }
+        return ZipRecord(bytes: bytes)
+    }
+
+    /// Bytes of the data descriptor at `offset` (APPNOTE 4.3.9): with or without signature, with short or long sizes.
+    func dataDescriptorLength(at offset: Int, of header: ZipHeader) throws(ArchiveFailure) -> Int {
+        for (hasSignature, width) in [(true, 4), (true, 8), (false, 4), (false, 8)] {
+            let start = hasSignature ? 4 : 0
+            let length = start + 4 + 2 * width
+            guard let record = try? read(length, at: offset) else { continue }
+            if (!hasSignature || record.number(0, 4) == 0x0807_4B50), record.number(start, 4) == header.checksum,
+                record.number(start + 4, 4) == header.packedSize,
+                record.number(start + 4 + width, 4) == header.unpackedSize
+            {
+                return length
+            }
+        }
+        throw .zipStructure("a data descriptor contradicts the directory")
+    }
+}

@@ -1,0 +1,48 @@
+import BundleDisk
+import Glibc
+import Testing
+
+@Suite struct `Replacing a file` {
+    let sandbox: Sandbox
+    var folder: Directory { sandbox.inside }
+
+    init() throws { sandbox = try Sandbox() }
+
+    @Test func `shows its readers the old bytes or the new ones, whole`() async throws {
+        let versions = (0..<3).map { [UInt8](repeating: UInt8(0x41 + $0), count: 300_000 + $0) }
+        try folder.replaceFile("file", with: versions[0])
+        let folder = folder
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for round in 0..<40 { try folder.replaceFile("file", with: versions[round % 3]) }
+            }
+            group.addTask {
+                while !Task.isCancelled {
+                    let seen = try #require(try folder.contents("file", maximumBytes: 1 << 20))
+                    try #require(versions.contains(seen))
+                }
+            }
+            // The reader ends only by what it should not see.
+            try await group.next()
+            group.cancelAll()
+        }
+        #expect(try folder.list() == ["file"])
+    }
+
+    @Test func `that cannot be done leaves the old one`() throws {
+        let below = try folder.directory(creating: "name")
+        try below.write("old", "here")
+        #expect(code { try folder.replaceFile("name", with: [1]) } == EISDIR)
+        #expect(try below.text("old") == "here")
+    }
+
+    @Test func `clears what an interrupted one left, and follows no link there`() throws {
+        try folder.replaceFile("file", with: Array("old".utf8))
+        try folder.symbolicLink("file.new", to: "../outside/secret")
+        try folder.replaceFile("file", with: Array("new".utf8), mode: 0o600)
+        #expect(try folder.text("file") == "new")
+        #expect(try folder.file("file").permissions() == 0o600)
+        #expect(try folder.list() == ["file"])
+        try sandbox.requireOutsideUntouched()
+    }
+}

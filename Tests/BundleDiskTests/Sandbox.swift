@@ -1,0 +1,48 @@
+import BundleDisk
+import Glibc
+import Testing
+
+/// A folder to work in, and one beside it that nothing may reach.
+final class Sandbox {
+    let inside: Directory
+    let outside: Directory
+    private let temporary: TemporaryDirectory
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+        inside = try temporary.directory.directory(creating: "inside")
+        outside = try temporary.directory.directory(creating: "outside")
+        try outside.write("secret", "theirs")
+    }
+
+    /// What is outside, to compare with what it should be.
+    func requireOutsideUntouched(_ location: SourceLocation = #_sourceLocation) throws {
+        #expect(try outside.list() == ["secret"], sourceLocation: location)
+        #expect(try outside.text("secret") == "theirs", sourceLocation: location)
+        #expect(try Set(temporary.directory.list()) == ["inside", "outside"], sourceLocation: location)
+    }
+}
+
+extension Directory {
+    func write(_ name: String, _ text: String) throws {
+        try Array(text.utf8).withUnsafeBytes { try createFile(name, $0) }
+    }
+
+    func text(_ name: String) throws -> String? {
+        try contents(name, maximumBytes: 1 << 20).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func symbolicLink(_ name: String, to target: String) throws {
+        try #require(symlink(target, "\(path)/\(name)") == 0)
+    }
+}
+
+/// The errno of what `body` throws; nil where it throws nothing.
+func code(_ body: () throws -> Void) -> Int32? {
+    do {
+        try body()
+        return nil
+    } catch {
+        return (error as? DiskError)?.code ?? -1
+    }
+}
