@@ -32,14 +32,13 @@ public enum CanonicalTar {
         appendBlock(name: Array(path.prefix(100))[...], prefix: [], size: size, type: UInt8(ascii: "0"), to: &output)
     }
 
-    /// The shortest prefix whose remainder fits; nil where nothing fits.
+    /// The longest prefix that fits, as GNU tar takes it; nil where it or the remainder does not.
     private static func split(_ path: [UInt8]) -> (prefix: ArraySlice<UInt8>, name: ArraySlice<UInt8>)? {
         if path.count <= 100 { return ([], path[...]) }
-        for index in path.indices where path[index] == UInt8(ascii: "/") {
-            if index > 155 { return nil }
-            if path.count - index - 1 <= 100 { return (path[..<index], path[(index + 1)...]) }
+        guard let index = path.prefix(156).lastIndex(of: UInt8(ascii: "/")), path.count - index - 1 <= 100 else {
+            return nil
         }
-        return nil
+        return (path[..<index], path[(index + 1)...])
     }
 
     /// `length key=value\n`, where length counts itself.

@@ -17,11 +17,12 @@ import Testing
         import os, sys, tarfile
         root = os.fsencode(sys.argv[1])
 
-        def block(name, size, kind=tarfile.REGTYPE):
+        def block(name, size, kind=tarfile.REGTYPE, prefix=b""):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime, entry.type = size, 0o644, 0, kind
             head = bytearray(entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
             head[329:345] = b"0000000\\0" * 2  # device numbers, which GNU tar fills in
+            head[345:345 + len(prefix)] = prefix
             head[148:156] = b" " * 8
             head[148:156] = b"%06o\\0 " % sum(head)
             return bytes(head)
@@ -30,9 +31,12 @@ import Testing
             sys.stdout.buffer.write(head + data + bytes(-len(data) % 512))
 
         def header(path, size):
-            try:
+            slash = path[:156].rfind(b"/")
+            if len(path) <= 100:
                 return block(path.decode(), size)
-            except ValueError:  # fits neither the name nor a prefix and the name
+            elif slash > 0 and len(path) - slash - 1 <= 100:  # GNU tar takes the longest prefix
+                return block(path[slash + 1:].decode(), size, prefix=path[:slash])
+            else:
                 record = b" path=" + path + b"\\n"
                 length = len(record)
                 while len(b"%d" % length) + len(record) != length:
@@ -57,7 +61,9 @@ import Testing
     ]) { $1 }
 
     @Test func `the canonical tar is what GNU tar writes by the README`() throws {
-        let published = try site.publish("1.0.0", Site.client("1.0.0"), ["--format", "tar"])
+        // GNU tar refuses to write as ustar what needs a pax header.
+        let client = Self.awkward.filter { $0.value != bytes("pax") }
+        let published = try site.publish("1.0.0", client, ["--format", "tar"])
         let tar = site.folder.file("by-readme.tar")
         let recipe = """
             cd "$1" && find . -type f -printf '%P\\n' | LC_ALL=C sort |
