@@ -70,6 +70,11 @@ struct ArchiveDownload {
                     throw spool.mismatch(expected, size: size, url: url)
                 }
                 isSecondTry = true
+            } catch FetchError.httpStatus(416, _, _) where before > 0 && !isSecondTry {
+                // There is nothing behind the part: it is complete, which only a stated size tells, or no good.
+                try part.truncate(to: 0)
+                try downloads.removeFile(validatorName)
+                isSecondTry = true
             } catch let error as FetchError where error.isWorthAnotherTry {
                 let now = try part.size()
                 network += max(0, now - before)

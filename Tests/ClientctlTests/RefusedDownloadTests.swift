@@ -163,6 +163,15 @@ import Testing
         #expect(try site.installed("2.0.0") == Self.client(&generator))
     }
 
+    @Test func `a part behind which the server has nothing is fetched again`() throws {
+        let had = try interrupt()
+        server.set(Self.archivePath, .resource(Array(archive.prefix(had)), entityTag: "\"one\""))
+        // The server's file is short for good: refused, and nothing stays.
+        try site.install(url).failed(23, "sizeMismatch")
+        #expect(try downloads().isEmpty)
+        #expect(archiveRequests.suffix(2).map { $0["Range"] } == ["bytes=\(had)-", nil])
+    }
+
     @Test func `another release drops the part of the one before`() throws {
         _ = try interrupt()
         try site.publish("2.1.0")
