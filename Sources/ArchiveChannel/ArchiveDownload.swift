@@ -70,12 +70,24 @@ struct ArchiveDownload {
                     throw spool.mismatch(expected, size: size, url: url)
                 }
                 isSecondTry = true
+            } catch FetchError.httpStatus(416, _, _) where before > 0 && !isSecondTry {
+                // There is nothing behind the part: it is complete, which only a stated size tells, or no good.
+                try part.truncate(to: 0)
+                try downloads.removeFile(validatorName)
+                isSecondTry = true
             } catch let error as FetchError where error.isWorthAnotherTry {
                 let now = try part.size()
                 network += max(0, now - before)
-                if attempt == Self.attempts || now <= before { throw error }
+                if attempt == Self.attempts || now <= before {
+                    if now == 0 { try remove() }
+                    throw error
+                }
             } catch let error as FetchError {
                 try remove()
+                throw error
+            } catch let error as DiskError {
+                // A disk that the download filled must not stay full of it.
+                try? remove()
                 throw error
             }
         }

@@ -14,7 +14,9 @@ public final class TLSServer: Sendable {
         caFile = folder.file("ca.pem")
         try Self.makeCertificates(in: folder)
         let script = try folder.write(Array(Self.script.utf8), to: "server.py")
-        process = try Command(["python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files])
+        process = try Command([
+            "python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files,
+        ])
         let line = process.nextLine()
         guard let port = Int(line) else { throw CommandError(command: ["python3", script], printed: line) }
         self.port = port

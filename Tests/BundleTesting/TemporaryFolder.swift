@@ -5,9 +5,9 @@ public final class TemporaryFolder: Sendable {
     /// Where it is.
     public let path: String
 
-    /// Creates an empty one.
-    public init() throws {
-        var template = Array("/tmp/bundle-tests.XXXXXX".utf8CString)
+    /// Creates an empty one below `parent`.
+    public init(under parent: String = "/tmp") throws {
+        var template = Array("\(parent)/bundle-tests.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw SystemCallError("mkdtemp") }
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }

@@ -39,7 +39,8 @@ enum Clientctl {
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws -> String {
         let ending = try Program.run(arguments, environment: environment(), in: folder)
-        try #require(ending.status == status, "\(arguments): \(ending.errors)\(ending.text)", sourceLocation: sourceLocation)
+        try #require(
+            ending.status == status, "\(arguments): \(ending.errors)\(ending.text)", sourceLocation: sourceLocation)
         return ending.text
     }
 }

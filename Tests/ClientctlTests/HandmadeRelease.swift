@@ -20,7 +20,9 @@ struct HandmadeRelease {
     let site: Site
 
     /// Signs `fields` with the site's key and writes the manifest; gives its path.
-    func write(_ fields: [String: String], to name: String, key: String? = nil, signing openSSL: String = ed25519) throws -> String {
+    func write(_ fields: [String: String], to name: String, key: String? = nil, signing openSSL: String = ed25519)
+        throws -> String
+    {
         var statement = "swap-clients-manifest-v1\n"
         for name in Self.signedFields { statement += "\(name)=\(fields[name] ?? "")\n" }
         let file = try site.folder.write(bytes(statement), to: "\(name).statement")

@@ -29,10 +29,13 @@ import Testing
 
         let store = try site.stored()
         let clients = Site.client("1.0.0").keys.map { "clients/v1.0.0/\($0)" }
-        let folders = ["clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "receipts", "staging"]
+        let folders = [
+            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "receipts", "staging",
+        ]
         #expect(
             store.paths
-                == (clients + folders + ["clients/previousVersion", "ledger.json", "lock", "receipts/v1.0.0.json"]).sorted())
+                == (clients + folders + ["clients/previousVersion", "ledger.json", "lock", "receipts/v1.0.0.json"])
+                .sorted())
         for (path, entry) in store.entries where path.hasPrefix("clients/v1.0.0") {
             #expect(entry.mode == (entry.isFile ? 0o100644 : 0o040755), "\(path)")
         }
@@ -101,7 +104,8 @@ import Testing
             #expect(outcome.strings("removed") == step.removed, "\(step.version)")
             #expect(outcome.strings("retained") == step.kept, "\(step.version)")
             #expect(try site.list().strings("versions") == ["embedded"] + step.kept, "\(step.version)")
-            let names = Set(try site.stored().paths.filter { $0.hasPrefix("clients/v") }.map { $0.split(separator: "/")[1] })
+            let names = Set(
+                try site.stored().paths.filter { $0.hasPrefix("clients/v") }.map { $0.split(separator: "/")[1] })
             #expect(names == Set(step.kept.map { Substring($0) }), "\(step.version)")
             let receipts = try site.stored().paths.filter { $0.hasPrefix("receipts/") }
             #expect(Set(receipts) == Set(step.kept.map { "receipts/\($0).json" }), "\(step.version)")
@@ -185,7 +189,6 @@ import Testing
         #expect(rules.allSatisfy { $0["detail"]?.stringValue?.isEmpty == false })
         return rules.filter { $0["passed"] == .bool(false) }.compactMap { $0["rule"]?.stringValue }
     }
-
 
     @Test func `a blocked version is not installed`() throws {
         try site.publish("1.0.0")

@@ -100,7 +100,8 @@ import Testing
     }
 
     @Test func `text that starts like an executable is web content`() throws {
-        try site.folder.writeTree(["app/mz.txt": bytes("MZ is a prefix of no importance here, none at all, is it now? Well.")], to: "web")
+        try site.folder.writeTree(
+            ["app/mz.txt": bytes("MZ is a prefix of no importance here, none at all, is it now? Well.")], to: "web")
         try site.publish(source, as: "2.0.0").succeeded("published")
     }
 

@@ -67,7 +67,8 @@ import Testing
     @Test func `place, times and modes do not change the content's digest`() throws {
         let first = try site.publish("1.0.0")
         let elsewhere = try site.folder.writeTree(Site.client("1.0.0"), to: "some/where/else")
-        try Clientctl.stock(["sh", "-c", "find . -type f -exec touch -d 2001-01-01 {} + && chmod -R go-rwx ."], in: elsewhere)
+        try Clientctl.stock(
+            ["sh", "-c", "find . -type f -exec touch -d 2001-01-01 {} + && chmod -R go-rwx ."], in: elsewhere)
         try Clientctl.stock(["chmod", "755", "\(elsewhere)/index.html"])
         try Clientctl.stock(["mkdir", "\(elsewhere)/an-empty-folder"])
         let other = try Site()
@@ -156,8 +157,10 @@ import Testing
         #expect(archive.string("kind") == "archive")
         #expect(archive["installable"] == .bool(true))
         let paths = archive["entries"]?.arrayValue?.compactMap { $0.objectValue?["path"]?.stringValue }
-        #expect(paths == Site.client("1.0.0").keys.map(bytes).sorted { $0.lexicographicallyPrecedes($1) }.map {
-            String(decoding: $0, as: UTF8.self)
-        })
+        #expect(
+            paths
+                == Site.client("1.0.0").keys.map(bytes).sorted { $0.lexicographicallyPrecedes($1) }.map {
+                    String(decoding: $0, as: UTF8.self)
+                })
     }
 }

@@ -84,17 +84,32 @@ import Testing
             ("something behind it", { $0 + "x" }), ("two of them", { $0 + $0 }),
             ("byte order mark", { "\u{FEFF}" + $0 }), ("nothing", { _ in "" }), ("a list", { "[\($0)]" }),
             ("cut off", { String($0.dropLast(40)) }), ("HTML", { _ in "<!doctype html>" }),
-            ("longer than 64 KiB", { $0.replacing("\"schema\"", with: "\"x\": \"\(String(repeating: "x", count: 65536))\", \"schema\"") }),
+            (
+                "longer than 64 KiB",
+                { $0.replacing("\"schema\"", with: "\"x\": \"\(String(repeating: "x", count: 65536))\", \"schema\"") }
+            ),
             ("white space beyond 64 KiB", { $0 + String(repeating: " ", count: 65536) }),
             ("control character", { $0.replacing("com.example.kiosk", with: "com.example\\nversion=9.0.0") }),
             ("raw control character", { $0.replacing("com.example.kiosk", with: "com.example\u{1}") }),
             ("digest in capitals", { $0.replacing("\"sha256\": \"", with: "\"sha256\": \"A") }),
             ("leading v", { $0.replacing("\"version\": \"", with: "\"version\": \"v") }),
             ("build metadata", { $0.replacing("\"version\": \"2.0.0\"", with: "\"version\": \"2.0.0+1\"") }),
-            ("shells upside down", { $0.replacing("\"maxShellVersion\": \"3.0.0\"", with: "\"maxShellVersion\": \"0.1.0\"") }),
+            (
+                "shells upside down",
+                { $0.replacing("\"maxShellVersion\": \"3.0.0\"", with: "\"maxShellVersion\": \"0.1.0\"") }
+            ),
             ("local time", { $0.replacing("Z\",", with: "+00:00\",") }),
             ("signature that is no base64", { $0.replacing("\"signature\": \"", with: "\"signature\": \"!") }),
-            ("deep", { $0.replacing("\"schema\"", with: "\"x\": \(String(repeating: "[", count: 5000))\(String(repeating: "]", count: 5000)), \"schema\"") }),
+            (
+                "deep",
+                {
+                    $0.replacing(
+                        "\"schema\"",
+                        with:
+                            "\"x\": \(String(repeating: "[", count: 5000))\(String(repeating: "]", count: 5000)), \"schema\""
+                    )
+                }
+            ),
         ]
         try site.leavingStoreAlone {
             for (what, change) in changes {

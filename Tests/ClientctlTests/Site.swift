@@ -14,8 +14,8 @@ final class Site {
     var store: String { folder.file("store") }
     var manifest: String { "\(feed)/manifest.json" }
 
-    init() throws {
-        folder = try TemporaryFolder()
+    init(under parent: String = "/tmp") throws {
+        folder = try TemporaryFolder(under: parent)
         let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
         keyId = try #require(made.string("keyId"))
     }
