@@ -69,7 +69,8 @@ import Testing
     @Test(arguments: [
         (ENOSPC, DiskError.Kind.full), (EDQUOT, .full), (EFBIG, .full), (EACCES, .permission), (EPERM, .permission),
         (EROFS, .permission), (ENOENT, .missing), (EEXIST, .exists), (ENOTEMPTY, .exists), (EXDEV, .crossesDevice),
-        (EWOULDBLOCK, .busy), (EMLINK, .tooManyLinks), (EIO, .damaged), (ELOOP, .unsuitable), (ENOTDIR, .unsuitable), (EOVERFLOW, .unsuitable),
+        (EWOULDBLOCK, .busy), (EMLINK, .tooManyLinks), (EIO, .damaged), (ELOOP, .unsuitable), (ENOTDIR, .unsuitable),
+        (EOVERFLOW, .unsuitable),
     ])
     func `gives every refusal of the kernel a kind and a sentence`(_ code: Int32, _ kind: DiskError.Kind) {
         let error = DiskError("write", "dir/file", code: code)

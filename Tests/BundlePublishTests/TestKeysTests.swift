@@ -10,7 +10,8 @@ import Testing
     private static let folder = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/Keys"
 
     @Test(arguments: [
-        ("ed25519", KeyAlgorithm.ed25519), ("ecdsa-p256", .ecdsaP256), ("rsa-pss", .rsaPSS), ("other-ed25519", .ed25519),
+        ("ed25519", KeyAlgorithm.ed25519), ("ecdsa-p256", .ecdsaP256), ("rsa-pss", .rsaPSS),
+        ("other-ed25519", .ed25519),
     ])
     func `each pair belongs together and to no other`(_ name: String, _ algorithm: KeyAlgorithm) throws {
         let message = Array("release".utf8)
