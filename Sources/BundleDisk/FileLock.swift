@@ -6,6 +6,9 @@ public final class FileLock: Sendable {
 
     private init(_ file: File) { self.file = file }
 
+    /// Given back at once: closing alone would leave it held by a child between fork and exec, which has the descriptor too.
+    deinit { flock(file.descriptor, LOCK_UN) }
+
     /// Takes the lock at `name` without waiting; nil when another process holds it.
     public static func take(_ name: String, in directory: Directory) throws(DiskError) -> FileLock? {
         try take(try directory.file(appending: name))

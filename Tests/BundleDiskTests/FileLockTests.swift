@@ -1,5 +1,6 @@
 import BundleDisk
 import BundleTesting
+import Glibc
 import Testing
 
 @Suite struct `A lock` {
@@ -39,6 +40,24 @@ import Testing
         #expect(try FileLock.take("lock", in: folder) == nil)
         holder = nil
         #expect(try FileLock.take("lock", in: folder) != nil)
+    }
+
+    /// As a child has it between fork and exec, close-on-exec or not.
+    @Test func `is given back though its descriptor lives on elsewhere`() throws {
+        var held = try FileLock.take("lock", in: folder)
+        #expect(held != nil)
+        let path = folder.path + "/lock"
+        let copies = (0..<4096).filter { link(of: $0) == path }.map { dup(Int32($0)) }
+        defer { for copy in copies { close(copy) } }
+        #expect(!copies.isEmpty)
+        held = nil
+        #expect(try FileLock.take("lock", in: folder) != nil)
+    }
+
+    private func link(of descriptor: Int) -> String? {
+        var buffer = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
+        return count < 0 ? nil : String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
     @Test func `is never a link to somebody's file`() throws {
