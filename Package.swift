@@ -32,8 +32,9 @@ let package = Package(
         .systemLibrary(name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .target(name: "CLinux"),
+        // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
+        .target(name: "CCurl"),
 
         // Level 1: what a C library or the kernel does, as values.
         ours("BundleThreads", []),

@@ -6,7 +6,7 @@ import BundleSigning
 ///
 /// Sendable, unchecked: a slab is owned by one thread at a time, handed over through serial queues and the free list.
 final class Slab: @unchecked Sendable {
-    static let capacity = 512 * 1024
+    static let capacity = 384 * 1024
 
     struct Item {
         let path: BundlePath

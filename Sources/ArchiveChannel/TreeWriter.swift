@@ -79,7 +79,7 @@ struct TreeWriter: EntrySink {
 /// Sendable, unchecked: each stage is touched by its own worker only, the rest is behind the mutex, the semaphore counts
 /// the empty slabs.
 private final class SlabLine: @unchecked Sendable {
-    private static let slabs = 6
+    private static let slabs = 5
 
     private struct State {
         var empty = (0..<SlabLine.slabs).map { _ in Slab() }

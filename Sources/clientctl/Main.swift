@@ -1,7 +1,6 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import BundleSigning
 import Glibc
 
 @main
@@ -30,8 +29,6 @@ enum Main {
                 .configInvalid, subject: "C.UTF-8",
                 "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8): install its locales.")
         }
-        // No openssl.cnf may change what verification means.
-        try OpenSSLIsolation.begin()
         umask(0o022)
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)

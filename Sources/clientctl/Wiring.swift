@@ -2,6 +2,7 @@ import ArchiveChannel
 import BundleCore
 import BundleDisk
 import BundlePlatform
+import BundleSigning
 import Glibc
 
 /// Builds real collaborators out of settings; the only place here that names concrete adapters.
@@ -16,6 +17,8 @@ enum Wiring {
     }
 
     static func fetcher(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> CurlFetcher {
+        // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
+        try OpenSSLIsolation.begin()
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = try settings.optional("ca-file", network.caFile)
         if let path = try settings.optional("token-file", network.tokenFile) {

@@ -33,7 +33,7 @@ public final class CurlFetcher: Fetcher {
             if thread == nil { thread = CurlThread(maximumTransfers: options.maximumTransfers) }
             return thread?.loop
         }
-        guard let running else { throw .unreachable(url, reason: "this machine has no memory or thread left") }
+        guard let running else { throw .unreachable(url, reason: "libcurl (libcurl.so.4) cannot be started on this machine") }
         return running
     }
 

@@ -1,0 +1,80 @@
+#define CCURL_STAND_INS
+#include "CCurl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+// The ABI that the header belongs to: libcurl has kept this number since 2006.
+static const char library_name[] = "libcurl.so.4";
+
+// Every function that is used, once; the types are those of the header.
+#define FUNCTIONS(USE) \
+    USE(curl_global_init) USE(curl_easy_init) USE(curl_easy_cleanup) USE(curl_easy_reset) USE(curl_easy_setopt) \
+    USE(curl_easy_strerror) USE(curl_multi_init) USE(curl_multi_cleanup) USE(curl_multi_add_handle) \
+    USE(curl_multi_remove_handle) USE(curl_multi_perform) USE(curl_multi_poll) USE(curl_multi_wakeup) \
+    USE(curl_multi_info_read) USE(curl_multi_strerror) USE(curl_slist_append) USE(curl_slist_free_all)
+
+#define MEMBER(name) __typeof__(name) *name;
+static struct { FUNCTIONS(MEMBER) } loaded;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int is_loaded = 0;
+
+static void load(void) {
+    void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+#define FIND(name) \
+    loaded.name = (__typeof__(name) *)dlsym(library, #name); \
+    if (!loaded.name) return;
+    FUNCTIONS(FIND)
+    is_loaded = 1;
+}
+
+int ccurl_load(void) {
+    pthread_once(&once, load);
+    return is_loaded ? 0 : -1;
+}
+
+CURLcode ccurl_global_init(long flags) {
+    return ccurl_load() == 0 ? loaded.curl_global_init(flags) : CURLE_FAILED_INIT;
+}
+CURL *ccurl_easy_init(void) { return loaded.curl_easy_init(); }
+void ccurl_easy_cleanup(CURL *handle) { loaded.curl_easy_cleanup(handle); }
+void ccurl_easy_reset(CURL *handle) { loaded.curl_easy_reset(handle); }
+const char *ccurl_easy_strerror(CURLcode code) { return loaded.curl_easy_strerror(code); }
+CURLM *ccurl_multi_init(void) { return loaded.curl_multi_init(); }
+CURLMcode ccurl_multi_cleanup(CURLM *multi) { return loaded.curl_multi_cleanup(multi); }
+CURLMcode ccurl_multi_add_handle(CURLM *multi, CURL *handle) { return loaded.curl_multi_add_handle(multi, handle); }
+CURLMcode ccurl_multi_remove_handle(CURLM *multi, CURL *handle) {
+    return loaded.curl_multi_remove_handle(multi, handle);
+}
+CURLMcode ccurl_multi_perform(CURLM *multi, int *running) { return loaded.curl_multi_perform(multi, running); }
+CURLMcode ccurl_multi_poll(CURLM *multi, struct curl_waitfd *extra, unsigned int count, int milliseconds, int *ready) {
+    return loaded.curl_multi_poll(multi, extra, count, milliseconds, ready);
+}
+CURLMcode ccurl_multi_wakeup(CURLM *multi) { return loaded.curl_multi_wakeup(multi); }
+CURLMsg *ccurl_multi_info_read(CURLM *multi, int *left) { return loaded.curl_multi_info_read(multi, left); }
+const char *ccurl_multi_strerror(CURLMcode code) { return loaded.curl_multi_strerror(code); }
+struct curl_slist *ccurl_slist_append(struct curl_slist *list, const char *text) {
+    return loaded.curl_slist_append(list, text);
+}
+void ccurl_slist_free_all(struct curl_slist *list) { loaded.curl_slist_free_all(list); }
+
+CURLcode ccurl_set_long(CURL *handle, CURLoption option, long value) {
+    return loaded.curl_easy_setopt(handle, option, value);
+}
+CURLcode ccurl_set_text(CURL *handle, CURLoption option, const char *value) {
+    return loaded.curl_easy_setopt(handle, option, value);
+}
+CURLcode ccurl_set_pointer(CURL *handle, CURLoption option, void *value) {
+    return loaded.curl_easy_setopt(handle, option, value);
+}
+CURLcode ccurl_set_header_list(CURL *handle, struct curl_slist *list) {
+    return loaded.curl_easy_setopt(handle, CURLOPT_HTTPHEADER, list);
+}
+CURLcode ccurl_set_bytes_callback(CURL *handle, CURLoption option, ccurl_bytes_callback callback) {
+    return loaded.curl_easy_setopt(handle, option, callback);
+}
+CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback) {
+    return loaded.curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, callback);
+}
