@@ -107,9 +107,8 @@ struct ArchiveDownload {
     }
 
     private func fetch(into part: File) async throws -> Spool {
-        var spool = Spool(
-            part, in: downloads, validatorName: validatorName, total: size, hasher: try SHA256Hasher(), report: report)
-        try spool.absorb()
+        var spool = try Spool(
+            resuming: part, in: downloads, validatorName: validatorName, total: size, report: report)
         let resume = try storedValidator().flatMap { FetchRequest.Resume(offset: spool.totalBytes, validator: $0) }
         if resume == nil { try spool.restart() }
         let request = FetchRequest(url: url, maximumBytes: maximumBytes, resume: resume)
@@ -118,7 +117,12 @@ struct ArchiveDownload {
             try spool.seal()
             return spool
         }
-        _ = try await fetcher.fetch(request, into: &spool)
+        do {
+            _ = try await fetcher.fetch(request, into: &spool)
+        } catch {
+            try spool.seal()
+            throw error
+        }
         try spool.seal()
         return spool
     }
@@ -130,46 +134,48 @@ struct ArchiveDownload {
 }
 
 /// The growing file with the running digest of everything in it.
-private struct Spool: FetchSink, ~Copyable {
+private struct Spool: FetchSink {
     private let part: File
     private let downloads: Directory
     private let validatorName: String
     private let total: Int?
     private let report: @Sendable (UpdateEvent) -> Void
-    private var hasher: SHA256Hasher
+    private var writer: SpoolWriter
     private var digest: SHA256Digest?
     private(set) var totalBytes = 0
     private(set) var networkBytes = 0
 
+    /// Takes up what `part` holds already.
     init(
-        _ part: File, in downloads: Directory, validatorName: String, total: Int?,
-        hasher: consuming SHA256Hasher, report: @escaping @Sendable (UpdateEvent) -> Void
-    ) {
+        resuming part: File, in downloads: Directory, validatorName: String, total: Int?,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws {
         self.part = part
         self.downloads = downloads
         self.validatorName = validatorName
         self.total = total
-        self.hasher = hasher
         self.report = report
-    }
-
-    /// Takes up what the file holds already.
-    mutating func absorb() throws {
+        var hasher = try SHA256Hasher()
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
         defer { buffer.deallocate() }
+        var offset = 0
         while true {
-            let count = try part.read(into: buffer, at: totalBytes)
+            let count = try part.read(into: buffer, at: offset)
             if count == 0 { break }
             try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            totalBytes += count
+            offset += count
         }
-        try part.truncate(to: totalBytes)
+        try part.truncate(to: offset)
+        totalBytes = offset
+        writer = try SpoolWriter(part, hasher: hasher)
     }
 
+    /// Throws away what the file holds.
     mutating func restart() throws {
+        _ = try writer.finish()
         try part.truncate(to: 0)
-        _ = try hasher.finish()
         totalBytes = 0
+        writer = try SpoolWriter(part, hasher: try SHA256Hasher())
     }
 
     mutating func begin(_ head: FetchHead) throws {
@@ -183,20 +189,20 @@ private struct Spool: FetchSink, ~Copyable {
     }
 
     mutating func receive(_ bytes: UnsafeRawBufferPointer) throws {
-        try hasher.update(bytes)
-        try part.write(bytes)
+        try writer.append(bytes)
         totalBytes += bytes.count
         networkBytes += bytes.count
         report(.downloading(bytes: totalBytes, of: total))
     }
 
-    mutating func seal() throws { digest = try hasher.finish() }
+    /// Waits until everything received is in the file, also after a failure: the next attempt goes on there.
+    mutating func seal() throws { digest = try writer.finish() }
 
-    borrowing func isExpected(_ expected: SHA256Digest, size: Int?) -> Bool {
+    func isExpected(_ expected: SHA256Digest, size: Int?) -> Bool {
         digest == expected && (size == nil || size == totalBytes)
     }
 
-    borrowing func mismatch(_ expected: SHA256Digest, size: Int?, url: FetchURL) -> UpdateFailure {
+    func mismatch(_ expected: SHA256Digest, size: Int?, url: FetchURL) -> UpdateFailure {
         if let size, size != totalBytes {
             return UpdateFailure(
                 .sizeMismatch, subject: url.display,

@@ -1,5 +1,6 @@
 public import BundleDisk
 public import BundleSigning
+import Synchronization
 
 /// Finds content that an installed client already has, by path or by digest.
 ///
@@ -25,12 +26,33 @@ public final class ReuseIndex: Sendable {
         public let record: Receipt.FileRecord
     }
 
-    private let byDigest: [Place]
-    private let byPath: [Place]
-    private let sources: [Source]
+    private struct Tables: Sendable {
+        let byDigest: [Place]
+        let byPath: [Place]
+        let sources: [Source]
+    }
 
-    /// Indexes the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
+    private let bundles: [InstalledBundle]
+    private let root: Directory
+    private let tables = Mutex<Tables?>(nil)
+
+    /// Covers the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
+    ///
+    /// The tables are made when they are first asked, on the thread that asks.
     init(_ bundles: [InstalledBundle], in root: Directory) {
+        self.bundles = bundles
+        self.root = root
+    }
+
+    private func current() -> Tables {
+        tables.withLock { tables in
+            let made = tables ?? Self.tables(bundles, root)
+            tables = made
+            return made
+        }
+    }
+
+    private static func tables(_ bundles: [InstalledBundle], _ root: Directory) -> Tables {
         var byDigest: [Place] = []
         var byPath: [Place] = []
         var sources: [Source] = []
@@ -53,13 +75,8 @@ public final class ReuseIndex: Sendable {
         }
         byDigest.sort { ($0.key, $0.bundle) < ($1.key, $1.bundle) }
         byPath.sort { $0.key < $1.key }
-        self.byDigest = byDigest
-        self.byPath = byPath
-        self.sources = sources
+        return Tables(byDigest: byDigest, byPath: byPath, sources: sources)
     }
-
-    /// Whether there is nothing to reuse.
-    public var isEmpty: Bool { byDigest.isEmpty }
 
     private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
         let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
@@ -105,17 +122,20 @@ public final class ReuseIndex: Sendable {
 
     /// The file of the newest client at `path`, if it had `size` bytes; nil otherwise.
     public func candidate(at path: BundlePath, size: Int) -> Candidate? {
-        candidate(in: byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
+        candidate(in: \.byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
     }
 
     /// A file that held `size` bytes with `digest` when it was installed; nil where none did.
     public func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
-        candidate(in: byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
+        candidate(in: \.byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
     }
 
     private func candidate(
-        in places: [Place], key: UInt64, where isWanted: (Receipt.FileRecord) -> Bool
+        in table: KeyPath<Tables, [Place]>, key: UInt64, where isWanted: (Receipt.FileRecord) -> Bool
     ) -> Candidate? {
+        if bundles.isEmpty { return nil }
+        let tables = current()
+        let places = tables[keyPath: table]
         var low = 0
         var high = places.count
         while low < high {
@@ -123,7 +143,7 @@ public final class ReuseIndex: Sendable {
             if places[middle].key < key { low = middle + 1 } else { high = middle }
         }
         while low < places.count && places[low].key == key {
-            let source = sources[Int(places[low].bundle)]
+            let source = tables.sources[Int(places[low].bundle)]
             if let record = record(in: source, at: Int(places[low].offset)), isWanted(record) {
                 return Candidate(tree: source.tree, record: record)
             }

@@ -33,7 +33,9 @@ public final class CurlFetcher: Fetcher {
             if thread == nil { thread = CurlThread(maximumTransfers: options.maximumTransfers) }
             return thread?.loop
         }
-        guard let running else { throw .unreachable(url, reason: "libcurl (libcurl.so.4) cannot be started on this machine") }
+        guard let running else {
+            throw .unreachable(url, reason: "libcurl (libcurl.so.4) cannot be started on this machine")
+        }
         return running
     }
 
