@@ -4,14 +4,13 @@ import BundleCore
 ///
 /// Keeps 12 bytes a name: a 64-bit hash of the folded name, and 31 bits that tell spellings apart.
 struct NameRegistry {
-    private var names: [UInt64: UInt32]
+    private var names: NameTable
     private var lastParent: ArraySlice<UInt8> = []
 
     private static let directoryBit: UInt32 = 1 << 31
 
     init(expectedNames: Int) {
-        names = [:]
-        names.reserveCapacity(expectedNames)
+        names = NameTable(expected: expectedNames)
     }
 
     /// Takes a file's path, and its folders; refuses one that is taken.
@@ -19,7 +18,7 @@ struct NameRegistry {
         try addParents(of: path)
         let key = Self.key(path.bytes[...])
         let tag = Self.tag(path.bytes[...])
-        guard let taken = names.updateValue(tag, forKey: key) else { return }
+        guard let taken = names.update(key, to: tag) else { return }
         if taken == tag { throw ArchiveRejection("duplicate-entry", entry: path.string, "the path comes twice") }
         if taken == tag | Self.directoryBit {
             throw ArchiveRejection("path-conflict", entry: path.string, "it is a file and a folder")
@@ -44,7 +43,7 @@ struct NameRegistry {
     private mutating func addDirectory(_ bytes: ArraySlice<UInt8>) throws(ArchiveRejection) {
         let key = Self.key(bytes)
         let tag = Self.tag(bytes)
-        guard let taken = names.updateValue(tag | Self.directoryBit, forKey: key) else { return }
+        guard let taken = names.update(key, to: tag | Self.directoryBit) else { return }
         if taken == tag | Self.directoryBit { return }
         let name = String(decoding: bytes, as: UTF8.self)
         if taken == tag { throw ArchiveRejection("path-conflict", entry: name, "it is a file and a folder") }

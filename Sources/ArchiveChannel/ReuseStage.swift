@@ -7,13 +7,16 @@ import BundleSigning
 /// A receipt only says where to look: nothing is linked whose bytes on the disk were not compared.
 final class ReuseStage {
     private let reuse: ReuseIndex
-    private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
-    private let otherScratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 4096)
+    /// Made when there is something to compare: a first installation has nothing.
+    private lazy var scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
+    private lazy var otherScratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 4096)
+    private var hasScratch = false
     private var lastFolder: (tree: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
 
     init(_ reuse: ReuseIndex) { self.reuse = reuse }
 
     deinit {
+        guard hasScratch else { return }
         scratch.deallocate()
         otherScratch.deallocate()
     }
@@ -53,6 +56,7 @@ final class ReuseStage {
         _ candidate: ReuseIndex.Candidate, _ bytes: UnsafeRawBufferPointer
     ) throws -> Slab.Placement? {
         let name = candidate.record.path.name
+        hasScratch = true
         guard !bytes.isEmpty, let folder = folder(of: candidate), try folder.holds(name, bytes, scratch: scratch) else {
             return nil
         }
@@ -60,8 +64,9 @@ final class ReuseStage {
     }
 
     private func settle(_ item: inout Slab.Item, written size: Int) throws {
-        guard let digest = item.digest, let candidate = reuse.candidate(digest, size: size),
-            let folder = folder(of: candidate), let old = try? folder.file(candidate.record.path.name),
+        guard let digest = item.digest, let candidate = reuse.candidate(digest, size: size) else { return }
+        hasScratch = true
+        guard let folder = folder(of: candidate), let old = try? folder.file(candidate.record.path.name),
             try item.folder.file(item.path.name).hasSameContent(as: old, scratch, otherScratch)
         else { return }
         item.placement = .link(name: candidate.record.path.name, in: folder)

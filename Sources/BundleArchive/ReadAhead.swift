@@ -7,7 +7,7 @@ import Synchronization
 /// Sendable, unchecked: each slot is owned by one side at a time; the two semaphores hand it over.
 final class ReadAhead: @unchecked Sendable {
     private static let slots = 3
-    private static let slotBytes = 192 * 1024
+    private static let slotBytes = 256 * 1024
 
     private enum Slot {
         case empty
