@@ -156,17 +156,8 @@ private struct Spool: FetchSink {
         self.total = total
         self.report = report
         var hasher = try SHA256Hasher()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
-        defer { buffer.deallocate() }
-        var offset = 0
-        while true {
-            let count = try part.read(into: buffer, at: offset)
-            if count == 0 { break }
-            try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            offset += count
-        }
-        try part.truncate(to: offset)
-        totalBytes = offset
+        totalBytes = try part.forEachBlock { try hasher.update($0) }
+        try part.truncate(to: totalBytes)
         writer = try SpoolWriter(part, hasher: hasher)
     }
 

@@ -76,6 +76,19 @@ public final class File: Sendable {
         return done
     }
 
+    /// Calls `body` with the file's bytes from its start, block by block; returns how many there were.
+    public func forEachBlock(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Int {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
+        defer { buffer.deallocate() }
+        var offset = 0
+        while true {
+            let count = try read(into: buffer, at: offset)
+            if count == 0 { return offset }
+            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            offset += count
+        }
+    }
+
     /// Appends at the file's current position.
     public func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) {
         try writeAll(bytes, to: descriptor, path)

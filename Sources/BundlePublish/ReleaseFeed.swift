@@ -56,17 +56,9 @@ struct ReleaseFeed {
     {
         let folder = try Directory.open(path).directory("\(releasesName)/\(version.folderName)")
         guard case .file? = try folder.kind(of: name) else { return nil }
-        let file = try folder.file(name)
         var hasher = try SHA256Hasher()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
-        defer { buffer.deallocate() }
-        var offset = 0
-        while true {
-            let count = try file.read(into: buffer, at: offset)
-            if count == 0 { return try hasher.finish() }
-            try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            offset += count
-        }
+        _ = try folder.file(name).forEachBlock { try hasher.update($0) }
+        return try hasher.finish()
     }
 
     /// The name of the archive in its release's folder.

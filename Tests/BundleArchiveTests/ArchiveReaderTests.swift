@@ -1,4 +1,5 @@
 import BundleArchive
+import BundleTesting
 import Testing
 
 @Suite struct `An archive reader` {
@@ -78,7 +79,7 @@ import Testing
     func `never takes other content for the real one after a bit has flipped`(
         _ format: ArchiveFormat, _ seed: Int
     ) throws {
-        var seeded = Seeded(state: UInt64(seed))
+        var seeded = SeededGenerator(seed: UInt64(seed))
         var archive = try Written.archive(Item.some, as: format)
         archive[Int(seeded.next() % UInt64(archive.count))] ^= 1 << (seeded.next() % 8)
         do {
@@ -91,7 +92,7 @@ import Testing
     @Test(arguments: 0..<50) func `never takes other content of a zip's file after a bit has flipped`(_ seed: Int)
         throws
     {
-        var seeded = Seeded(state: UInt64(seed))
+        var seeded = SeededGenerator(seed: UInt64(seed))
         let items = [Item("a.js", seeded.text(300)), Item("index.html", seeded.text(200))]
         var archive = try Written.zip(items)
         archive[Int(seeded.next() % UInt64(archive.count))] ^= 1 << (seeded.next() % 8)

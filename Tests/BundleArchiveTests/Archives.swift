@@ -3,18 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Splitmix64: the same numbers in every run.
-struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
+extension SeededGenerator {
     /// Words, so that there is something to compress.
     mutating func text(_ count: Int) -> [UInt8] {
         let words = (0..<200).map { "w\($0 * 7919) " }
@@ -35,7 +24,7 @@ struct Item: Equatable {
     }
 
     static let some: [Item] = {
-        var seeded = Seeded(state: 1)
+        var seeded = SeededGenerator(seed: 1)
         return [
             Item("assets/main.js", seeded.text(300_000)), Item("empty", []), Item("h\u{E9}llo/\u{1F600}.txt", [0x21]),
             Item("index.html", Array("<title>x</title>".utf8)),

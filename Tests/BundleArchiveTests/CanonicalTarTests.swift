@@ -64,7 +64,7 @@ import Testing
         _ format: String, _ paths: [String]
     ) throws {
         let temporary = try TemporaryDirectory()
-        var seeded = Seeded(state: 7)
+        var seeded = SeededGenerator(seed: 7)
         var items: [Item] = []
         for (index, path) in paths.enumerated() {
             let item = Item(path, seeded.text([0, 1, 511, 512, 513, 10_000][index % 6]))
@@ -88,7 +88,7 @@ import Testing
     @Test(arguments: plain + split + splitAnywhere + unsplittable)
     func `is read back by Python, and by this reader`(_ path: String) throws {
         let folder = try TemporaryFolder()
-        var seeded = Seeded(state: 3)
+        var seeded = SeededGenerator(seed: 3)
         let item = Item(path, seeded.text(700))
         let tar = Written.tar([item])
         try Command.run([

@@ -1,9 +1,10 @@
 import BundleArchive
+import BundleTesting
 import Testing
 
 @Suite struct `The zstd compressor` {
     static let content: [UInt8] = {
-        var seeded = Seeded(state: 11)
+        var seeded = SeededGenerator(seed: 11)
         return seeded.text(12 << 20)
     }()
 

@@ -49,8 +49,6 @@ public enum InstalledTree {
         var listed: Set<BundlePath> = []
         var found: String?
         var hasher = try SHA256Hasher()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 16)
-        defer { buffer.deallocate() }
         try Receipt.forEachLine(of: receipt) { line, _ in
             guard found == nil else { return }
             guard let record = Receipt.record(line) else {
@@ -66,15 +64,9 @@ public enum InstalledTree {
                 found = "\(path) is missing"
                 return
             }
-            var offset = 0
-            while true {
-                let count = try file.read(into: buffer, at: offset)
-                if count == 0 { break }
-                offset += count
-                try hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
+            let size = try file.forEachBlock { try hasher.update($0) }
             let digest = try hasher.finish()
-            if offset != record.size || digest != record.digest {
+            if size != record.size || digest != record.digest {
                 found = "\(path) has other content than was installed"
             }
         }

@@ -1,4 +1,5 @@
 import BundleCore
+import BundleTesting
 import Testing
 
 struct JSONWriterTests {

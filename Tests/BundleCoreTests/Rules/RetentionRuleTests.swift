@@ -1,3 +1,4 @@
+import BundleTesting
 import Testing
 
 @testable import BundleCore

@@ -1,5 +1,6 @@
 import BundleDisk
 import BundleSigning
+import BundleTesting
 import Testing
 
 @testable import BundleCore
