@@ -4,12 +4,16 @@ import Glibc
 /// Results go to stdout, talk goes to stderr.
 enum Answer {
     /// Prints the result: with `--json` one object and nothing else, otherwise lines for people.
-    static func give(json: Bool, _ object: JSONObject, _ lines: [String]) {
-        if json {
-            write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
-        } else {
-            for line in lines { write(Array("\(line)\n".utf8), to: 1) }
-        }
+    ///
+    /// An answer that cannot be written ends a command that only answers with status 1. After a command that changed
+    /// something (`afterChange`) that stands, so its status does too.
+    static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, _ lines: [String]) {
+        let bytes =
+            json
+            ? JSONWriter.bytes(of: .object(object), layout: .pretty) : lines.flatMap { Array("\($0)\n".utf8) }
+        if write(bytes, to: 1) { return }
+        say("clientctl: the answer could not be written: \(String(cString: strerror(errno)))")
+        if !afterChange { exit(FailureCode.internal.exitStatus) }
     }
 
     /// Prints a failure as JSON; `members` stand before it.
@@ -30,18 +34,16 @@ enum Answer {
     /// Text without an end of line on stderr.
     static func line(_ text: String) { write(Array(text.utf8), to: 2) }
 
-    private static func write(_ bytes: [UInt8], to descriptor: Int32) {
+    @discardableResult
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         var done = 0
         while done < bytes.count {
             let count = bytes[done...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0 && errno == EINTR { continue }
-            if count <= 0 {
-                // Talk may get lost; an answer that did not arrive must not look like success.
-                if descriptor == 1 { exit(FailureCode.internal.exitStatus) }
-                return
-            }
+            if count <= 0 { return false }
             done += count
         }
+        return true
     }
 }
 

@@ -30,7 +30,7 @@ struct CollectGarbage: AsyncParsableCommand {
         let keep = try settings.optional("keep", keep).map { try settings.integer("keep", $0, atLeast: 1) }
         let plan = try await collect(path, keep: keep ?? RetentionRule.defaultKeep)
         Answer.give(
-            json: try settings.isOn("json", common.json),
+            json: try settings.isOn("json", common.json), afterChange: true,
             [
                 "outcome": .string(dryRun ? "dryRun" : "collected"), "retained": .names(plan.retained),
                 "removed": .names(plan.removed),

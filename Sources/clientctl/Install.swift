@@ -31,7 +31,8 @@ struct Install: AsyncParsableCommand {
             let outcome = try await updater.update()
             progress.end()
             Answer.give(
-                json: try settings.isOn("json", common.json), object(outcome, progress.timings), lines(outcome))
+                json: try settings.isOn("json", common.json), afterChange: true, object(outcome, progress.timings),
+                lines(outcome))
         } catch let failure as UpdateFailure where failure.code == .incompatibleShell {
             progress.end()
             throw AnsweredFailure(

@@ -43,7 +43,7 @@ struct Keys: AsyncParsableCommand {
             }
             let pair = try SigningKey.generate(algorithm, prefix: out, passphrase: secret)
             Answer.give(
-                json: try settings.isOn("json", common.json),
+                json: try settings.isOn("json", common.json), afterChange: true,
                 [
                     "algorithm": .string(algorithm.rawValue), "keyId": .string(pair.publicKey.id),
                     "key": .string(pair.keyPath), "publicKey": .string(pair.publicPath),

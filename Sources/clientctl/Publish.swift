@@ -81,7 +81,9 @@ struct Publish: ParsableCommand {
         defer { progress.end() }
         let release = try ReleaseBuilder(options, feed: feed, report: progress.report).publish(directory, key: key)
         progress.end()
-        Answer.give(json: try settings.isOn("json", common.json), object(release, feed), lines(release, feed))
+        Answer.give(
+            json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
+        )
     }
 
     private func releaseOptions(_ settings: Settings) throws -> ReleaseOptions {
