@@ -13,8 +13,6 @@ public struct CanonicalTree: Sendable {
         public let size: Int
     }
 
-    private static let maximumDepth = BundlePath.maximumComponents
-
     /// The folder.
     public let folder: Directory
     /// Its files, sorted by the bytes of their paths.
@@ -24,11 +22,11 @@ public struct CanonicalTree: Sendable {
     public init(_ folder: Directory) throws {
         self.folder = folder
         var found: [Entry] = []
-        try Self.list(folder, prefix: [], depth: 0, into: &found)
+        try Self.list(folder, prefix: [], into: &found)
         entries = found.sorted { $0.path < $1.path }
     }
 
-    private static func list(_ folder: Directory, prefix: [UInt8], depth: Int, into found: inout [Entry]) throws {
+    private static func list(_ folder: Directory, prefix: [UInt8], into found: inout [Entry]) throws {
         for name in try folder.names() {
             let bytes = prefix + name
             let path: BundlePath
@@ -38,7 +36,7 @@ public struct CanonicalTree: Sendable {
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
-                    depth: depth + 1, into: &found)
+                    into: &found)
             case .symbolicLink?:
                 throw ArchiveRejection("type-symlink", entry: path.string, "it is a symbolic link")
             case .other?:

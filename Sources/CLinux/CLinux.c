@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <locale.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -75,40 +75,6 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
 }
 
 int clinux_sync_file_system(int descriptor) { return answer(syncfs(descriptor)); }
-
-int64_t clinux_copy_range(int from, int64_t from_offset, int to, int64_t length) {
-    int64_t copied = 0;
-    off_t offset = from_offset;
-    while (copied < length) {
-        ssize_t count = copy_file_range(from, &offset, to, NULL, (size_t)(length - copied), 0);
-        if (count == 0) return copied;
-        if (count > 0) {
-            copied += count;
-            continue;
-        }
-        if (errno == EINTR) continue;
-        if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return -errno;
-        char buffer[65536];
-        size_t wanted = (size_t)(length - copied) < sizeof buffer ? (size_t)(length - copied) : sizeof buffer;
-        ssize_t got = pread(from, buffer, wanted, offset);
-        if (got < 0) return -errno;
-        if (got == 0) return copied;
-        for (ssize_t done = 0; done < got;) {
-            ssize_t put = write(to, buffer + done, (size_t)(got - done));
-            if (put < 0 && errno == EINTR) continue;
-            if (put < 0) return -errno;
-            done += put;
-        }
-        offset += got;
-        copied += got;
-    }
-    return copied;
-}
-
-int64_t clinux_peak_resident_kilobytes(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss : -1;
-}
 
 void *clinux_open_stream(int directory, int *error) {
     int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -3,7 +3,6 @@
 #define CLINUX_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; -EXDEV for any `..`.
@@ -18,12 +17,6 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
 
 /// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
 int clinux_sync_file_system(int descriptor);
-
-/// copy_file_range(2), falling back to read and write; copies `length` bytes from the start of one file to the other's offset.
-int64_t clinux_copy_range(int from, int64_t from_offset, int to, int64_t length);
-
-/// Loads the memory of this process's peak resident set, in kilobytes.
-int64_t clinux_peak_resident_kilobytes(void);
 
 /// One directory entry at a time: fills `name` (at least 256 bytes) and returns its length, 0 at the end.
 int clinux_read_entry(void *stream, char *name, size_t capacity);
