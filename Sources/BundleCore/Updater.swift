@@ -63,29 +63,29 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         return .installed(
             offer,
             InstallReport(
-                bundle: installed, current: ledger.current, previous: ledger.previous,
+                bundle: installed, ledger: ledger,
                 bytesDownloaded: staged.bytesDownloaded, retention: plan))
     }
 
-    private func select(_ inventory: Inventory) -> ClientName { SelectionRule.select(inventory, shell: device.shell) }
+    private func select(_ inventory: Inventory) -> ClientName {
+        SelectionRule.select(inventory, shell: device.shell)?.name ?? .embedded
+    }
 
     /// Whether nothing is left to do but what an offer brings.
     private func isFinished(_ inventory: Inventory) -> Bool {
-        inventory.ledger.current == select(inventory)
+        (inventory.ledger.pending ?? inventory.ledger.current) == select(inventory)
             && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
             && (device.appId == nil || inventory.ledger.appId != nil)
     }
 
     /// Removes what need not be kept. The release is installed by then, so a disk that fails here only delays this.
     private func retain(in store: BundleStore) async throws -> RetentionPlan {
-        let plan = RetentionRule.plan(try await store.inventory(), keep: device.keep)
         do {
-            try await store.retain(plan)
-            return plan
+            return try await store.retain(keeping: device.keep)
         } catch {
             warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
             let left = try await store.inventory().bundles.map(\.version)
-            return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })
+            return RetentionPlan(retained: left, removed: [])
         }
     }
 
@@ -126,12 +126,22 @@ public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
 public struct InstallReport: Sendable {
     /// The client that was installed.
     public let bundle: InstalledBundle
-    /// The client that runs now.
-    public let current: ClientName
-    /// The client that ran before.
-    public let previous: ClientName?
+    private let ledger: Ledger
+    /// The client that runs, or runs first.
+    public var current: ClientName { ledger.current }
+    /// The client that runs next, where that is another one.
+    public var pending: ClientName? { ledger.pending }
+    /// The client that the next one follows.
+    public var previous: ClientName? { ledger.pending == nil ? ledger.previous : ledger.current }
     /// Body bytes taken from the network.
     public let bytesDownloaded: Int
     /// Which clients stayed and which went.
     public let retention: RetentionPlan
+
+    init(bundle: InstalledBundle, ledger: Ledger, bytesDownloaded: Int, retention: RetentionPlan) {
+        self.bundle = bundle
+        self.ledger = ledger
+        self.bytesDownloaded = bytesDownloaded
+        self.retention = retention
+    }
 }

@@ -20,8 +20,23 @@ public final class FileLock: Sendable {
         return try take(File(duplicating: again))
     }
 
-    private static func take(_ file: File) throws(DiskError) -> FileLock? {
-        while flock(file.descriptor, LOCK_EX | LOCK_NB) < 0 {
+    /// Takes the lock on the folder itself, waiting up to `milliseconds` for another process that holds it briefly; nil
+    /// when it still does then.
+    public static func take(_ directory: Directory, waiting milliseconds: Int) throws(DiskError) -> FileLock? {
+        for _ in 0..<max(1, milliseconds / 2) {
+            if let lock = try take(directory) { return lock }
+            usleep(2000)
+        }
+        return nil
+    }
+
+    /// Takes a shared lock on the folder itself: it is in use. Nil when another process holds it exclusively.
+    public static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
+        try take(File(duplicating: try directory.directory(".")), LOCK_SH)
+    }
+
+    private static func take(_ file: File, _ kind: Int32 = LOCK_EX) throws(DiskError) -> FileLock? {
+        while flock(file.descriptor, kind | LOCK_NB) < 0 {
             if errno == EWOULDBLOCK { return nil }
             if errno != EINTR { throw DiskError("lock", file.path, code: errno) }
         }

@@ -27,7 +27,7 @@ struct Clientctl: AsyncParsableCommand {
         version: Product.version,
         subcommands: [
             Keys.self, Publish.self, Inspect.self, Verify.self, Check.self, Install.self, List.self, Status.self,
-            CollectGarbage.self,
+            LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Serve.self,
         ])
 }
 

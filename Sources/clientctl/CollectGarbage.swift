@@ -7,7 +7,8 @@ struct CollectGarbage: AsyncParsableCommand {
         commandName: "gc",
         abstract: "Removes clients beyond the N to keep, and what interrupted runs left.",
         discussion: """
-            The current client, the previous one and the newest always stay.
+            What runs, ran before, runs next or is fallen back to always stays, and so does
+            the newest and what a running `serve` shows.
 
             Examples:
               clientctl gc --store /var/lib/kiosk --dry-run
@@ -27,8 +28,7 @@ struct CollectGarbage: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let path = try settings.required("store", place.store)
-        let keep = try settings.optional("keep", keep).map { try settings.integer("keep", $0, atLeast: 1) }
-        let plan = try await collect(path, keep: keep ?? RetentionRule.defaultKeep)
+        let plan = try await collect(path, keep: try settings.keep(keep))
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
@@ -43,8 +43,6 @@ struct CollectGarbage: AsyncParsableCommand {
         if dryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
         guard try Inventory.exists(at: path) else { return RetentionPlan(retained: [], removed: []) }
         let store = try BundleStore.open(at: path) { Answer.say("clientctl: \($0)") }
-        let plan = RetentionRule.plan(try await store.inventory(), keep: keep)
-        try await store.retain(plan)
-        return plan
+        return try await store.retain(keeping: keep)
     }
 }

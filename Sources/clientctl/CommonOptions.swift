@@ -54,6 +54,18 @@ struct StoreOptions: ParsableArguments {
     var store: String?
 }
 
+/// The shell that shows clients.
+struct ShellOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
+    var shellVersion: String?
+
+    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    var seed: String?
+
+    @Flag(help: "Compare every file with its receipt before a client is launched.")
+    var verifyOnLaunch = false
+}
+
 /// Everything that `check` and `install` share.
 struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"))

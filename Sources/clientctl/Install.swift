@@ -56,6 +56,7 @@ struct Install: AsyncParsableCommand {
                 "retained": .names(report.retention.retained),
                 "removed": .names(report.retention.removed),
                 "current": .string(report.current.description),
+                "pending": .string(orNull: report.pending?.description),
                 "timings": .object(timings),
             ]
         case .upToDate(_, let inventory, let newest):
@@ -68,6 +69,7 @@ struct Install: AsyncParsableCommand {
                 "retained": .names(inventory.bundles.map(\.version)),
                 "removed": .array([]),
                 "current": .string(inventory.ledger.current.description),
+                "pending": .string(orNull: inventory.ledger.pending?.description),
                 "timings": .object(timings),
             ]
         }
@@ -79,7 +81,7 @@ struct Install: AsyncParsableCommand {
             [
                 "installed \(offer.version) in \(report.bundle.path) "
                     + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
-                "current \(report.current)"
+                "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
                     + (report.previous.map { ", previous \($0)" } ?? ""),
             ] + report.retention.removed.map { "removed \($0.folderName)" }
         case .upToDate(let offer, _, let newest):

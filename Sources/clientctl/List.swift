@@ -24,6 +24,7 @@ struct List: ParsableCommand {
             [
                 "versions": .array(names.map { .string($0.description) }),
                 "current": .string(ledger.current.description),
+                "pending": .string(orNull: ledger.pending?.description),
                 "previous": .string(orNull: ledger.previous?.description),
                 "clients": .array(inventory.bundles.map(describe)),
             ],

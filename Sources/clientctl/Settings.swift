@@ -11,7 +11,7 @@ struct Settings {
     static let names: Set<String> = [
         "store", "shell-version", "app-id", "seed", "keep", "manifest", "trust", "token-file", "ca-file", "json",
         "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
-        "max-shell", "format", "level", "window-log", "notes",
+        "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout", "check-interval", "csp",
     ]
 
     private let file: JSONObject
@@ -105,6 +105,11 @@ struct Settings {
         } catch {
             throw ValidationError("--\(name): \(error)")
         }
+    }
+
+    /// How many clients are kept.
+    func keep(_ given: String?) throws -> Int {
+        try optional("keep", given).map { try integer("keep", $0, atLeast: 1) } ?? RetentionRule.defaultKeep
     }
 
     /// An integer of at least `minimum`.

@@ -4,68 +4,73 @@ import BundleCore
 /// `clientctl status`.
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells what would run, and why each other client would not.",
+        abstract: "Tells what runs, what runs next, and why each other client does not.",
         discussion: """
-            With --verify, every installed file is compared with its receipt; a
-            difference ends with status 33.
+            Without --shell-version it answers for the shell that launched last; where none
+            has, every shell range counts as met.
 
             Examples:
-              clientctl status --store /var/lib/kiosk --shell-version 1.2.0
-              clientctl status --store /var/lib/kiosk --verify
+              clientctl status --store /var/lib/kiosk
+              clientctl status --store /var/lib/kiosk --shell-version 1.2.0 --json
             """)
 
     @OptionGroup var place: StoreOptions
 
-    @Option(
-        help: ArgumentHelp("Version of the shell; without it every shell range counts as met.", valueName: "version"))
+    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
     var shellVersion: String?
-
-    @Flag(help: "Compare every installed file with its receipt.")
-    var verify = false
 
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        let shell = try settings.optional("shell-version", shellVersion).map {
+        let named = try settings.optional("shell-version", shellVersion).map {
             try settings.parsed("shell-version", $0) { try SemanticVersion(parsingArgument: $0) }
         }
         let inventory = try Wiring.inventory(store)
-        if verify { try requireWhole(inventory, store) }
-        let rows = StatusRule.rows(inventory, shell: shell)
+        let ledger = inventory.ledger
+        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell)
         Answer.give(
             json: try settings.isOn("json", common.json),
             [
                 "wouldRun": .string(rows.first { $0.runs }?.name.description ?? ClientName.embedded.description),
-                "current": .string(inventory.ledger.current.description),
-                "previous": .string(orNull: inventory.ledger.previous?.description),
-                "appId": .string(orNull: inventory.ledger.appId),
-                "verified": .bool(verify),
-                "clients": .array(
-                    rows.map {
-                        .object([
-                            "name": .string($0.name.description), "runs": .bool($0.runs), "reason": .string($0.reason),
-                        ])
-                    }),
-                "blocked": .array(
-                    inventory.ledger.blocks.map {
-                        .object([
-                            "version": .string($0.version.description), "reason": .string($0.reason),
-                            "since": .string($0.since.description),
-                        ])
-                    }),
+                "current": .string(ledger.current.description),
+                "pending": .string(orNull: ledger.pending?.description),
+                "previous": .string(orNull: ledger.previous?.description),
+                "lastKnownGood": .string(ledger.lastKnownGood.description),
+                "appId": .string(orNull: ledger.appId),
+                "launch": ledger.launch.map(describe) ?? .null,
+                "clients": .array(rows.map(describe)),
+                "blocked": .array(ledger.blocks.map(describe)),
             ],
-            rows.map { "\($0.runs ? "*" : " ") \($0.name)  \($0.reason)" })
+            rows.map { "\($0.runs ? "*" : " ") \($0.name)  \($0.state == "seed" ? "" : "\($0.state): ")\($0.reason)" })
     }
 
-    private func requireWhole(_ inventory: Inventory, _ store: String) throws {
-        for bundle in inventory.bundles {
-            guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
-            throw UpdateFailure(
-                .storeDamaged, subject: "\(bundle.name): \(difference)",
-                "The store disagrees with its receipts: in \(bundle.name), \(difference). "
-                    + "Remove \(bundle.path) and install again.")
-        }
+    private func describe(_ row: StatusRule.Row) -> JSONValue {
+        .object([
+            "name": .string(row.name.description), "runs": .bool(row.runs), "state": .string(row.state),
+            "reason": .string(row.reason),
+            "failures": .array(
+                row.failures.map {
+                    .object([
+                        "cause": .string($0.cause.rawValue), "detail": .string($0.detail),
+                        "at": .string($0.at.description),
+                    ])
+                }),
+        ])
+    }
+
+    private func describe(_ launch: Launch) -> JSONValue {
+        .object([
+            "name": .string(launch.name.description), "at": .string(launch.at.description),
+            "trial": .bool(launch.isTrial), "verdict": .string(orNull: launch.verdict?.rawValue),
+        ])
+    }
+
+    private func describe(_ block: Ledger.Block) -> JSONValue {
+        .object([
+            "version": .string(block.version.description), "cause": .string(block.cause.rawValue),
+            "reason": .string(block.reason), "count": .integer(block.count), "since": .string(block.since.description),
+        ])
     }
 }

@@ -7,17 +7,23 @@ import BundleSigning
 /// `clientctl verify`.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Checks a manifest and its archive; with --rebuild, that a folder is what was released.",
+        abstract: "Checks a release: its manifest, its archive, a folder (--rebuild); or an installed store (--store).",
         discussion: """
+            With --store, every installed file is compared with its receipt; a difference
+            ends with status 33.
+
             Examples:
               clientctl verify https://updates.example.com/manifest.json \\
                 --trust release.pub.pem
               clientctl verify feed/releases/v1.5.0/manifest.json \\
                 --trust release.pub.pem --rebuild dist
+              clientctl verify --store /var/lib/kiosk
             """)
 
     @Argument(help: "The manifest: a URL or a path.")
-    var source: String
+    var source: String?
+
+    @OptionGroup var place: StoreOptions
 
     @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
     var trust: String?
@@ -31,6 +37,13 @@ struct Verify: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try common.settings()
+        guard let source else {
+            try verifyStore(try settings.required("store", place.store), settings)
+            return
+        }
+        if place.store != nil {
+            throw ValidationError("Name a manifest or --store, not both: they are two checks.")
+        }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let report = try await ReleaseVerifier(
@@ -51,5 +64,20 @@ struct Verify: AsyncParsableCommand {
                 "verified \(manifest.version): signed by \(report.manifest.key.algorithm.rawValue) key \(report.manifest.key.id)",
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
             ] + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+    }
+
+    private func verifyStore(_ store: String, _ settings: Settings) throws {
+        let inventory = try Wiring.inventory(store)
+        for bundle in inventory.bundles {
+            guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
+            throw UpdateFailure(
+                .storeDamaged, subject: "\(bundle.name): \(difference)",
+                "The store disagrees with its receipts: in \(bundle.name), \(difference). "
+                    + "Remove \(bundle.path) and install again.")
+        }
+        Answer.give(
+            json: try settings.isOn("json", common.json),
+            ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.version))],
+            inventory.bundles.map { "verified \($0.name): every file is what was installed" })
     }
 }

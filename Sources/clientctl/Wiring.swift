@@ -10,10 +10,15 @@ enum Wiring {
     /// The address that an argument means: a URL, or the path of a file.
     static func url(_ text: String) throws -> FetchURL {
         if text.contains("://") { return try FetchURL(parsing: text) }
-        if text.hasPrefix("/") { return try FetchURL(filePath: Array(text.utf8)) }
+        return try FetchURL(filePath: Array(try absolute(text).utf8))
+    }
+
+    /// The path from the root.
+    static func absolute(_ path: String) throws -> String {
+        if path.hasPrefix("/") { return path }
         guard let folder = getcwd(nil, 0) else { throw DiskError("find", ".", code: errno) }
         defer { free(folder) }
-        return try FetchURL(filePath: Array("\(String(cString: folder))/\(text)".utf8))
+        return "\(String(cString: folder))/\(path)"
     }
 
     static func fetcher(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> CurlFetcher {
@@ -37,12 +42,11 @@ enum Wiring {
     ) throws -> Updater<ArchiveChannel> {
         let store = try settings.required("store", options.place.store)
         let shell = try settings.required("shell-version", options.shellVersion)
-        let keep = try settings.optional("keep", options.keep).map { try settings.integer("keep", $0, atLeast: 1) }
         let device = Updater<ArchiveChannel>.Device(
             store: store,
             shell: try settings.parsed("shell-version", shell) { try SemanticVersion(parsingArgument: $0) },
             appId: try settings.optional("app-id", options.appId),
-            keep: keep ?? RetentionRule.defaultKeep)
+            keep: try settings.keep(options.keep))
         let url = try url(try settings.required("manifest", options.manifest))
         let trust = try settings.required("trust", options.trust)
         if let seed = try settings.optional("seed", options.seed) {
@@ -52,6 +56,16 @@ enum Wiring {
             manifestURL: url, trusted: try TrustedKeys.read(at: trust), limits: try options.limits.limits(settings),
             fetcher: try fetcher(options.network, for: url, settings), report: report)
         return Updater(channel: channel, device: device) { Answer.say("clientctl: \($0)") }
+    }
+
+    static func launcher(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launcher {
+        let version = try settings.required("shell-version", shell.shellVersion)
+        let device = Launcher.Device(
+            store: try settings.required("store", place.store),
+            shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
+            seed: try settings.optional("seed", shell.seed),
+            verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch))
+        return try Launcher(device) { Answer.say("clientctl: \($0)") }
     }
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.

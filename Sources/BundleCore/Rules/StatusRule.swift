@@ -4,41 +4,63 @@ public enum StatusRule {
     public struct Row: Sendable, Equatable {
         /// Its name.
         public let name: ClientName
-        /// Whether it is the one that would run.
+        /// Whether it is the one that would be launched next.
         public let runs: Bool
+        /// What it is at present: `seed`, `staged`, `trial`, `good`, `failed` or `blocked`.
+        public let state: String
         /// Why.
         public let reason: String
+        /// Its failed starts since it was last good, oldest first.
+        public let failures: [StartFailure]
     }
 
     /// Every client, the seed first, then the lowest version; a nil `shell` meets every range.
-    public static func rows(_ inventory: Inventory, shell: SemanticVersion?) -> [Row] {
-        let usabilities = inventory.bundles.map { bundle in
-            (
-                bundle,
-                SelectionRule.usability(
-                    of: bundle, ledger: inventory.ledger, shell: shell ?? bundle.entry.shells.minimum)
-            )
-        }
-        let chosen = usabilities.last { $0.1 == .usable }?.0
+    public static func rows(_ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true) -> [Row] {
+        let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
         let seed = Row(
-            name: .embedded, runs: chosen == nil,
-            reason: chosen.map { "the shell's own client; \($0.name) is usable" } ?? "no installed client is usable")
+            name: .embedded, runs: choice?.name == .embedded, state: "seed",
+            reason: choice.map { $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) runs" }
+                ?? "there is none",
+            failures: [])
         return [seed]
-            + usabilities.map { bundle, usability in
-                Row(name: bundle.name, runs: bundle == chosen, reason: reason(usability, chosen, bundle))
+            + inventory.bundles.map { bundle in
+                let standing = inventory.ledger.standing(of: bundle.version)
+                return Row(
+                    name: bundle.name, runs: bundle.name == choice?.name, state: standing.word,
+                    reason: reason(bundle, standing, inventory.ledger, shell, choice),
+                    failures: inventory.ledger.record(of: bundle.version)?.failures ?? [])
             }
     }
 
+    private static func seedReason(_ reason: SelectionRule.Reason) -> String {
+        reason == .onlyOne ? "no installed client is usable" : reason.description
+    }
+
     private static func reason(
-        _ usability: SelectionRule.Usability, _ chosen: InstalledBundle?, _ bundle: InstalledBundle
+        _ bundle: InstalledBundle, _ standing: Ledger.Standing, _ ledger: Ledger, _ shell: SemanticVersion?,
+        _ choice: SelectionRule.Choice?
     ) -> String {
-        switch usability {
-        case .usable where bundle == chosen: "the newest usable client"
-        case .usable: "usable, but \(chosen?.name.description ?? "") is newer"
-        case .blocked(let block): "blocked since \(block.since): \(block.reason)"
-        case .incompatible(.shellTooOld(let minimum)): "needs shell \(minimum) or newer"
-        case .incompatible(.shellTooNew(let maximum)): "is for shells up to \(maximum)"
-        case .incompatible(.compatible): "usable"
+        if let choice, choice.name == bundle.name { return choice.reason.description }
+        switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell ?? bundle.entry.shells.minimum) {
+        case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
+        case .incompatible(.shellTooOld(let minimum)): return "needs shell \(minimum) or newer"
+        case .incompatible(.shellTooNew(let maximum)): return "is for shells up to \(maximum)"
+        case .incompatible(.compatible), .usable: break
+        }
+        if case .failed(let failure) = standing { return "failed once, to be retried: \(failure)" }
+        return "usable, but \(choice?.name.description ?? "nothing") runs"
+    }
+}
+
+extension Ledger.Standing {
+    /// The state in one word, as answers have it.
+    public var word: String {
+        switch self {
+        case .staged: "staged"
+        case .trial: "trial"
+        case .good: "good"
+        case .failed: "failed"
+        case .blocked: "blocked"
         }
     }
 }

@@ -14,6 +14,9 @@ public struct BundleIdentity: Sendable, Equatable {
         self.shells = shells
     }
 
+    /// The name of its serving root.
+    var servingName: String { "\(channel)-\(version)" }
+
     /// Reads `version`, `channel`, `minShellVersion` and `maxShellVersion`.
     init(_ reader: MemberReader) throws {
         version = try reader.version("version")

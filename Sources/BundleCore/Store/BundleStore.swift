@@ -10,21 +10,23 @@ public actor BundleStore {
     private let receipts: Directory
     private let staging: Directory
     private let downloads: Directory
+    private let serving: ServingFolder
+    private let removal: ClientRemoval
     private let lock: FileLock
+    private let keeper: LedgerKeeper
     private let warn: @Sendable (String) -> Void
-    private var ledger: Ledger
 
-    private init(
-        _ folders: StoreFolders, lock: FileLock, ledger: Ledger, warn: @escaping @Sendable (String) -> Void
-    ) {
+    private init(_ folders: StoreFolders, lock: FileLock, warn: @escaping @Sendable (String) -> Void) {
         root = folders.root
+        serving = ServingFolder(folders.serving)
+        removal = ClientRemoval(folders)
+        keeper = LedgerKeeper(root: folders.root)
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
         downloads = folders.downloads
         self.lock = lock
         self.warn = warn
-        self.ledger = ledger
     }
 
     /// Opens the store at `path`, creating it (mode 0700) where it is missing, takes its lock and clears what an
@@ -40,15 +42,16 @@ public actor BundleStore {
         }
         let folders = try StoreFolders(below: root)
         let recovery = StoreRecovery(folders, warn: warn)
-        return BundleStore(folders, lock: lock, ledger: try recovery.run(), warn: warn)
+        try recovery.run()
+        return BundleStore(folders, lock: lock, warn: warn)
     }
 
     /// One consistent picture.
-    public func inventory() throws -> Inventory { try Inventory.read(root, ledger: ledger) }
+    public func inventory() throws -> Inventory { try Inventory.read(root, ledger: try keeper.read()) }
 
     /// Binds the store to `appId`, or refuses another one than it is bound to. Returns the device's application.
     public func bound(to appId: String?) throws -> String? {
-        guard let bound = ledger.appId else { return appId }
+        guard let bound = try keeper.read().appId else { return appId }
         if let appId, !appId.utf8.elementsEqual(bound.utf8) {
             throw UpdateFailure(
                 .appMismatch, subject: appId,
@@ -103,15 +106,15 @@ public actor BundleStore {
         let version = staged.identity.version
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
-            fileCount: staged.fileCount, installedAt: Timestamp(clamping: time(nil)))
-        var next = ledger
-        next.record(entry)
-        if let appId { next.bind(appId: appId) }
-        let known = ledger.entry(version)
+            fileCount: staged.fileCount, installedAt: .now)
+        let known = try keeper.read().entry(version)
         do {
             if let known { try renew(known, by: staged) } else { try place(staged) }
-            next.select(rule(try Inventory.read(root, ledger: next)))
-            try replaceLedger(next)
+            try keeper.change { ledger in
+                ledger.record(entry)
+                if let appId { ledger.bind(appId: appId) }
+                ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
+            }
         } catch {
             if known == nil { takeBack(version) }
             discard(staged.area)
@@ -119,7 +122,7 @@ public actor BundleStore {
         }
         // Done. An area that stays behind tells the next run to finish this.
         do {
-            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+            try keeper.publishPrevious(clients: clients, staging: staging)
             try staging.removeTree(staged.area.name)
         } catch {
             warn("\(error). \(version.folderName) is installed all the same; the next run clears up.")
@@ -130,6 +133,8 @@ public actor BundleStore {
     /// Gives a staged tree and its receipt their final names.
     private func place(_ staged: StagedBundle) throws(DiskError) {
         let version = staged.identity.version
+        // What an earlier client of that version left there would be taken for this one.
+        try serving.remove(staged.identity.servingName)
         let receipt = StoreLayout.receipt(version)
         try receipts.removeFile(receipt)
         try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
@@ -160,52 +165,28 @@ public actor BundleStore {
         try? staging.removeTree(trash)
     }
 
-    /// Makes the client that `rule` chooses from the present picture the current one, and binds the store to `appId`
-    /// where one is named.
+    /// Makes the client that `rule` chooses from the present picture the next one, and binds the store to `appId` where one
+    /// is named.
     public func select(appId: String?, _ rule: (Inventory) -> ClientName) throws {
-        var next = ledger
-        if let appId { next.bind(appId: appId) }
-        next.select(rule(try inventory()))
-        if next != ledger {
-            try replaceLedger(next)
-            try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+        try keeper.change { ledger in
+            if let appId { ledger.bind(appId: appId) }
+            ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
         }
+        try keeper.publishPrevious(clients: clients, staging: staging)
     }
 
     // MARK: Removing
 
-    /// Removes what `plan` gives up: the ledger forgets first, then the name goes in one rename, then the files.
-    public func retain(_ plan: RetentionPlan) throws {
+    /// Removes all but `keep` clients; returns what stayed and what went.
+    ///
+    /// What a running server shows stays, and so does what has meanwhile got a role.
+    public func retain(keeping keep: Int) throws -> RetentionPlan {
+        let plan = RetentionRule.plan(try inventory(), keep: keep)
         for version in plan.removed {
-            var next = ledger
-            next.forget(version)
-            try replaceLedger(next)
-            try remove(version)
+            guard let entry = try keeper.read().entry(version) else { continue }
+            try removal.remove(entry) { RetentionRule.isProtected(version, $0) }
         }
-    }
-
-    private func remove(_ version: SemanticVersion) throws {
-        let trash = randomName(StoreLayout.trashPrefix)
-        // Without its receipt the folder is nobody's, so a stop from here on does not bring it back.
-        try receipts.removeFile(StoreLayout.receipt(version))
-        do {
-            try clients.move(version.folderName, to: staging, as: trash)
-            try clients.sync()
-            try staging.removeTree(trash)
-        } catch  where error.kind == .crossesDevice {
-            // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
-            try clients.removeTree(version.folderName)
-        }
-    }
-
-    private func replaceLedger(_ next: Ledger) throws {
-        do {
-            try LedgerFile.write(next, to: root)
-        } catch {
-            // Where the last sync failed, the new one has the name already.
-            try? LedgerFile.write(ledger, to: root)
-            throw error
-        }
-        ledger = next
+        let left = try inventory().bundles.map(\.version)
+        return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })
     }
 }

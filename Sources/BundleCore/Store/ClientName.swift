@@ -11,6 +11,9 @@ public enum ClientName: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// The name as a `version` in answers: `1.5.0`, or `embedded`.
+    public var shortDescription: String { version?.description ?? description }
+
     /// Reads a name; nil where it is neither.
     public init?(_ text: String) {
         if text == "embedded" {
@@ -20,6 +23,11 @@ public enum ClientName: Sendable, Hashable, CustomStringConvertible {
         } else {
             return nil
         }
+    }
+
+    /// Reads a name as people type it: `embedded`, or a version with or without the leading `v`.
+    public init(parsingArgument text: String) throws(SemanticVersionError) {
+        self = text == "embedded" ? .embedded : .installed(try SemanticVersion(parsingArgument: text))
     }
 
     /// The version of an installed client; nil for the seed.

@@ -33,7 +33,7 @@ public enum InstalledTree {
         }
         return Ledger.Entry(
             identity: identity, contentSha256: contentSha256, installedSize: bytes, fileCount: files,
-            installedAt: Timestamp(clamping: time(nil)))
+            installedAt: .now)
     }
 
     /// Nil where the name does not exist or is something else.

@@ -22,6 +22,11 @@ public struct Inventory: Sendable, Equatable {
     /// The client of that version, if it is installed.
     public func bundle(_ version: SemanticVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
 
+    /// The channel that a client came by; the seed's is called as the seed is.
+    public func channel(of name: ClientName) -> String {
+        name.version.flatMap(bundle)?.entry.identity.channel ?? ClientName.embedded.description
+    }
+
     /// Whether there is a store at `path`.
     public static func exists(at path: String) throws -> Bool {
         do {

@@ -35,49 +35,76 @@ public struct Ledger: Sendable, Equatable {
 
     /// A version that must not run on this device.
     public struct Block: Sendable, Equatable {
+        /// What blocked it.
+        public enum Cause: String, Sendable, CaseIterable {
+            /// It failed to start too often.
+            case failedStarts
+            /// Somebody went back from it by hand.
+            case byHand
+        }
+
         /// The version.
         public let version: SemanticVersion
+        /// What blocked it.
+        public let cause: Cause
         /// Why, for people.
         public let reason: String
+        /// Failed starts that led to it.
+        public let count: Int
         /// Since when.
         public let since: Timestamp
 
         /// States a block.
-        public init(version: SemanticVersion, reason: String, since: Timestamp) {
+        public init(version: SemanticVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
             self.version = version
+            self.cause = cause
             self.reason = reason
+            self.count = count
             self.since = since
         }
     }
 
     /// The application this store belongs to; nil until an installation named one.
-    public private(set) var appId: String?
+    public internal(set) var appId: String?
     /// The installed clients, oldest version first.
-    public private(set) var entries: [Entry] = []
-    /// The client that runs, or runs next.
-    public private(set) var current = ClientName.embedded
-    /// The client that ran before the current one; nil before the first change.
-    public private(set) var previous: ClientName?
-    /// The blocked versions.
-    public private(set) var blocks: [Block] = []
+    public internal(set) var entries: [Entry] = []
+    /// The client that was launched last; before the first launch, the one that is launched first.
+    public internal(set) var current = ClientName.embedded
+    /// The client that ran before the current one and did not fail; nil before the first change.
+    public internal(set) var previous: ClientName?
+    /// The client that is launched next, where that is not the current one.
+    public internal(set) var pending: ClientName?
+    /// The client to fall back to: the one that confirmed a start last.
+    public internal(set) var lastKnownGood = ClientName.embedded
+    /// The blocked versions, lowest first.
+    public internal(set) var blocks: [Block] = []
+    /// What is known about starts, lowest version first.
+    public internal(set) var records: [StartRecord] = []
+    /// The last boot attempt; nil before the first.
+    public internal(set) var launch: Launch?
+    /// The version of the shell that launched last.
+    public internal(set) var shell: SemanticVersion?
+    /// Which seed the shell brought at the last launch that had one.
+    public internal(set) var seed: SHA256Digest?
 
     /// An empty store's ledger.
     public init() {}
-
-    /// A ledger as it was written before.
-    init(appId: String?, entries: [Entry], current: ClientName, previous: ClientName?, blocks: [Block]) {
-        self.appId = appId
-        self.entries = entries.sorted { $0.version < $1.version }
-        self.current = current
-        self.previous = previous
-        self.blocks = blocks
-    }
 
     /// What is remembered about `version`.
     public func entry(_ version: SemanticVersion) -> Entry? { entries.first { $0.version == version } }
 
     /// The block on `version`, if there is one.
     public func block(on version: SemanticVersion) -> Block? { blocks.first { $0.version == version } }
+
+    /// What is known about the starts of `version`.
+    public func record(of version: SemanticVersion) -> StartRecord? { records.first { $0.version == version } }
+
+    /// Every installed client that one of the roles names.
+    var mentioned: [SemanticVersion] {
+        [current, previous, pending, lastKnownGood, launch?.name].compactMap { $0?.version }
+    }
+
+    // MARK: Installing and removing
 
     /// Binds the store to an application for good.
     public mutating func bind(appId: String) { self.appId = appId }
@@ -89,24 +116,63 @@ public struct Ledger: Sendable, Equatable {
         entries.sort { $0.version < $1.version }
     }
 
-    /// Makes `name` the client that runs; the one before becomes the previous.
-    public mutating func select(_ name: ClientName) {
+    /// Makes `name` what is launched next. Before the first launch nothing runs, so it is current at once.
+    public mutating func schedule(_ name: ClientName) {
+        if launch == nil { select(name) }
+        pending = name == current ? nil : name
+    }
+
+    /// Makes `name` the client that runs; the one before becomes the previous, unless it has failed.
+    mutating func select(_ name: ClientName) {
         if name == current { return }
-        previous = current
+        if !hasFailed(current) { previous = current }
+        if previous == name { previous = nil }
         current = name
+    }
+
+    private func hasFailed(_ name: ClientName) -> Bool {
+        guard let version = name.version else { return false }
+        return block(on: version) != nil || record(of: version)?.failures.isEmpty == false
     }
 
     /// Forgets an installed client. One that was current is followed by the seed.
     public mutating func forget(_ version: SemanticVersion) {
+        let name = ClientName.installed(version)
         entries.removeAll { $0.version == version }
-        if current == .installed(version) { current = .embedded }
-        if previous == .installed(version) { previous = nil }
+        records.removeAll { $0.version == version }
+        if current == name { current = .embedded }
+        if previous == name { previous = nil }
+        if pending == name { pending = nil }
+        if lastKnownGood == name { lastKnownGood = newestGood() }
+        if launch?.name == name { launch = nil }
+    }
+
+    /// The installed client that confirmed a start last; the seed where none did.
+    func newestGood() -> ClientName {
+        let good = records.filter { entry($0.version) != nil && block(on: $0.version) == nil }
+        let newest = good.max { ($0.goodSince, $0.version) < ($1.goodSince, $1.version) }
+        return newest.flatMap { $0.goodSince == nil ? nil : .installed($0.version) } ?? .embedded
     }
 
     /// Keeps `version` from running on this device.
-    public mutating func block(_ version: SemanticVersion, reason: String, since: Timestamp) {
-        blocks.removeAll { $0.version == version }
-        blocks.append(Block(version: version, reason: reason, since: since))
+    mutating func block(_ block: Block) {
+        blocks.removeAll { $0.version == block.version }
+        blocks.append(block)
         blocks.sort { $0.version < $1.version }
+        if pending == .installed(block.version) { pending = nil }
+        if lastKnownGood == .installed(block.version) { lastKnownGood = newestGood() }
     }
+
+    /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
+    mutating func unblock(_ version: SemanticVersion) -> Bool {
+        let isBlocked = block(on: version) != nil
+        blocks.removeAll { $0.version == version }
+        if isBlocked { records.removeAll { $0.version == version } }
+        return isBlocked
+    }
+}
+
+private func < (left: (Timestamp?, SemanticVersion), right: (Timestamp?, SemanticVersion)) -> Bool {
+    let times = (left.0?.secondsSinceEpoch ?? -1, right.0?.secondsSinceEpoch ?? -1)
+    return times.0 == times.1 ? left.1 < right.1 : times.0 < times.1
 }

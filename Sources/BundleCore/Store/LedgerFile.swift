@@ -26,45 +26,125 @@ enum LedgerFile {
     }
 
     /// Replaces the ledger, whole and durably.
-    static func write(_ ledger: Ledger, to store: Directory) throws(DiskError) {
-        try store.replaceFile(StoreLayout.ledger, with: JSONWriter.bytes(of: ledger.json, layout: .pretty))
+    static func write(_ ledger: Ledger, to store: Directory) throws {
+        var object = ledger.object
+        object["checksum"] = .string(try checksum(object).hex)
+        try store.replaceFile(StoreLayout.ledger, with: JSONWriter.bytes(of: .object(object), layout: .pretty))
+    }
+
+    /// A bit that the disk turned must not let a blocked version run, so the ledger vouches for itself.
+    fileprivate static func checksum(_ object: JSONObject) throws(OpenSSLFailure) -> SHA256Digest {
+        try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
     }
 }
 
 extension Ledger {
     init(_ reader: MemberReader) throws {
-        guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
-        let entries = try reader.objects("versions").map(Entry.init)
-        guard Set(entries.map(\.version)).count == entries.count else {
-            throw reader.refusal("versions", "names a version twice")
+        // Schema 1 knew neither launches nor checksums.
+        let schema = try reader.integer("schema")
+        guard schema == 1 || schema == 2 else { throw reader.refusal("schema", "is neither 1 nor 2") }
+        if schema == 2 {
+            var object = reader.object
+            object["checksum"] = nil
+            let found = try LedgerFile.checksum(object)
+            guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "is not its own") }
         }
+        appId = try reader.optionalString("appId")
+        entries = try reader.objects("versions").map(Entry.init).sorted { $0.version < $1.version }
+        current = try reader.name("current") ?? .embedded
+        previous = try reader.name("previous")
+        pending = try reader.name("pending")
+        lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
+        blocks = try reader.objects("blocked").map(Block.init).sorted { $0.version < $1.version }
+        if schema == 2 {
+            records = try reader.objects("starts").map(StartRecord.init).sorted { $0.version < $1.version }
+            launch = try reader.optional("launch").map { try Launch(MemberReader($0, of: "ledger.launch")) }
+            shell = try reader.optionalVersion("shell")
+            seed = try reader.optional("seed").map { _ in try reader.digest("seed") }
+        }
+        for (list, versions) in [
+            ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)), ("starts", records.map(\.version)),
+        ] where Set(versions).count != versions.count {
+            throw reader.refusal(list, "names a version twice")
+        }
+    }
+
+    var object: JSONObject {
+        [
+            "schema": .integer(2),
+            "appId": .string(orNull: appId),
+            "current": .string(current.description),
+            "previous": .string(orNull: previous?.description),
+            "pending": .string(orNull: pending?.description),
+            "lastKnownGood": .string(lastKnownGood.description),
+            "shell": .string(orNull: shell?.description),
+            "seed": .string(orNull: seed?.hex),
+            "launch": launch.map(\.json) ?? .null,
+            "versions": .array(entries.map(\.json)),
+            "starts": .array(records.map(\.json)),
+            "blocked": .array(blocks.map(\.json)),
+        ]
+    }
+}
+
+extension Launch {
+    init(_ reader: MemberReader) throws {
+        guard let name = try reader.name("name") else { throw reader.refusal("name", "is missing") }
         self.init(
-            appId: try reader.optionalString("appId"),
-            entries: entries,
-            current: try reader.name("current", try reader.string("current")),
-            previous: try reader.optionalString("previous").map { try reader.name("previous", $0) },
-            blocks: try reader.objects("blocked").map { block in
-                Block(
-                    version: try block.version("version"), reason: try block.string("reason"),
-                    since: try block.timestamp("since"))
-            })
+            name: name, tokenSha256: try reader.digest("tokenSha256"), at: try reader.timestamp("at"),
+            isTrial: try reader.bool("trial"),
+            verdict: try reader.optionalString("verdict").map { try reader.word("verdict", $0) })
     }
 
     var json: JSONValue {
         .object([
-            "schema": .integer(1),
-            "appId": .string(orNull: appId),
-            "current": .string(current.description),
-            "previous": .string(orNull: previous?.description),
-            "versions": .array(entries.map(\.json)),
-            "blocked": .array(
-                blocks.map { block in
-                    .object([
-                        "version": .string(block.version.description),
-                        "reason": .string(block.reason),
-                        "since": .string(block.since.description),
-                    ])
-                }),
+            "name": .string(name.description), "tokenSha256": .string(tokenSha256.hex), "at": .string(at.description),
+            "trial": .bool(isTrial), "verdict": .string(orNull: verdict?.rawValue),
+        ])
+    }
+}
+
+extension StartRecord {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            version: try reader.version("version"),
+            goodSince: try reader.optional("goodSince").map { _ in try reader.timestamp("goodSince") },
+            failures: try reader.objects("failures").map(StartFailure.init))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .string(version.description), "goodSince": .string(orNull: goodSince?.description),
+            "failures": .array(failures.map(\.json)),
+        ])
+    }
+}
+
+extension StartFailure {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            written: try reader.word("cause", try reader.string("cause")), detail: try reader.string("detail"),
+            at: try reader.timestamp("at"))
+    }
+
+    var json: JSONValue {
+        .object(["cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description)])
+    }
+}
+
+extension Ledger.Block {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            version: try reader.version("version"),
+            cause: try reader.optionalString("cause").map { try reader.word("cause", $0) } ?? .byHand,
+            reason: try reader.string("reason"), count: try reader.optionalInteger("count") ?? 0,
+            since: try reader.timestamp("since"))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .string(version.description), "cause": .string(cause.rawValue), "reason": .string(reason),
+            "count": .integer(count), "since": .string(since.description),
         ])
     }
 }
@@ -94,8 +174,20 @@ extension Ledger.Entry {
 }
 
 extension MemberReader {
-    fileprivate func name(_ member: String, _ text: String) throws -> ClientName {
+    fileprivate func name(_ member: String) throws -> ClientName? {
+        guard let text = try optionalString(member) else { return nil }
         guard let name = ClientName(text) else { throw refusal(member, "names no client") }
         return name
+    }
+
+    /// One word of a closed list.
+    fileprivate func word<Word: RawRepresentable<String>>(_ member: String, _ text: String) throws -> Word {
+        guard let word = Word(rawValue: text) else { throw refusal(member, "is no known word") }
+        return word
+    }
+
+    fileprivate func bool(_ member: String) throws -> Bool {
+        guard let value = optional(member)?.boolValue else { throw refusal(member, "is neither true nor false") }
+        return value
     }
 }

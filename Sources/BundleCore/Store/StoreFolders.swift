@@ -7,6 +7,7 @@ struct StoreFolders {
     let receipts: Directory
     let staging: Directory
     let downloads: Directory
+    let serving: Directory
 
     /// Opens the folders below `root`, creating those that are missing.
     init(below root: Directory) throws {
@@ -16,7 +17,8 @@ struct StoreFolders {
         receipts = try root.directory(creating: StoreLayout.receipts)
         staging = try root.directory(creating: StoreLayout.staging, mode: 0o700)
         downloads = try root.directory(creating: StoreLayout.downloads, mode: 0o700)
-        for folder in [clients, receipts, staging, downloads] { try Self.requirePrivate(folder) }
+        serving = try root.directory(creating: StoreLayout.serving)
+        for folder in [clients, receipts, staging, downloads, serving] { try Self.requirePrivate(folder) }
         if isNew { try root.sync() }
     }
 

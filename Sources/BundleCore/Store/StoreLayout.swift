@@ -4,6 +4,7 @@ enum StoreLayout {
     static let receipts = "receipts"
     static let staging = "staging"
     static let downloads = "downloads"
+    static let serving = "serving"
     static let ledger = "ledger.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"

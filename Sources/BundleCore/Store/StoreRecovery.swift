@@ -19,7 +19,9 @@ struct StoreRecovery {
         self.warn = warn
     }
 
-    func run() throws -> Ledger {
+    func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
+
+    private func repair() throws {
         try root.removeTree(StoreLayout.ledger + StoreLayout.asideSuffix)
         let written = try readLedger()
         var ledger = written ?? Ledger()
@@ -30,14 +32,10 @@ struct StoreRecovery {
             if case .file? = try downloads.kind(of: name) { continue }
             try downloads.removeTree(name)
         }
-        for version in [ledger.current.version, ledger.previous?.version].compactMap(\.self)
-        where ledger.entry(version) == nil {
-            ledger.forget(version)
-        }
+        for version in ledger.mentioned where ledger.entry(version) == nil { ledger.forget(version) }
         try removeReceiptsWithoutEntry(ledger)
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
-        return ledger
     }
 
     /// A ledger that cannot be read must not brick the device: what it said about clients stands in the receipts too.

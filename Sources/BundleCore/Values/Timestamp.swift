@@ -1,3 +1,5 @@
+import Glibc
+
 /// A moment in UTC in whole seconds, from 1970 to 9999, written as RFC 3339 with `Z`.
 public struct Timestamp: Sendable, Hashable {
     /// The last second of the year 9999.
@@ -16,6 +18,9 @@ public struct Timestamp: Sendable, Hashable {
     public init(clamping seconds: Int) {
         secondsSinceEpoch = min(max(seconds, 0), Self.latestSecond)
     }
+
+    /// The system clock's reading.
+    public static var now: Timestamp { Timestamp(clamping: time(nil)) }
 
     /// Accepts exactly the form `2026-11-21T21:09:38Z`: a day that exists, no fraction, no offset, no leap second.
     public init(parsing text: some StringProtocol) throws(TimestampError) {

@@ -1,0 +1,246 @@
+import BundleDisk
+import Glibc
+
+/// The launch line: select, organize, begin; `Verdicts` settles. It reads from top to bottom.
+///
+/// Whoever holds one is the shell of the store: a second one is refused until it is gone. So when it is made, no client runs,
+/// and a trial without a verdict is one that its shell did not survive.
+public struct Launcher: Sendable {
+    /// Who and where the device is.
+    public struct Device: Sendable {
+        /// The store's path.
+        public let store: String
+        /// The shell's version.
+        public let shell: SemanticVersion
+        /// The folder of the client that the shell brings; nil where it brings none.
+        public let seed: String?
+        /// Whether every file of a client is compared with its receipt before it is launched.
+        public let verifies: Bool
+
+        /// States a device.
+        public init(store: String, shell: SemanticVersion, seed: String?, verifies: Bool) {
+            self.store = store
+            self.shell = shell
+            self.seed = seed
+            self.verifies = verifies
+        }
+    }
+
+    private let device: Device
+    private let seed: SeedFolder?
+    private let folders: StoreFolders
+    private let keeper: LedgerKeeper
+    private let serving: ServingFolder
+    private let organizer: BundleOrganizer
+    private let shellLock: FileLock
+    private let warn: @Sendable (String) -> Void
+
+    /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `warn` hears about
+    /// repairs and about clients that cannot be launched.
+    public init(_ device: Device, warn: @escaping @Sendable (String) -> Void) throws {
+        self.device = device
+        self.warn = warn
+        folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
+        keeper = LedgerKeeper(root: folders.root)
+        guard let lock = try FileLock.take(folders.serving) else {
+            throw UpdateFailure(
+                .storeLocked, subject: device.store,
+                "Another shell runs on the store \(device.store): end that `clientctl serve` first.")
+        }
+        shellLock = lock
+        serving = ServingFolder(folders.serving)
+        organizer = BundleOrganizer(serving: folders.serving)
+        try organizer.clear()
+        seed = device.seed.flatMap { path in
+            do {
+                return try SeedFolder(at: path)
+            } catch {
+                warn("\(UpdateFailure(error).message) There is nothing to fall back to until then.")
+                return nil
+            }
+        }
+        try recover()
+        try keeper.change { ledger in
+            ledger.adopt(seed: seed?.identity)
+            ledger.settleInterrupted(at: .now)
+        }
+    }
+
+    /// The whole line at once, for a shell that shows the client itself.
+    public func launch() throws -> Launched {
+        while true {
+            if let launched = try begin(try prepare()) { return launched }
+        }
+    }
+
+    /// Chooses the client that runs next and makes it ready to be shown. Writes no boot attempt.
+    ///
+    /// A client that cannot be made ready is passed over, with a warning.
+    public func prepare() throws -> PreparedLaunch {
+        var excluded: Set<ClientName> = []
+        var last: (any Error)?
+        while true {
+            let inventory = try inventory()
+            guard let choice = choice(inventory, excluding: excluded) else { throw last ?? nothingToLaunch }
+            do {
+                if let client = try ready(choice.name, inventory) { return PreparedLaunch(choice: choice, client: client) }
+            } catch {
+                warn("\(UpdateFailure(error).message) \(choice.name) is passed over.")
+                excluded.insert(choice.name)
+                last = error
+            }
+        }
+    }
+
+    /// Makes an installed client or the seed ready to be looked at, without a launch; nil where there is no such client or
+    /// it is blocked.
+    public func ready(_ name: ClientName) throws -> ReadyClient? {
+        let inventory = try inventory()
+        if let version = name.version, inventory.ledger.block(on: version) != nil { return nil }
+        return try ready(name, inventory)
+    }
+
+    /// Nil where somebody removes the client at this moment.
+    private func ready(_ name: ClientName, _ inventory: Inventory) throws -> ReadyClient? {
+        guard let root = try organize(name, inventory), let use = try serving.use(root.name) else { return nil }
+        return ReadyClient(name: name, channel: inventory.channel(of: name), root: root, use: use)
+    }
+
+    /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
+    ///
+    /// `switching` says that a page asked for the change: the client that ran until now is not to blame if it was still on
+    /// trial. Nil where the client may no longer run, because somebody blocked or removed it meanwhile: prepare again.
+    public func begin(_ prepared: PreparedLaunch, switching: Bool = false) throws -> Launched? {
+        let token = try LaunchToken.random()
+        let name = prepared.choice.name
+        let launch = try keeper.change { ledger -> Launch? in
+            if let version = name.version, ledger.entry(version) == nil || ledger.block(on: version) != nil {
+                return nil
+            }
+            if switching { ledger.abandonTrial() }
+            ledger.shell = device.shell
+            return try ledger.begin(name, token, at: .now)
+        }
+        guard let launch else { return nil }
+        do {
+            try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
+        } catch {
+            warn("\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run.")
+        }
+        return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
+    }
+
+    /// What the rules choose at present; nil where nothing can be shown.
+    public func choice(_ inventory: Inventory, excluding excluded: Set<ClientName> = []) -> SelectionRule.Choice? {
+        SelectionRule.select(inventory, shell: device.shell, hasSeed: seed != nil, excluding: excluded)
+    }
+
+    /// What is remembered and installed at present.
+    public func inventory() throws -> Inventory { try Inventory.read(folders.root, ledger: try keeper.read()) }
+
+    /// What an interrupted run left is cleared, unless somebody is at work on the store right now: then nothing is left over.
+    private func recover() throws {
+        guard let lock = try FileLock.take(StoreLayout.lock, in: folders.root) else { return }
+        defer { withExtendedLifetime(lock) {} }
+        try StoreRecovery(folders, warn: warn).run()
+    }
+
+    private var nothingToLaunch: UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: device.store,
+            "There is nothing to launch: the store \(device.store) has no client that may run with shell "
+                + "\(device.shell), and no seed was named. Name the shell's own client with --seed, or install one.")
+    }
+
+    // MARK: Organizing
+
+    /// Nil where there is no such client.
+    private func organize(_ name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
+        guard let version = name.version else { return try seed.map(organize) }
+        guard let bundle = inventory.bundle(version) else { return nil }
+        let servingName = bundle.entry.identity.servingName
+        if device.verifies { try requireWhole(bundle) }
+        if let root = try organizer.existing(servingName) { return root }
+        let tree = try folders.clients.directory(bundle.version.folderName)
+        return try organized(AssetMap(tree: tree), as: servingName)
+    }
+
+    private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
+        let name = try seed.servingName(shell: device.shell)
+        if let root = try organizer.existing(name) { return root }
+        try serving.removeUnused(prefix: SeedFolder.servingPrefix)
+        return try organized(AssetMap(tree: seed.directory), as: name)
+    }
+
+    private func organized(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
+        let root = try organizer.organize(map, as: name)
+        for warning in root.warnings { warn("\(name): \(warning)") }
+        return root
+    }
+
+    /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
+    private func requireWhole(_ bundle: InstalledBundle) throws {
+        guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
+            // A root that was organized before may have been changed by itself.
+            try serving.remove(bundle.entry.identity.servingName)
+            return
+        }
+        if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
+            defer { withExtendedLifetime(lock) {} }
+            try ClientRemoval(folders).remove(bundle.entry) { _ in false }
+        }
+        throw UpdateFailure(
+            .storeDamaged, subject: "\(bundle.name): \(difference)",
+            "The store disagrees with its receipts: in \(bundle.name), \(difference). It is removed; install it again.")
+    }
+}
+
+/// A client with its serving root, which stays for as long as this lives; only `Launcher` makes one.
+public struct ReadyClient: Sendable {
+    /// The client.
+    public let name: ClientName
+    /// The channel that it came by.
+    public let channel: String
+    /// Its serving root.
+    public let root: OrganizedRoot
+    private let use: FileLock
+
+    fileprivate init(name: ClientName, channel: String, root: OrganizedRoot, use: FileLock) {
+        self.name = name
+        self.channel = channel
+        self.root = root
+        self.use = use
+    }
+}
+
+/// A client that is chosen and ready to be launched; only `Launcher` makes one.
+public struct PreparedLaunch: Sendable {
+    /// The client, and why.
+    public let choice: SelectionRule.Choice
+    /// The client with its serving root.
+    public let client: ReadyClient
+
+    fileprivate init(choice: SelectionRule.Choice, client: ReadyClient) {
+        self.choice = choice
+        self.client = client
+    }
+}
+
+/// A boot attempt that is written down; only `Launcher` makes one.
+public struct Launched: Sendable {
+    /// What was launched.
+    public let prepared: PreparedLaunch
+    /// The secret for the verdict.
+    public let token: LaunchToken
+    /// Whether the client has yet to prove itself.
+    public let isTrial: Bool
+
+    fileprivate init(prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool) {
+        self.prepared = prepared
+        self.token = token
+        self.isTrial = isTrial
+    }
+
+    /// The client.
+    public var name: ClientName { prepared.choice.name }
+}

@@ -1,0 +1,116 @@
+import BundleSigning
+
+/// The life of a version: staged, pending, trial, good; or trial, failed once, retry, trial, failed twice, blocked.
+extension Ledger {
+    /// Failed starts after which a version is blocked: it is retried once.
+    static let maximumFailures = 2
+
+    /// What a version is at present.
+    public enum Standing: Sendable, Equatable {
+        /// Never started.
+        case staged
+        /// Started, and watched.
+        case trial
+        /// Confirmed a start.
+        case good(since: Timestamp)
+        /// Failed once; retried when something else has been launched in between.
+        case failed(StartFailure)
+        case blocked(Block)
+    }
+
+    /// What the installed client `version` is at present.
+    public func standing(of version: SemanticVersion) -> Standing {
+        if let block = block(on: version) { return .blocked(block) }
+        let record = record(of: version)
+        if let launch, launch.name == .installed(version), launch.isOpenTrial { return .trial }
+        if let failure = record?.failures.last { return .failed(failure) }
+        return record?.goodSince.map { .good(since: $0) } ?? .staged
+    }
+
+    /// Whether a launch of `name` is a trial: the seed is as good as the shell, and whatever confirmed a start is good.
+    public func isOnTrial(_ name: ClientName) -> Bool {
+        guard let version = name.version else { return false }
+        if case .good = standing(of: version) { return false }
+        return true
+    }
+
+    /// Writes down a boot attempt, before the first byte of the client is shown.
+    mutating func begin(_ name: ClientName, _ token: LaunchToken, at: Timestamp) throws -> Launch {
+        let launch = Launch(
+            name: name, tokenSha256: try token.digest(), at: at, isTrial: isOnTrial(name), verdict: nil)
+        select(name)
+        if pending == name { pending = nil }
+        self.launch = launch
+        return launch
+    }
+
+    /// Counts a trial that nobody is running any more as failed.
+    mutating func settleInterrupted(at: Timestamp) {
+        guard let launch, launch.isOpenTrial else { return }
+        settle(faulty: StartFailure(.interrupted, detail: "", at: at))
+    }
+
+    /// Ends a trial without a verdict, because its own page asked for another client.
+    mutating func abandonTrial() {
+        if launch?.verdict == nil { launch?.isTrial = false }
+    }
+
+    /// The launched client is good.
+    mutating func settleGood(at: Timestamp) {
+        guard let name = launch?.name else { return }
+        launch?.verdict = .good
+        lastKnownGood = name
+        guard let version = name.version else { return }
+        records.removeAll { $0.version == version }
+        insert(StartRecord(version: version, goodSince: at, failures: []))
+    }
+
+    /// The launched client is faulty: retried once, then blocked.
+    mutating func settle(faulty failure: StartFailure) {
+        guard let name = launch?.name else { return }
+        launch?.verdict = .faulty
+        guard let version = name.version else { return }
+        var record = record(of: version) ?? StartRecord(version: version, goodSince: nil, failures: [])
+        record.goodSince = nil
+        record.failures.append(failure)
+        records.removeAll { $0.version == version }
+        insert(record)
+        if pending == name { pending = nil }
+        if lastKnownGood == name { lastKnownGood = newestGood() }
+        let count = record.failures.count
+        if count >= Self.maximumFailures {
+            let reason = "it failed to start \(count) times; \(failure)"
+            block(
+                Block(version: version, cause: .failedStarts, reason: reason, count: count, since: failure.at))
+        }
+    }
+
+    private mutating func insert(_ record: StartRecord) {
+        records.append(record)
+        records.sort { $0.version < $1.version }
+    }
+
+    /// Notes which seed the shell brings. With another one than before it is another shell: what was learnt about starts
+    /// under the old one is forgotten. Blocks by hand stay, and so do the clients, which depend on no seed.
+    mutating func adopt(seed: SHA256Digest?) {
+        guard let seed, seed != self.seed else { return }
+        let isFirst = self.seed == nil
+        self.seed = seed
+        if isFirst { return }
+        records = []
+        launch = nil
+        lastKnownGood = .embedded
+        blocks.removeAll { $0.cause == .failedStarts }
+    }
+
+    /// Goes back to `target` by hand: every other version of `newer` is blocked, so that no update undoes it.
+    mutating func rollBack(to target: ClientName, from newer: [SemanticVersion], at: Timestamp) {
+        for version in newer {
+            block(
+                Block(
+                    version: version, cause: .byHand, reason: "rolled back by hand to \(target)",
+                    count: record(of: version)?.failures.count ?? 0, since: at))
+        }
+        schedule(target)
+    }
+}

@@ -1,0 +1,44 @@
+import BundleDisk
+
+/// How an installed client leaves a store that the caller has locked: the ledger forgets first, then the names go, each in one
+/// rename, then the files.
+struct ClientRemoval {
+    private let folders: StoreFolders
+    private let keeper: LedgerKeeper
+    private let serving: ServingFolder
+
+    init(_ folders: StoreFolders) {
+        self.folders = folders
+        keeper = LedgerKeeper(root: folders.root)
+        serving = ServingFolder(folders.serving)
+    }
+
+    /// Removes the client of `entry` unless a running server shows it or `isKept` answers true at the last moment.
+    func remove(_ entry: Ledger.Entry, unless isKept: (Ledger) -> Bool) throws {
+        let name = entry.identity.servingName
+        guard let claim = try serving.claim(name) else { return }
+        defer { withExtendedLifetime(claim) {} }
+        let isForgotten = try keeper.change { ledger in
+            if isKept(ledger) { return false }
+            ledger.forget(entry.version)
+            return true
+        }
+        guard isForgotten else { return }
+        try serving.remove(name)
+        try removeTree(of: entry.version)
+    }
+
+    private func removeTree(of version: SemanticVersion) throws {
+        let trash = randomName(StoreLayout.trashPrefix)
+        // Without its receipt the folder is nobody's, so a stop from here on does not bring it back.
+        try folders.receipts.removeFile(StoreLayout.receipt(version))
+        do {
+            try folders.clients.move(version.folderName, to: folders.staging, as: trash)
+            try folders.clients.sync()
+            try folders.staging.removeTree(trash)
+        } catch  where error.kind == .crossesDevice {
+            // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
+            try folders.clients.removeTree(version.folderName)
+        }
+    }
+}

@@ -1,0 +1,57 @@
+import BundleDisk
+import BundleSigning
+
+/// The client that the shell itself brings; always a legal target.
+struct SeedFolder {
+    static let servingPrefix = "embedded-"
+
+    private static let maximumIndexBytes = 16 << 20
+
+    let directory: Directory
+    /// Which seed it is: its index page and, where there is one, its asset manifest. Another one is another shell.
+    let identity: SHA256Digest
+
+    /// Opens the folder at `path`, which must hold an index page.
+    init(at path: String) throws {
+        do {
+            directory = try Directory.open(path)
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The seed cannot be opened: \(error). Name the shell's own client folder.")
+        }
+        guard let index = try Self.contents("index.html", directory) else {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The seed \(path) has no index.html: name the shell's own client folder.")
+        }
+        var hasher = try SHA256Hasher()
+        try hasher.update(index)
+        if let manifest = try Self.contents("program.json", directory) { try hasher.update(manifest) }
+        identity = try hasher.finish()
+    }
+
+    private static func contents(_ name: String, _ directory: Directory) throws -> [UInt8]? {
+        guard case .file? = try directory.kind(of: name) else { return nil }
+        return try directory.contents(name, maximumBytes: maximumIndexBytes)
+    }
+
+    /// The name of its serving root. A shell's update replaces files, so every folder's names and times are in it: the
+    /// files themselves are not looked at.
+    func servingName(shell: SemanticVersion) throws -> String {
+        var hasher = try SHA256Hasher()
+        try identity.withUnsafeBytes { try hasher.update($0) }
+        try hasher.update(Array("\(shell)\n".utf8))
+        try Self.addNames(below: directory, to: &hasher)
+        return "\(Self.servingPrefix)\(try hasher.finish().hex.prefix(16))"
+    }
+
+    private static func addNames(below folder: Directory, to hasher: inout SHA256Hasher) throws {
+        try hasher.update(Array("\(try folder.modification())\n".utf8))
+        for entry in try folder.entries().sorted(by: { $0.name.lexicographicallyPrecedes($1.name) }) {
+            try hasher.update(entry.name + [0])
+            if entry.kind == .directory, let name = String(validating: entry.name, as: UTF8.self) {
+                try addNames(below: folder.directory(name), to: &hasher)
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+public import BundleCore
+import BundleThreads
+
+/// What a shell embeds: it launches the client, watches its start, takes it back when it fails, and tells of new versions.
+///
+/// Call `start`, then `run` for as long as the shell lives, and `pageWillLoad` before every load of the client's page.
+public actor ClientShell {
+    private let configuration: ShellConfiguration
+    private let update: UpdateStep?
+    private let bridge: any ShellBridge
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let thread: ShellThread
+    private let launcher: Launcher
+    private let verdicts: Verdicts
+    private let observers: AsyncStream<ShellEvent>.Continuation
+
+    /// What happens, in order; the newest hundred events wait for a slow observer.
+    public nonisolated let events: AsyncStream<ShellEvent>
+
+    private var prepared: PreparedLaunch?
+    private var launched: Launched?
+    private var next: PreparedLaunch?
+    private var watchdog: StartupWatchdog?
+    private var wakeUp: Task<Void, Never>?
+    private var check: Task<Void, any Error>?
+    private var evidence: String?
+    private var seenLedger: Ledger?
+
+    /// The actor runs on a thread of its own.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+
+    /// Opens the store; `storeLocked` where another shell runs on it. `update` brings new releases, `bridge` is the web view's
+    /// side, `clock` counts the time that a start takes.
+    public init(
+        _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
+        clock: any Clock<Duration> = SuspendingClock(), warn: @escaping @Sendable (String) -> Void
+    ) throws {
+        self.configuration = configuration
+        self.update = update
+        self.bridge = bridge
+        self.clock = clock
+        reading = Self.reading(of: clock)
+        thread = try ShellThread()
+        launcher = try Launcher(configuration.device, warn: warn)
+        verdicts = try Verdicts(store: configuration.device.store, warn: warn)
+        (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
+    }
+
+    // MARK: Launching
+
+    /// Chooses the client and hands its serving root to the bridge. No boot attempt is written before a page loads.
+    public func start() async throws {
+        let next = try launcher.prepare()
+        try await bridge.setServerBasePath(next.client)
+        prepared = next
+    }
+
+    /// Looks for updates and for what others do to the store, until it is cancelled.
+    public func run() async {
+        var untilCheck = configuration.checkInterval ?? .zero
+        while !Task.isCancelled {
+            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
+            await look()
+            guard let interval = configuration.checkInterval else { continue }
+            untilCheck -= configuration.storeInterval
+            if untilCheck <= .zero {
+                untilCheck = interval
+                // Whoever listens hears of a failure; the next check comes by itself.
+                _ = try? await checkForUpdates()
+            }
+        }
+    }
+
+    /// The launch that the page about to load belongs to: the running one, or a new one whose boot attempt is on the disk
+    /// when this returns.
+    public func pageWillLoad() async throws -> Launched {
+        if let launched, launched.name == prepared?.choice.name { return launched }
+        if launched == nil { await look() }
+        while true {
+            guard let client = prepared else { throw ShellError.notStarted }
+            if let launched = try launcher.begin(client, switching: launched != nil) { return didLaunch(launched) }
+            try await start()
+        }
+    }
+
+    private func didLaunch(_ launched: Launched) -> Launched {
+        self.launched = launched
+        evidence = nil
+        if next?.choice.name == launched.name { next = nil }
+        end(watch: nil)
+        if launched.isTrial {
+            watchdog = StartupWatchdog(timeout: configuration.startupTimeout)
+            handle(.started)
+        }
+        observers.yield(.launched(launched.name, isTrial: launched.isTrial))
+        return launched
+    }
+
+    // MARK: What a page may call
+
+    /// The client that is shown; nil before the first page.
+    public var currentVersion: ClientName? { launched?.name }
+
+    /// The client that the next page load launches or shows.
+    public var nextLaunch: ClientName? { prepared?.choice.name }
+
+    /// Whether `token` is that of the launch that runs.
+    public func isCurrent(_ token: LaunchToken) -> Bool { launched?.token == token }
+
+    /// Whether another client is ready to be shown. Asks no network.
+    public var isUpdateAvailable: Bool { next != nil }
+
+    /// The client that `reload` would show.
+    public var availableVersion: ClientName? { next?.choice.name }
+
+    /// Checks for an update and brings it into the store; several calls at once are one check. A client that failed once
+    /// becomes available again. Throws, and tells in an event, why the check failed.
+    ///
+    /// A shell without an update step looks at the store only, which others fill.
+    public func checkForUpdates() async throws {
+        if let check { return try await check.value }
+        let task = Task { try await update?() }
+        check = task
+        defer { check = nil }
+        do {
+            try await task.value
+            seenLedger = nil
+            await look(retrying: true)
+        } catch {
+            let failure = UpdateFailure(error)
+            observers.yield(.failed(failure))
+            throw failure
+        }
+    }
+
+    /// The page whose launch has `token` confirms its start. Refused with any other token.
+    public func startupDidComplete(_ token: LaunchToken) async throws {
+        guard let launched else { throw ShellError.notStarted }
+        let wasConfirmed = try verdicts.confirm(launched.name, token)
+        if token == launched.token { end(watch: .confirmed) }
+        if wasConfirmed { return }
+        observers.yield(.confirmed(launched.name))
+        _ = await verdicts.retain(configuration.keep)
+    }
+
+    /// Shows the client that is ready. Without one: `noPendingVersion`, and nothing changes.
+    public func reload() async throws {
+        await look()
+        guard let client = next else { throw ShellError.noPendingVersion }
+        try await bridge.setServerBasePath(client.client)
+        next = nil
+        prepared = client
+        await bridge.reload()
+    }
+
+    /// The shell has seen the client of the launch with `token` fail; nothing happens where another one runs by now.
+    public func startupDidFail(_ token: LaunchToken, _ what: String) async {
+        await fall(token, .reported, what)
+    }
+
+    /// What a page that has not confirmed its start complains of; the first complaint is kept as evidence.
+    public func pageDidReport(_ token: LaunchToken, _ complaint: String) {
+        if launched?.token == token, watchdog != nil, evidence == nil { evidence = complaint }
+    }
+
+    // MARK: Other clients
+
+    /// Every client that could be shown, the seed first.
+    public func clientNames() throws -> [ClientName] { [.embedded] + (try launcher.inventory().bundles.map(\.name)) }
+
+    /// A client to look at, without a launch; nil where there is none of that name or it is blocked.
+    public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
+
+    // MARK: The watchdog
+
+    /// The client of the launch with `token` is no longer in front of anybody: its time stands still.
+    public func pageDidHide(_ token: LaunchToken) { if isCurrent(token) { handle(.paused) } }
+
+    /// It is in front again.
+    public func pageDidShow(_ token: LaunchToken) { if isCurrent(token) { handle(.resumed) } }
+
+    private func handle(_ event: StartupWatchdog.Event) {
+        switch watchdog?.handle(event, at: reading()) {
+        case .wake(let at)?: sleep(until: at)
+        case .sleep?: wakeUp?.cancel()
+        case .settle(.faulty(let cause, let what))?:
+            guard let token = launched?.token else { return }
+            wakeUp = Task { await self.fall(token, cause, what) }
+        case .settle(.healthy)?, nil: break
+        }
+    }
+
+    private func end(watch event: StartupWatchdog.Event?) {
+        if let event { handle(event) }
+        wakeUp?.cancel()
+        watchdog = nil
+    }
+
+    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+
+    private func sleep(until moment: Duration) {
+        wakeUp?.cancel()
+        let left = moment - reading()
+        wakeUp = Task { [clock] in
+            do { try await clock.sleep(for: left) } catch { return }
+            self.handle(.woken)
+        }
+    }
+
+    /// The launch failed: the ledger first, then the client that comes instead, in the same window.
+    private func fall(_ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String) async {
+        guard let launched, launched.token == token else { return }
+        watchdog = nil
+        let detail = what + (evidence.map { "; the page said: \($0)" } ?? "")
+        let failure = StartFailure(cause, detail: detail, at: .now)
+        do {
+            _ = try verdicts.fail(launched.name, token, failure)
+            let client = try launcher.prepare()
+            prepared = client
+            self.launched = nil
+            next = nil
+            let told = UpdateFailure(
+                .healthFailed, subject: "\(launched.name)",
+                "\(launched.name) was rolled back to \(client.choice.name): \(failure).")
+            observers.yield(.rolledBack(launched.name, to: client.choice.name, told))
+            try await bridge.setServerBasePath(client.client)
+            await bridge.reload()
+        } catch {
+            observers.yield(.failed(UpdateFailure(error)))
+        }
+    }
+
+    // MARK: The store
+
+    /// Makes ready what runs next, if that is another client than the one that is shown, and tells of it once. A client that
+    /// failed is not pushed at once at the page that follows it: its retry comes with a check or with the next start.
+    private func look(retrying: Bool = false) async {
+        do {
+            let inventory = try launcher.inventory()
+            if inventory.ledger == seenLedger { return }
+            seenLedger = inventory.ledger
+            guard let choice = launcher.choice(inventory) else { return }
+            guard let launched else {
+                if choice.name != prepared?.choice.name { try await start() }
+                return
+            }
+            // Between a reload and its page there is nothing to tell.
+            guard launched.name == prepared?.choice.name else { return }
+            if choice.name == launched.name { next = nil }
+            if choice.name == launched.name || choice.name == next?.choice.name { return }
+            if case .retry = choice.reason, !retrying || watchdog != nil { return }
+            let client = try launcher.prepare()
+            guard client.choice.name != launched.name else { return }
+            next = client
+            observers.yield(.updateAvailable(client.choice.name))
+        } catch {
+            observers.yield(.failed(UpdateFailure(error)))
+        }
+    }
+}

@@ -1,0 +1,15 @@
+public import BundleCore
+
+/// What an observer sees of a shell.
+public enum ShellEvent: Sendable, Equatable {
+    /// Another client is ready to be shown; `reload` shows it.
+    case updateAvailable(ClientName)
+    /// Something failed; the client that runs is not touched by it.
+    case failed(UpdateFailure)
+    /// A client is shown; on trial it has to confirm its start.
+    case launched(ClientName, isTrial: Bool)
+    /// The client confirmed its start.
+    case confirmed(ClientName)
+    /// The client did not start; the other one is shown instead.
+    case rolledBack(ClientName, to: ClientName, UpdateFailure)
+}

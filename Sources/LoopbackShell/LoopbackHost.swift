@@ -1,0 +1,152 @@
+public import BundleCore
+public import BundleServe
+public import ClientShell
+import Synchronization
+
+/// Joins a shell and the loopback server: pages call the shell, the shell tells pages.
+public final class LoopbackHost: PageHost {
+    private let shell: ClientShell
+    private let bridge: LoopbackBridge
+    private let observe: @Sendable (ShellEvent) -> Void
+    private let checks: AsyncStream<Void>.Continuation
+    private let wantedChecks: AsyncStream<Void>
+    private let news = Mutex<PageEvent?>(nil)
+    private let front = Mutex(Front())
+    private let current: Site
+
+    /// The pages that have been heard of; the last one is the youngest.
+    private struct Front {
+        private var pages: [String] = []
+
+        /// Whether `page` is the youngest: the last one, or one never heard of.
+        mutating func take(_ page: String) -> Bool {
+            if pages.contains(page) { return pages.last == page }
+            pages.append(page)
+            if pages.count > 16 { pages.removeFirst() }
+            return true
+        }
+    }
+
+    /// For a shell that has been started with `bridge`; `observe` hears every event.
+    public init(_ shell: ClientShell, _ bridge: LoopbackBridge, observe: @escaping @Sendable (ShellEvent) -> Void) throws {
+        guard let site = bridge.site(ofPage: nil) else { throw ShellError.notStarted }
+        self.shell = shell
+        self.bridge = bridge
+        self.observe = observe
+        current = site
+        (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// Runs the shell and passes on what happens, until it is cancelled.
+    public func run() async {
+        await withTaskGroup { group in
+            group.addTask { await self.shell.run() }
+            group.addTask {
+                for await event in self.shell.events { self.pass(event) }
+            }
+            group.addTask {
+                for await _ in self.wantedChecks {
+                    // A failure is an event of the shell.
+                    _ = try? await self.shell.checkForUpdates()
+                }
+            }
+            await group.waitForAll()
+        }
+        bridge.finish()
+    }
+
+    private func pass(_ event: ShellEvent) {
+        observe(event)
+        switch event {
+        case .updateAvailable(let name): bridge.send(Self.updateAvailable(name))
+        case .failed(let failure): bridge.send(Self.error(failure))
+        // The page that failed is about to go: its follower is told.
+        case .rolledBack(_, _, let failure): news.withLock { $0 = Self.error(failure) }
+        case .launched, .confirmed: break
+        }
+    }
+
+    private static func updateAvailable(_ name: ClientName) -> PageEvent {
+        PageEvent(name: "updateAvailable", data: ["version": .string(name.shortDescription)])
+    }
+
+    private static func error(_ failure: UpdateFailure) -> PageEvent {
+        PageEvent(
+            name: "error", data: ["code": .string(failure.code.rawValue), "message": .string(failure.message)])
+    }
+
+    // MARK: What the server asks
+
+    public func page() async throws -> Page {
+        try bridge.page(of: try await shell.pageWillLoad())
+    }
+
+    public func site(ofPage page: String?) -> Site { bridge.site(ofPage: page) ?? current }
+
+    public func site(named name: String) async throws -> Site? {
+        guard let name = ClientName(name), let client = try await shell.client(named: name) else { return nil }
+        return try bridge.site(of: client)
+    }
+
+    public func clients() async throws -> [String] { try await shell.clientNames().map(\.description) }
+
+    public func events(token: String) async throws -> AsyncStream<PageEvent> {
+        try await requireCurrent(token)
+        var first: [PageEvent] = []
+        if let event = news.withLock({ news in
+            defer { news = nil }
+            return news
+        }) {
+            first.append(event)
+        }
+        if let name = await shell.availableVersion { first.append(Self.updateAvailable(name)) }
+        return bridge.listen(first: first)
+    }
+
+    public func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        try await requireCurrent(token)
+        do {
+            return try await perform(method, LaunchToken(text: token), body)
+        } catch let refusal as CallRefusal {
+            throw refusal
+        } catch let error as ShellError {
+            throw CallRefusal(status: 409, code: error.rawValue, message: error.failure.message)
+        } catch {
+            let failure = UpdateFailure(error)
+            throw CallRefusal(status: 500, code: failure.code.rawValue, message: failure.message)
+        }
+    }
+
+    /// A page of another launch than the one that runs is on its way out, or this server was started after it.
+    private func requireCurrent(_ token: String) async throws {
+        if await shell.isCurrent(LaunchToken(text: token)) { return }
+        throw CallRefusal(status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
+    }
+
+    private func perform(_ method: String, _ token: LaunchToken, _ body: JSONObject) async throws -> JSONObject {
+        switch method {
+        case "checkForUpdates": checks.yield()
+        case "startupDidComplete": try await shell.startupDidComplete(token)
+        case "getCurrentVersion":
+            return ["version": .string(await shell.currentVersion?.shortDescription ?? "unknown")]
+        case "isUpdateAvailable": return ["available": .bool(await shell.isUpdateAvailable)]
+        case "reload": try await shell.reload()
+        case "visibility": await setHidden(body["hidden"]?.boolValue == true, page: body["page"]?.stringValue ?? "", token)
+        case "report": await shell.pageDidReport(token, Self.complaint(body))
+        default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
+        }
+        return [:]
+    }
+
+    /// A page that is loaded again says goodbye late: only the youngest one of a launch is in front.
+    private func setHidden(_ isHidden: Bool, page: String, _ token: LaunchToken) async {
+        let isYoungest = front.withLock { $0.take(page) }
+        if !isYoungest { return }
+        if isHidden { await shell.pageDidHide(token) } else { await shell.pageDidShow(token) }
+    }
+
+    private static func complaint(_ body: JSONObject) -> String {
+        let source = body["source"]?.stringValue.map { $0.isEmpty ? "" : " (\($0):\(body["line"]?.integerValue ?? 0))" }
+        return (body["message"]?.stringValue ?? "") + (source ?? "")
+    }
+}

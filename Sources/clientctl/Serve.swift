@@ -1,0 +1,155 @@
+import ArgumentParser
+import BundleCore
+import BundleServe
+import ClientShell
+import Dispatch
+import Glibc
+import LoopbackShell
+
+/// `clientctl serve`.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "The Linux shell host: shows the client to a browser on this machine, watches it, takes it back.",
+        discussion: """
+            Prints its address as soon as it listens; open that in a browser. The page
+            calls WebAppLocalServer.startupDidComplete() once it works; a new version that
+            does not do so in time is rolled back in the same window, retried once, then
+            blocked. With --manifest and --trust it checks for updates itself; without, it
+            notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
+
+            Examples:
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --seed /usr/share/kiosk/www
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --manifest https://updates.example.com/manifest.json \\
+                --trust /etc/kiosk/keys --check-interval 15m \\
+                --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
+            """)
+
+    @OptionGroup var update: UpdateOptions
+
+    @Flag(help: "Compare every file with its receipt before a client is launched.")
+    var verifyOnLaunch = false
+
+    @Option(help: ArgumentHelp("Port; from --app-id, or 12000, and the next free one by default.", valueName: "n"))
+    var port: String?
+
+    @Option(help: ArgumentHelp("Time to confirm a start; 10s by default.", valueName: "duration"))
+    var startupTimeout: String?
+
+    @Option(help: ArgumentHelp("How often to check for updates; 15m by default.", valueName: "duration"))
+    var checkInterval: String?
+
+    @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
+    var csp: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let configuration = try shellConfiguration(settings)
+        let bridge = LoopbackBridge()
+        let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
+        try await shell.start()
+        let host = try LoopbackHost(shell, bridge) { Self.say(Self.describe($0)) }
+        let server = try await ClientServer.start(try serverConfiguration(settings), host: host)
+        try await announce(server, shell, settings)
+        await withTaskGroup { group in
+            group.addTask { await host.run() }
+            await Self.untilToldToStop()
+            group.cancelAll()
+        }
+        await server.stop()
+    }
+}
+
+extension Serve {
+    private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
+        let version = try settings.required("shell-version", update.shellVersion)
+        let device = Launcher.Device(
+            store: try settings.required("store", update.place.store),
+            shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
+            seed: try settings.optional("seed", update.seed),
+            verifies: try settings.isOn("verify-on-launch", verifyOnLaunch))
+        var configuration = ShellConfiguration(device: device)
+        configuration.keep = try settings.keep(update.keep)
+        if let text = try settings.optional("startup-timeout", startupTimeout) {
+            configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
+                try StartupTimeout(try DurationText(parsing: $0).duration)
+            }
+        }
+        configuration.checkInterval = try checkInterval(settings)
+        return configuration
+    }
+
+    /// Nil where no feed is named.
+    private func checkInterval(_ settings: Settings) throws -> Duration? {
+        let text = try settings.optional("check-interval", checkInterval) ?? "15m"
+        let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
+        if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
+        return try settings.optional("manifest", update.manifest) == nil ? nil : interval
+    }
+
+    private func updateStep(_ settings: Settings) throws -> UpdateStep? {
+        guard try settings.optional("manifest", update.manifest) != nil else { return nil }
+        let updater = try Wiring.updater(update, settings) { _ in }
+        return { _ = try await updater.update() }
+    }
+
+    private func serverConfiguration(_ settings: Settings) throws -> ServerConfiguration {
+        let choice: PortChoice
+        if let text = try settings.optional("port", port) {
+            let number = try settings.integer("port", text, atLeast: 0)
+            guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
+            choice = .fixed(number)
+        } else {
+            choice = .derived(appId: try settings.optional("app-id", update.appId))
+        }
+        var configuration = ServerConfiguration(port: choice, bridge: try PageBridge.script())
+        if let text = try settings.optional("csp", csp) {
+            configuration.extraSources = try settings.parsed("csp", text) { try ContentSecurityPolicy.sources(parsing: $0) }
+        }
+        return configuration
+    }
+
+    private func announce(_ server: ClientServer, _ shell: ClientShell, _ settings: Settings) async throws {
+        let url = "http://127.0.0.1:\(server.port)/"
+        if let wanted = server.portThatWasTaken {
+            Self.say("port \(wanted) is in use: \(server.port) is another origin, so pages do not see what they stored there")
+        }
+        let names = try await shell.clientNames().map(\.description)
+        Answer.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "url": .string(url), "port": .integer(server.port),
+                "versions": .array(names.map(JSONValue.string)),
+                "next": .string(orNull: await shell.nextLaunch?.description),
+            ], [url])
+    }
+
+    private static func say(_ line: String) { Answer.say("clientctl: \(line)") }
+
+    private static func describe(_ event: ShellEvent) -> String {
+        switch event {
+        case .updateAvailable(let name): "\(name) is ready; the page decides when to show it"
+        case .failed(let failure): failure.message
+        case .launched(let name, let isTrial): "\(name) is shown\(isTrial ? ", on trial" : "")"
+        case .confirmed(let name): "\(name) confirmed its start"
+        case .rolledBack(_, _, let failure): failure.message
+        }
+    }
+
+    /// Returns on SIGTERM or SIGINT.
+    private static func untilToldToStop() async {
+        let (stream, told) = AsyncStream<Void>.makeStream()
+        let sources = [SIGTERM, SIGINT].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { told.finish() }
+            source.resume()
+            return source
+        }
+        for await _ in stream {}
+        for source in sources { source.cancel() }
+    }
+}

@@ -1,0 +1,96 @@
+import ArgumentParser
+import BundleCore
+
+/// Which launch a verdict is about.
+struct VerdictOptions: ParsableArguments {
+    @OptionGroup var place: StoreOptions
+
+    @Option(help: ArgumentHelp("The client that was launched, as `launch` called it.", valueName: "version"))
+    var version: String
+
+    @Option(help: ArgumentHelp("The launch token; CLIENTCTL_TOKEN keeps it out of the process list.", valueName: "token"))
+    var token: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func verdicts(_ settings: Settings) throws -> Verdicts {
+        try Verdicts(store: try settings.required("store", place.store)) { Answer.say("clientctl: \($0)") }
+    }
+
+    func launch(_ settings: Settings) throws -> (ClientName, LaunchToken) {
+        let name = try settings.parsed("version", version) { try ClientName(parsingArgument: $0) }
+        return (name, LaunchToken(text: try settings.required("token", token)))
+    }
+}
+
+/// `clientctl confirm`.
+struct Confirm: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Says that the launched client works, and removes clients beyond the N to keep.",
+        discussion: """
+            Refused (27) with the token of another launch, and (40) where this one was
+            rolled back already.
+
+            Example:
+              clientctl confirm --store /var/lib/kiosk --version 1.5.0 --token 5f2c...
+            """)
+
+    @OptionGroup var verdict: VerdictOptions
+
+    @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
+    var keep: String?
+
+    func run() async throws {
+        let settings = try verdict.common.settings()
+        let keep = try settings.keep(keep)
+        let (name, token) = try verdict.launch(settings)
+        let verdicts = try verdict.verdicts(settings)
+        let wasConfirmed = try verdicts.confirm(name, token)
+        let removed = wasConfirmed ? [] : await verdicts.retain(keep)?.removed ?? []
+        Answer.give(
+            json: try settings.isOn("json", verdict.common.json), afterChange: true,
+            [
+                "outcome": .string(wasConfirmed ? "alreadyConfirmed" : "confirmed"),
+                "version": .string(name.shortDescription), "removed": .names(removed),
+            ],
+            ["\(name) is \(wasConfirmed ? "already " : "")good"] + removed.map { "removed \($0.folderName)" })
+    }
+}
+
+/// `clientctl fail`.
+struct Fail: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Says that the launched client does not work; tells what the next launch shows.",
+        discussion: """
+            The first failure is retried once, after another client has run; the second
+            blocks the version on this device.
+
+            Example:
+              clientctl fail --store /var/lib/kiosk --version 1.5.0 --token 5f2c... \\
+                --reason "white screen"
+            """)
+
+    @OptionGroup var verdict: VerdictOptions
+
+    @Option(help: ArgumentHelp("What was seen, for `status`.", valueName: "text"))
+    var reason: String?
+
+    func run() throws {
+        let settings = try verdict.common.settings()
+        let (name, token) = try verdict.launch(settings)
+        let fall = try verdict.verdicts(settings).fail(
+            name, token, StartFailure(.reported, detail: reason ?? "", at: .now))
+        Answer.give(
+            json: try settings.isOn("json", verdict.common.json), afterChange: true,
+            [
+                "outcome": .string(fall.hadFailed ? "alreadyFailed" : "failed"),
+                "version": .string(name.shortDescription), "failures": .integer(fall.failures),
+                "blocked": .bool(fall.block != nil), "next": .string(orNull: fall.next?.name.description),
+            ],
+            [
+                fall.block.map { "\(name) is blocked: \($0.reason)" }
+                    ?? "\(name) failed \(fall.failures == 1 ? "once" : "\(fall.failures) times")",
+                fall.next.map { "next: \($0.name), \($0.reason)" } ?? "nothing else can be launched",
+            ])
+    }
+}
