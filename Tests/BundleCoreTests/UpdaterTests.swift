@@ -57,10 +57,10 @@ struct UpdaterTests {
         minimumShell: String, appId: String?, version: String, code: FailureCode
     ) async throws {
         let bench = try await StoreBench(installing: "1.0.0")
-        let blocked = try Sample.version("2.0.0")
+        let blocked = try Sample.block("2.0.0")
         try bench.editLedger {
             $0.bind(appId: "org.example.a")
-            $0.block(blocked, reason: "it crashed", since: Timestamp(clamping: 0))
+            $0.block(blocked)
         }
         let before = try bench.snapshot()
         let offer = try MemoryOffer(version, minimumShell: minimumShell, appId: appId ?? "org.example.a")

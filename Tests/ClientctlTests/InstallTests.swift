@@ -87,7 +87,7 @@ import Testing
         #expect(list.strings("versions") == ["embedded", "v1.0.0", "v1.1.0"])
         #expect(list.string("current") == "v1.1.0")
         #expect(list.string("previous") == "v1.0.0")
-        try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded()
+        try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
     }
 
     @Test func `three clients are kept, by version and not by text`() throws {

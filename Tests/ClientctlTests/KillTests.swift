@@ -138,7 +138,7 @@ import Testing
             let store = try site.stored()
             #expect(store.files["clients/previousVersion"] == bytes("v1.1.0\n"), comment)
             #expect(store.paths.filter { $0.hasPrefix("staging/") || $0.hasPrefix("downloads/") } == [], comment)
-            try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded(nil, comment)
+            try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded(nil, comment)
             try Clientctl.stock(["rm", "-rf", site.store])
             try Clientctl.stock(["cp", "-a", site.folder.file("template"), site.store])
         }

@@ -53,7 +53,7 @@ import Testing
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
         try Clientctl.run(["verify", manifest, "--trust", site.trust, "--rebuild", source, "--json"])
             .succeeded("verified")
-        try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded()
+        try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
     }
 
     private func complete(_ version: String, _ source: String) throws -> [String: String] {
@@ -89,7 +89,7 @@ import Testing
         let manifest = try handmade.write(fields, to: "manifest.json")
         try site.install(manifest, device).succeeded("installed")
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
-        try Clientctl.run(["status", "--store", site.store, "--verify", "--json"]).succeeded()
+        try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
     }
 
     @Test(arguments: [("ecdsa-p256", HandmadeRelease.ecdsa), ("rsa-pss", HandmadeRelease.rsaPSS)])

@@ -51,7 +51,8 @@ extension Ledger {
         }
         appId = try reader.optionalString("appId")
         entries = try reader.objects("versions").map(Entry.init).sorted { $0.version < $1.version }
-        current = try reader.name("current") ?? .embedded
+        guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
+        current = name
         previous = try reader.name("previous")
         pending = try reader.name("pending")
         lastKnownGood = try reader.name("lastKnownGood") ?? .embedded

@@ -22,13 +22,13 @@ struct SelectionRuleTests {
     ) throws {
         let inventory = try Self.inventory(blocked: blocked)
         let shell = try Sample.version(shell)
-        #expect(SelectionRule.select(inventory, shell: shell).description == chosen)
+        #expect(SelectionRule.select(inventory, shell: shell)?.name.description == chosen)
         #expect((SelectionRule.newestUsable(inventory, shell: shell)?.name.description ?? "embedded") == chosen)
     }
 
     @Test func `versions are ordered by precedence, not as text`() throws {
         let inventory = try Sample.inventory(["1.9.0", "1.10.0", "1.10.0-rc.1"])
-        #expect(SelectionRule.select(inventory, shell: try Sample.version("1.0.0")).description == "v1.10.0")
+        #expect(SelectionRule.select(inventory, shell: try Sample.version("1.0.0"))?.name.description == "v1.10.0")
     }
 
     @Test func `a block is named before an unfit shell`() throws {

@@ -205,7 +205,7 @@ struct BundleStoreTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
         let store = try bench.open()
         let before = try bench.snapshot().withoutTimes
-        try await store.retain(RetentionRule.plan(try await store.inventory(), keep: 2))
+        _ = try await store.retain(keeping: 2)
         let after = try bench.snapshot().withoutTimes
         let gone = before.paths.filter { after.entries[$0] == nil }
         #expect(
@@ -224,7 +224,7 @@ struct BundleStoreTests {
         try bench.write("precious", to: "downloads/kept")
         #expect(symlink("../../downloads", bench.path + "/clients/v1.0.0/link") == 0)
         let store = try bench.open()
-        try await store.retain(RetentionRule.plan(try await store.inventory(), keep: 1))
+        _ = try await store.retain(keeping: 1)
         #expect(try bench.root().directory("clients").kind(of: "v1.0.0") == nil)
         #expect(try bench.text("downloads/kept") == "precious")
     }

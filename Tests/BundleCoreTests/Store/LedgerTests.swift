@@ -17,8 +17,7 @@ struct LedgerTests {
             let read = try #require(try LedgerFile.read(folder.directory))
             #expect(read == ledger)
             // Swift's text equality ignores how a letter is spelt; the bytes must not.
-            #expect(
-                JSONWriter.bytes(of: read.json, layout: .pretty) == JSONWriter.bytes(of: ledger.json, layout: .pretty))
+            #expect(JSONWriter.bytes(of: .object(read.object)) == JSONWriter.bytes(of: .object(ledger.object)))
         }
         #expect(try folder.directory.list() == [StoreLayout.ledger])
     }
@@ -61,7 +60,8 @@ struct LedgerTests {
     }
 
     @Test(arguments: [
-        (#""schema":1"#, #""schema":2"#, "ledger.schema is not 1"),
+        (#""schema":1"#, #""schema":3"#, "ledger.schema is neither 1 nor 2"),
+        (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
         (#""schema":1,"#, "", "ledger.schema is missing"),
         (#""appId":"org.example.a""#, #""appId":5"#, "ledger.appId is not a string"),
         (#""current":"v1.0.0""#, #""current":"1.0.0""#, "ledger.current names no client"),
@@ -127,7 +127,7 @@ struct LedgerTests {
 
     @Test func `forgetting the current client leaves the seed, forgetting the previous leaves none`() throws {
         var ledger = try Sample.inventory(["1.0.0", "1.1.0"], current: "1.1.0", previous: "1.0.0").ledger
-        ledger.block(try Sample.version("1.0.0"), reason: "r", since: Timestamp(clamping: 1))
+        ledger.block(try Sample.block("1.0.0"))
         ledger.forget(try Sample.version("1.0.0"))
         #expect(ledger.previous == nil)
         #expect(ledger.current.description == "v1.1.0")
@@ -142,7 +142,7 @@ struct LedgerTests {
         var ledger = Ledger()
         for version in ["1.10.0", "1.9.0", "1.10.0"] {
             ledger.record(try Sample.entry(version, minimumShell: ledger.entries.isEmpty ? "1.0.0" : "2.0.0"))
-            ledger.block(try Sample.version(version), reason: "\(ledger.blocks.count)", since: Timestamp(clamping: 1))
+            ledger.block(try Sample.block(version, "\(ledger.blocks.count)"))
         }
         #expect(ledger.entries.map(\.version.description) == ["1.9.0", "1.10.0"])
         #expect(ledger.entry(try Sample.version("1.10.0"))?.shells.minimum.description == "2.0.0")
@@ -169,14 +169,37 @@ struct LedgerTests {
                 fileCount: Int.random(in: 0...20_000, using: &generator), installedAt: time(&generator))
         }
         let names = versions.map(ClientName.installed) + [.embedded]
-        return Ledger(
-            appId: Bool.random(using: &generator) ? text(&generator) : nil,
-            entries: entries.shuffled(using: &generator),
-            current: names.randomElement(using: &generator) ?? .embedded,
-            previous: Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil,
-            blocks: versions.filter { _ in Bool.random(using: &generator) }.map { version in
-                Ledger.Block(version: version, reason: text(&generator), since: time(&generator))
-            })
+        var ledger = Ledger()
+        for entry in entries.shuffled(using: &generator) { ledger.record(entry) }
+        if Bool.random(using: &generator) { ledger.appId = text(&generator) }
+        ledger.current = names.randomElement(using: &generator) ?? .embedded
+        ledger.lastKnownGood = names.randomElement(using: &generator) ?? .embedded
+        ledger.previous = Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil
+        ledger.pending = Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil
+        ledger.shell = Bool.random(using: &generator) ? versions.randomElement(using: &generator) : nil
+        ledger.seed = Bool.random(using: &generator) ? try .of(Array(text(&generator).utf8)) : nil
+        ledger.blocks = versions.filter { _ in Bool.random(using: &generator) }.map { version in
+            Ledger.Block(
+                version: version, cause: Ledger.Block.Cause.allCases.randomElement(using: &generator) ?? .byHand,
+                reason: text(&generator), count: Int.random(in: 0...9, using: &generator), since: time(&generator))
+        }
+        ledger.records = versions.filter { _ in Bool.random(using: &generator) }.map { version in
+            StartRecord(
+                version: version, goodSince: Bool.random(using: &generator) ? time(&generator) : nil,
+                failures: (0..<Int.random(in: 0...2, using: &generator)).map { _ in
+                    StartFailure(
+                        StartFailure.Cause.allCases.randomElement(using: &generator) ?? .reported,
+                        detail: text(&generator), at: time(&generator))
+                })
+        }
+        if Bool.random(using: &generator) {
+            ledger.launch = Launch(
+                name: names.randomElement(using: &generator) ?? .embedded,
+                tokenSha256: try .of(Array(text(&generator).utf8)), at: time(&generator),
+                isTrial: Bool.random(using: &generator),
+                verdict: Bool.random(using: &generator) ? Launch.Verdict.allCases.randomElement(using: &generator) : nil)
+        }
+        return ledger
     }
 
     private static func time(_ generator: inout SeededGenerator) -> Timestamp {

@@ -22,16 +22,20 @@ enum Sample {
     }
 
     static func block(_ text: String, _ reason: String = "it crashed") throws -> Ledger.Block {
-        Ledger.Block(version: try version(text), reason: reason, since: Timestamp(clamping: 1_600_000_000))
+        Ledger.Block(
+            version: try version(text), cause: .byHand, reason: reason, count: 0,
+            since: Timestamp(clamping: 1_600_000_000))
     }
 
     /// A picture of a store with these clients; `current` and `previous` are versions or `embedded`.
     static func inventory(
         _ entries: [Ledger.Entry], current: String = "embedded", previous: String? = nil, blocked: [String] = []
     ) throws -> Inventory {
-        let ledger = Ledger(
-            appId: nil, entries: entries, current: try name(current), previous: try previous.map(name),
-            blocks: try blocked.map { try block($0) })
+        var ledger = Ledger()
+        for entry in entries { ledger.record(entry) }
+        ledger.current = try name(current)
+        ledger.previous = try previous.map(name)
+        for version in blocked { ledger.block(try block(version)) }
         return Inventory(
             path: "/store", ledger: ledger,
             bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/clients/\($0.version.folderName)") })
