@@ -217,7 +217,7 @@ public final class Directory: Sendable {
         var names: [[CChar]] = []
         var name = [CChar](repeating: 0, count: 256)
         while true {
-            let length = Int(try checkedNegative(clinux_read_entry(stream, &name, name.count), "list", path))
+            let length = Int(try checkedNegative(clinux_read_entry(stream, &name, name.count, nil), "list", path))
             if length == 0 { return names }
             names.append(Array(name[...length]))
         }
