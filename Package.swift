@@ -24,7 +24,8 @@ let package = Package(
         .executable(name: "clientctl", targets: ["clientctl"])
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         // Level 0: C, each behind one target.
@@ -50,6 +51,14 @@ let package = Package(
         // Level 3: the channel and the adapters.
         ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
         ours("BundlePlatform", ["BundleCore", "BundleThreads", "CCurl"]),
+
+        ours(
+            "BundleServe",
+            [
+                "BundleCore", "BundleDisk", "BundleSigning",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
@@ -86,6 +95,7 @@ let package = Package(
                 "BundlePublish", "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundleSigning",
                 "BundleTesting",
             ]),
+        tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
     ]
 )

@@ -1,0 +1,285 @@
+import NIOCore
+
+/// One connection of a browser: reads requests, answers them in their order, one at a time.
+///
+/// Lives on the server's event loop. Reads only when it is ready for a request, so what a client sends ahead waits in the kernel.
+final class Connection: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = IOData
+    typealias OutboundOut = IOData
+
+    /// What the connection is doing; each has its time limit.
+    enum Phase {
+        /// Nothing of a request has come.
+        case idle
+        case readingHead
+        case readingBody(Call)
+        /// The host is working on the answer.
+        case asking
+        /// The answer is with the kernel; the file it comes from stays open meanwhile.
+        case sending(OpenFile?)
+        case streaming
+        /// Everything is sent, and the client has to close.
+        case leaving
+        case closed
+    }
+
+    /// A call whose body has yet to come.
+    struct Call {
+        let method: String
+        let token: String
+        let length: Int
+    }
+
+    let service: Service
+    private let table: ConnectionTable
+    private(set) var context: ChannelHandlerContext?
+
+    private(set) var phase = Phase.idle
+    private var input = ByteBuffer()
+    private var parser = RequestHeadParser()
+    private var holdsRead = false
+    private var clientIsDone = false
+
+    /// Whether another request may follow the one that is being answered.
+    var keepsOpen = true
+    /// The files of the last navigation on this connection, for clients that keep no cookies.
+    var pinned: Site?
+    var stream: Task<Void, Never>?
+
+    // For the sweep: what has happened since it last looked.
+    private var isFresh = true
+    private var since = NIODeadline.now()
+    private var unsent = 0
+
+    /// A paused connection gets what was in the kernel's buffer when its client is done; no more than this is looked at.
+    private static let maximumInput = 1 << 20
+
+    init(_ service: Service, _ table: ConnectionTable) {
+        self.service = service
+        self.table = table
+    }
+
+    // MARK: Events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        table.add(self)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        enter(.closed)
+        stream?.cancel()
+        table.remove(self)
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    func read(context: ChannelHandlerContext) {
+        if wantsInput { context.read() } else { holdsRead = true }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        switch phase {
+        case .leaving, .streaming, .closed: return
+        default: break
+        }
+        if input.readableBytes == 0 { input = bytes } else { input.writeBuffer(&bytes) }
+        if input.readableBytes > Self.maximumInput {
+            context.close(promise: nil)
+        } else {
+            process()
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) { context.flush() }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        resume()
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case .some(.inputClosed) = event as? ChannelEvent else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        clientIsDone = true
+        switch phase {
+        case .idle where context.channel.isWritable, .readingHead, .readingBody, .streaming, .leaving, .closed:
+            leave()
+        case .idle, .asking, .sending: break
+        }
+    }
+
+    // MARK: Requests
+
+    private var wantsInput: Bool {
+        switch phase {
+        case .idle, .readingHead, .readingBody: context?.channel.isWritable ?? false
+        case .leaving: true
+        case .asking, .sending, .streaming, .closed: false
+        }
+    }
+
+    /// Goes on after something other than input has let it.
+    func resume() {
+        process()
+        context?.flush()
+        if holdsRead && wantsInput {
+            holdsRead = false
+            context?.read()
+        }
+    }
+
+    private func process() {
+        while true {
+            switch phase {
+            case .idle, .readingHead:
+                guard context?.channel.isWritable ?? false else { return }
+                guard input.readableBytes > 0 else {
+                    if clientIsDone { leave() }
+                    return
+                }
+                guard readHead() else { return }
+            case .readingBody(let call):
+                guard let body = input.readBytes(length: call.length) else { return }
+                carryOut(call, body)
+            case .asking, .sending, .streaming, .leaving, .closed: return
+            }
+        }
+    }
+
+    /// False when more has to come.
+    private func readHead() -> Bool {
+        switch input.withUnsafeReadableBytes({ parser.read($0) }) {
+        case .incomplete:
+            if case .idle = phase { enter(.readingHead) }
+            return false
+        case .refused(let status):
+            keepsOpen = false
+            refuse(status)
+        case .complete(let head):
+            parser = RequestHeadParser()
+            guard let bytes = input.readSlice(length: head.length) else { return false }
+            let request = Request(head, bytes)
+            keepsOpen = request.keepsOpen && !table.isStopping
+            answer(request)
+        }
+        return true
+    }
+
+    func waitForBody(_ call: Call, sayingContinue: Bool) {
+        enter(.readingBody(call))
+        guard sayingContinue && input.readableBytes == 0 else { return }
+        write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"))
+        context?.flush()
+    }
+
+    // MARK: Answers
+
+    func write(_ bytes: ByteBuffer) {
+        context?.write(wrapOutboundOut(.byteBuffer(bytes)), promise: nil)
+    }
+
+    /// Writes the last piece of an answer; `file` is what it comes from.
+    func finish(_ last: IOData, from file: OpenFile? = nil) {
+        guard let context else { return }
+        if keepsOpen && file == nil {
+            context.write(wrapOutboundOut(last), promise: nil)
+            return enter(.idle)
+        }
+        enter(.sending(file))
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenComplete { [self] result in
+            guard case .sending = phase, case .success = result else { return }
+            if keepsOpen { enter(.idle) } else { leave() }
+            resume()
+        }
+        context.writeAndFlush(wrapOutboundOut(last), promise: promise)
+    }
+
+    /// Lets the host work, and goes on with what it says unless the client has gone by then.
+    func ask<Value: Sendable>(
+        _ work: @escaping @Sendable () async throws -> Value, then: @escaping (Result<Value, any Error>) -> Void
+    ) {
+        guard let context else { return }
+        enter(.asking)
+        let promise = context.eventLoop.makePromise(of: Value.self)
+        promise.completeWithTask(work)
+        promise.futureResult.assumeIsolated().whenComplete { [self] result in
+            guard case .asking = phase else { return }
+            then(result)
+            resume()
+        }
+    }
+
+    /// Closes our side. Closing all of it would take away an answer that the client has not read yet.
+    func leave() {
+        switch phase {
+        case .leaving, .closed:
+            if clientIsDone { context?.close(promise: nil) }
+        default:
+            enter(.leaving)
+            input = ByteBuffer()
+            if clientIsDone {
+                context?.close(promise: nil)
+            } else {
+                context?.close(mode: .output, promise: nil)
+            }
+        }
+    }
+
+    func enter(_ next: Phase) {
+        if case .closed = phase { return }
+        phase = next
+        isFresh = true
+    }
+
+    // MARK: Time
+
+    /// Ends what lasts too long; called every now and then.
+    func sweep(_ now: NIODeadline) {
+        guard let context else { return }
+        let unsent = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        if isFresh || unsent != self.unsent {
+            isFresh = false
+            self.unsent = unsent
+            since = now
+        }
+        let limit: Duration?
+        switch phase {
+        case _ where unsent > 0: limit = service.limits.stall
+        case .idle: limit = service.limits.idle
+        case .readingHead, .readingBody: limit = service.limits.request
+        case .leaving: limit = service.limits.farewell
+        case .streaming: return beat(now)
+        case .sending, .asking, .closed: limit = nil
+        }
+        if let limit, since + TimeAmount(limit) <= now { context.close(promise: nil) }
+    }
+
+    private func beat(_ now: NIODeadline) {
+        guard since + TimeAmount(service.limits.heartbeat) <= now else { return }
+        since = now
+        write(ByteBuffer(staticString: ":\n\n"))
+        context?.flush()
+    }
+
+    /// Ends at once what waits for the client, and the rest with its answer.
+    func stop() {
+        keepsOpen = false
+        switch phase {
+        case .idle, .readingHead, .readingBody: leave()
+        case .streaming:
+            stream?.cancel()
+            leave()
+        case .asking, .sending, .leaving, .closed: break
+        }
+    }
+
+    func close() { context?.close(promise: nil) }
+}

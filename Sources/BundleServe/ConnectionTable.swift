@@ -1,0 +1,61 @@
+import NIOCore
+
+/// The open connections of one server, and the clock that ends those that last too long. Lives on the event loop.
+final class ConnectionTable {
+    private let loop: any EventLoop
+    private let pause: TimeAmount
+    private var connections: [ObjectIdentifier: Connection] = [:]
+    private var sweeping: RepeatedTask?
+    private var whenEmpty: EventLoopPromise<Void>?
+    private(set) var isStopping = false
+    /// What the connections serve; there are none before it is known.
+    var service: Service?
+
+    init(_ limits: ServerLimits, _ loop: any EventLoop) {
+        self.loop = loop
+        let shortest =
+            [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.farewell].min() ?? .seconds(1)
+        pause = min(max(TimeAmount(shortest / 8), .milliseconds(5)), .seconds(1))
+    }
+
+    /// Gives a new connection to the service.
+    func connect(_ pipeline: ChannelPipeline.SynchronousOperations) throws {
+        guard let service, !isStopping else { throw ChannelError.eof }
+        try pipeline.addHandler(Connection(service, self))
+    }
+
+    func add(_ connection: Connection) {
+        connections[ObjectIdentifier(connection)] = connection
+        if sweeping != nil { return }
+        let table = NIOLoopBound(self, eventLoop: loop)
+        sweeping = loop.scheduleRepeatedTask(initialDelay: pause, delay: pause) { _ in table.value.sweep() }
+    }
+
+    private func sweep() {
+        let now = NIODeadline.now()
+        for connection in Array(connections.values) { connection.sweep(now) }
+    }
+
+    func remove(_ connection: Connection) {
+        connections[ObjectIdentifier(connection)] = nil
+        guard connections.isEmpty else { return }
+        sweeping?.cancel()
+        sweeping = nil
+        whenEmpty?.succeed()
+        whenEmpty = nil
+    }
+
+    /// Lets what is under way go on and ends the rest; the future is done when no connection is left.
+    func stop() -> EventLoopFuture<Void> {
+        isStopping = true
+        for connection in Array(connections.values) { connection.stop() }
+        if connections.isEmpty { return loop.makeSucceededVoidFuture() }
+        let promise = whenEmpty ?? loop.makePromise(of: Void.self)
+        whenEmpty = promise
+        return promise.futureResult
+    }
+
+    func closeAll() {
+        for connection in Array(connections.values) { connection.close() }
+    }
+}

@@ -1,0 +1,84 @@
+import Glibc
+
+/// Classes of bytes and comparisons of RFC 9110 and 9112, on bytes.
+enum HTTPBytes {
+    static let space = UInt8(ascii: " ")
+    static let tab = UInt8(ascii: "\t")
+    static let carriageReturn = UInt8(ascii: "\r")
+    static let lineFeed = UInt8(ascii: "\n")
+    static let colon = UInt8(ascii: ":")
+    static let comma = UInt8(ascii: ",")
+    static let slash = UInt8(ascii: "/")
+    static let quote = UInt8(ascii: "\"")
+
+    // tchar of RFC 9110, section 5.6.2: one bit for each byte below 128.
+    private static let tokenLow: UInt64 = 0x03FF_6CFA_0000_0000
+    private static let tokenHigh: UInt64 = 0x57FF_FFFF_C7FF_FFFE
+
+    static func isToken(_ byte: UInt8) -> Bool {
+        if byte < 64 { return tokenLow >> UInt64(byte) & 1 == 1 }
+        return byte < 128 && tokenHigh >> UInt64(byte - 64) & 1 == 1
+    }
+
+    /// What may stand in a field's value: visible bytes, space, tab, and the bytes above ASCII.
+    static func isValue(_ byte: UInt8) -> Bool { byte >= 0x20 ? byte != 0x7F : byte == tab }
+
+    static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
+
+    static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
+
+    static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
+
+    /// The value of a hex digit.
+    static func hexValue(_ byte: UInt8) -> UInt8? {
+        if isDigit(byte) { return byte - UInt8(ascii: "0") }
+        let letter = (byte | 0x20) &- UInt8(ascii: "a")
+        return letter < 6 ? letter + 10 : nil
+    }
+
+    /// Whether `bytes` are `text`, which is not empty, byte for byte.
+    static func areEqual(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
+        guard bytes.count == text.utf8CodeUnitCount, let start = bytes.baseAddress else { return false }
+        return memcmp(start, text.utf8Start, bytes.count) == 0
+    }
+
+    /// Whether `bytes` are `text` in any case; `text` is lower case, with letters and hyphens only.
+    static func areSame(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
+        guard bytes.count == text.utf8CodeUnitCount else { return false }
+        let wanted = text.utf8Start
+        for index in 0..<bytes.count where bytes[index] != wanted[index] {
+            guard isLetter(bytes[index]), bytes[index] | 0x20 == wanted[index] else { return false }
+        }
+        return true
+    }
+
+    /// `bytes` without the blanks around them.
+    static func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var start = 0
+        var end = bytes.count
+        while start < end, isBlank(bytes[start]) { start += 1 }
+        while end > start, isBlank(bytes[end - 1]) { end -= 1 }
+        return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+    }
+
+    /// Calls `body` with each element of a list, trimmed, until it returns true; tells whether it did.
+    static func anyElement(
+        of bytes: UnsafeRawBufferPointer, separator: UInt8 = comma, _ body: (UnsafeRawBufferPointer) -> Bool
+    ) -> Bool {
+        bytes.split(separator: separator).contains { body(trimmed(UnsafeRawBufferPointer(rebasing: $0))) }
+    }
+
+    /// A number of digits only; nil for anything else and for one that does not fit.
+    static func number(_ digits: UnsafeRawBufferPointer) -> Int? {
+        guard !digits.isEmpty else { return nil }
+        var total = 0
+        for digit in digits {
+            guard isDigit(digit) else { return nil }
+            let (tenfold, overflowed) = total.multipliedReportingOverflow(by: 10)
+            let (sum, overflowedAgain) = tenfold.addingReportingOverflow(Int(digit - UInt8(ascii: "0")))
+            if overflowed || overflowedAgain { return nil }
+            total = sum
+        }
+        return total
+    }
+}

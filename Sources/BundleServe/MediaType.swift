@@ -1,0 +1,50 @@
+/// The media types of files, by extension; a fixed table, so that no content decides what it is taken for.
+enum MediaType {
+    /// For whatever has no type of its own.
+    static let unknown = "application/octet-stream"
+    static let html = "text/html; charset=utf-8"
+    static let json = "application/json; charset=utf-8"
+    static let text = "text/plain; charset=utf-8"
+    static let events = "text/event-stream"
+
+    /// The type for a file's path.
+    static func of(_ path: [UInt8]) -> String {
+        let name = RequestPath(path).lastComponent
+        guard let dot = name.lastIndex(of: UInt8(ascii: ".")) else { return unknown }
+        let tail = String(decoding: name[(dot + 1)...], as: UTF8.self).lowercased()
+        return table[tail] ?? unknown
+    }
+
+    /// Whether a browser that goes to such a file runs the scripts in it.
+    static func isPage(_ type: String) -> Bool { type == html || type == xhtml }
+
+    private static let xhtml = "application/xhtml+xml; charset=utf-8"
+    private static let script = "text/javascript; charset=utf-8"
+    private static let xml = "application/xml; charset=utf-8"
+
+    private static let table: [String: String] = [
+        "html": html, "htm": html, "xhtml": xhtml,
+        "js": script, "mjs": script, "cjs": script,
+        "css": "text/css; charset=utf-8",
+        "json": json, "map": json, "jsonld": "application/ld+json; charset=utf-8",
+        "geojson": "application/geo+json; charset=utf-8",
+        "webmanifest": "application/manifest+json; charset=utf-8",
+        "txt": text, "log": text, "license": text, "md": "text/markdown; charset=utf-8",
+        "csv": "text/csv; charset=utf-8", "tsv": "text/tab-separated-values; charset=utf-8",
+        "vtt": "text/vtt; charset=utf-8", "ics": "text/calendar; charset=utf-8",
+        "yaml": "application/yaml; charset=utf-8", "yml": "application/yaml; charset=utf-8",
+        "xml": xml, "xsl": xml, "rss": "application/rss+xml; charset=utf-8",
+        "atom": "application/atom+xml; charset=utf-8",
+        "wasm": "application/wasm", "pdf": "application/pdf", "zip": "application/zip",
+        "gz": "application/gzip", "tar": "application/x-tar",
+        "svg": "image/svg+xml; charset=utf-8", "png": "image/png", "apng": "image/apng", "jpg": "image/jpeg",
+        "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp", "avif": "image/avif", "bmp": "image/bmp",
+        "ico": "image/x-icon", "tif": "image/tiff", "tiff": "image/tiff",
+        "woff": "font/woff", "woff2": "font/woff2", "ttf": "font/ttf", "otf": "font/otf",
+        "eot": "application/vnd.ms-fontobject",
+        "mp4": "video/mp4", "m4v": "video/mp4", "webm": "video/webm", "ogv": "video/ogg", "mov": "video/quicktime",
+        "mp3": "audio/mpeg", "m4a": "audio/mp4", "aac": "audio/aac", "flac": "audio/flac", "ogg": "audio/ogg",
+        "oga": "audio/ogg", "opus": "audio/ogg", "wav": "audio/wav", "weba": "audio/webm",
+        "glb": "model/gltf-binary", "gltf": "model/gltf+json; charset=utf-8",
+    ]
+}

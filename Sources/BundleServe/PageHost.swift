@@ -1,0 +1,65 @@
+public import BundleCore
+
+/// What the server asks of whoever runs it.
+public protocol PageHost: Sendable {
+    /// The page that answers a navigation to the client itself.
+    ///
+    /// Called once for every GET that is one, before the first byte of the answer; may take a while.
+    func page() async throws -> Page
+
+    /// The files for a request that is not a navigation: those of the launch it comes from, when that is known, else the current
+    /// ones.
+    ///
+    /// `page` is what the cookie says, which anyone may have made up. Called on the server's one thread for every request: must not
+    /// block.
+    func site(ofPage page: String?) -> Site
+
+    /// The files of one version by its name in the list, or nil where there is none; called for every request below it.
+    func site(named name: String) async throws -> Site?
+
+    /// The names of the versions that can be shown.
+    func clients() async throws -> [String]
+
+    /// A call of the page. The host checks `token`, which came with the call. Throws `CallRefusal`.
+    func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject
+
+    /// The events for the page with `token`, or a `CallRefusal`.
+    ///
+    /// The next event is taken when the page has received the one before; how many wait meanwhile, and which go first, is said by
+    /// the stream's buffering policy. Ending it ends the answer. Its `onTermination` tells when the page has gone.
+    func events(token: String) async throws -> AsyncStream<PageEvent>
+}
+
+/// Something that a page is told.
+public struct PageEvent: Sendable, Equatable {
+    /// What kind it is: one line of text.
+    public let name: String
+    /// What there is to tell.
+    public let data: JSONObject
+
+    /// States an event.
+    public init(name: String, data: JSONObject) {
+        self.name = name
+        self.data = data
+    }
+}
+
+/// Why a call of a page was not carried out.
+public struct CallRefusal: Error, Equatable, CustomStringConvertible {
+    /// The HTTP status, 400 to 599; anything else is sent as 500.
+    public let status: Int
+    /// A word for programs.
+    public let code: String
+    /// A sentence for people; the page may show it.
+    public let message: String
+
+    /// States a refusal.
+    public init(status: Int, code: String, message: String) {
+        self.status = status
+        self.code = code
+        self.message = message
+    }
+
+    /// The sentence.
+    public var description: String { message }
+}

@@ -1,0 +1,59 @@
+import NIOCore
+
+/// One request: its head, and the bytes that the head's places are in.
+struct Request {
+    let head: RequestHead
+    private let bytes: ByteBuffer
+
+    init(_ head: RequestHead, _ bytes: ByteBuffer) {
+        self.head = head
+        self.bytes = bytes
+    }
+
+    var isHead: Bool { head.method == .head }
+
+    /// Whether bytes follow the head that are not the next request.
+    var hasBody: Bool { head.bodyLength ?? 0 > 0 }
+
+    /// Whether another request may follow on the connection.
+    var keepsOpen: Bool { !head.wantsClose && !head.isOldVersion }
+
+    func has(_ field: RequestHead.Field) -> Bool { head[field] != nil }
+
+    /// Lends a field's value; nil when it did not come.
+    func with<Answer>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
+        head[field].map { with($0, body) }
+    }
+
+    func has(_ field: RequestHead.Field, _ value: StaticString) -> Bool {
+        with(field) { HTTPBytes.areEqual($0, value) } ?? false
+    }
+
+    func text(_ field: RequestHead.Field) -> String? {
+        with(field) { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Lends the target in origin form up to its query, and the authority before it when it came in absolute form.
+    func withTarget<Answer>(
+        _ body: (_ authority: UnsafeRawBufferPointer?, _ path: UnsafeRawBufferPointer) -> Answer
+    ) -> Answer {
+        with(head.target) { target in
+            var path = target
+            var authority: UnsafeRawBufferPointer?
+            if target.first != HTTPBytes.slash, target.count > 7,
+                HTTPBytes.areEqual(UnsafeRawBufferPointer(rebasing: target[..<7]), "http://")
+            {
+                let rest = target[7...]
+                let end = rest.firstIndex { $0 == HTTPBytes.slash || $0 == UInt8(ascii: "?") } ?? rest.endIndex
+                authority = UnsafeRawBufferPointer(rebasing: rest[..<end])
+                path = UnsafeRawBufferPointer(rebasing: rest[end...])
+            }
+            let query = path.firstIndex(of: UInt8(ascii: "?")) ?? path.endIndex
+            return body(authority, UnsafeRawBufferPointer(rebasing: path[..<query]))
+        }
+    }
+
+    private func with<Answer>(_ place: Range<Int>, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
+        bytes.withUnsafeReadableBytes { body(UnsafeRawBufferPointer(rebasing: $0[place])) }
+    }
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// Why a server could not start.
+public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Another program listens on the port that was asked for.
+    case portBusy(Int)
+    /// All ports of the range are taken.
+    case rangeBusy(ClosedRange<Int>)
+    /// No port has this number.
+    case port(Int)
+    /// The system does not let this program listen there; `code` is `errno`, 0 where there is none.
+    case bind(port: Int, code: Int32)
+    /// This is no name of a directive of Content Security Policy.
+    case directive(String)
+    /// This is no single source expression.
+    case source(String, directive: String)
+    /// The permissions policy has bytes that no header may have.
+    case permissionsPolicy
+
+    /// What happened and what to do.
+    public var description: String {
+        switch self {
+        case .portBusy(let port):
+            "port \(port) is in use by another program: stop that program, or choose another port"
+        case .rangeBusy(let range):
+            "every port from \(range.lowerBound) to \(range.upperBound) is in use: stop a program that uses one, "
+                + "or choose a port outside"
+        case .port(let port):
+            "\(port) is no port: choose one from 1 to 65535, or 0 for any that is free"
+        case .bind(let port, let code):
+            "cannot listen on port \(port) of 127.0.0.1 (\(String(cString: strerror(code)))): choose another port"
+        case .directive(let name):
+            "\"\(name)\" is no directive of Content Security Policy: write one such as connect-src"
+        case .source(let source, let directive):
+            "\"\(source)\" is no source for \(directive): write one source expression, without spaces, commas or semicolons"
+        case .permissionsPolicy:
+            "the permissions policy has characters that a header cannot have: write visible ASCII on one line"
+        }
+    }
+}

@@ -1,0 +1,84 @@
+public import BundleDisk
+import BundleSigning
+import NIOCore
+import Synchronization
+
+/// One version's files as the server shows them.
+///
+/// The files never change while a site exists: what was read once is not looked at again. They may be removed: what was not
+/// read before is then not found.
+public final class Site: Sendable {
+    /// The folder with the files.
+    public let root: Directory
+    /// The page that every navigation gets.
+    public let index: IndexPage
+
+    /// Every file's path; nothing else is ever opened.
+    private let paths: Set<FilePath>
+    private let shelf = Mutex(FileShelf())
+    let bareIndex: SiteFile
+
+    /// Lists the folder once. Throws `DiskError` where it cannot be listed.
+    public init(root: Directory, index: IndexPage) throws {
+        self.root = root
+        self.index = index
+        paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
+        bareIndex = SiteFile(
+            type: MediaType.html, tag: try Self.tag(of: [index.before, index.after]), caching: SiteFile.revalidated,
+            size: index.before.count + index.after.count, content: .bytes(ByteBuffer(bytes: index.before + index.after))
+        )
+    }
+
+    /// Whether there is such a file. The index page is none: it is `index`.
+    func contains(_ path: RequestPath) -> Bool { paths.contains(FilePath(bytes: path.bytes)) }
+
+    /// The file at a path, or nil where there is none. Throws `DiskError` for a file that cannot be read.
+    func file(at path: RequestPath) throws -> SiteFile? {
+        let path = FilePath(bytes: path.bytes)
+        if let file = shelf.withLock({ $0.files[path] }) { return file }
+        guard paths.contains(path) else { return nil }
+        do {
+            let file = try SiteFile(opening: path.bytes, in: root)
+            shelf.withLock { $0.put(file, path) }
+            return file
+        } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
+    }
+
+    /// A strong tag that speaks for every byte of `parts`.
+    static func tag(of parts: [[UInt8]]) throws -> [UInt8] {
+        let digest = try SHA256Digest.of(Array(parts.joined()))
+        return Array("\"sha256-\(digest.hex)\"".utf8)
+    }
+}
+
+/// A path below a site's root; its identity is its bytes.
+struct FilePath: Hashable, Sendable {
+    let bytes: [UInt8]
+
+    func hash(into hasher: inout Hasher) {
+        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+}
+
+/// The files that were asked for, ready to be sent; a full shelf is emptied.
+struct FileShelf {
+    static let maximumBytes = 4 << 20
+    static let maximumOpenFiles = 32
+
+    fileprivate(set) var files: [FilePath: SiteFile] = [:]
+    private var bytes = 0
+    private var openFiles = 0
+
+    mutating func put(_ file: SiteFile, _ path: FilePath) {
+        if files[path] != nil { return }
+        let isOpen = file.isOpen
+        if bytes + file.cost > Self.maximumBytes || isOpen && openFiles == Self.maximumOpenFiles {
+            self = FileShelf()
+        }
+        files[path] = file
+        bytes += file.cost
+        openFiles += isOpen ? 1 : 0
+    }
+}

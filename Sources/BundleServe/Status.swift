@@ -1,0 +1,45 @@
+/// The statuses that the server answers with.
+enum Status: Int, Sendable {
+    case ok = 200
+    case partialContent = 206
+    case notModified = 304
+    case badRequest = 400
+    case forbidden = 403
+    case notFound = 404
+    case methodNotAllowed = 405
+    case lengthRequired = 411
+    case bodyTooLarge = 413
+    case uriTooLong = 414
+    case unsupportedMediaType = 415
+    case rangeNotSatisfiable = 416
+    case expectationFailed = 417
+    case misdirected = 421
+    case headTooLarge = 431
+    case failed = 500
+    case unavailable = 503
+    case versionNotSupported = 505
+
+    /// The reason phrase, which is also all that a refusal says.
+    var reason: StaticString {
+        switch self {
+        case .ok: "OK"
+        case .partialContent: "Partial Content"
+        case .notModified: "Not Modified"
+        case .badRequest: "Bad Request"
+        case .forbidden: "Forbidden"
+        case .notFound: "Not Found"
+        case .methodNotAllowed: "Method Not Allowed"
+        case .lengthRequired: "Length Required"
+        case .bodyTooLarge: "Content Too Large"
+        case .uriTooLong: "URI Too Long"
+        case .unsupportedMediaType: "Unsupported Media Type"
+        case .rangeNotSatisfiable: "Range Not Satisfiable"
+        case .expectationFailed: "Expectation Failed"
+        case .misdirected: "Misdirected Request"
+        case .headTooLarge: "Request Header Fields Too Large"
+        case .failed: "Internal Server Error"
+        case .unavailable: "Service Unavailable"
+        case .versionNotSupported: "HTTP Version Not Supported"
+        }
+    }
+}
