@@ -85,5 +85,6 @@ let package = Package(
                 "BundleTesting",
             ]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
+        tests("BrowserTests", ["BundleCore", "BundleTesting"]),
     ]
 )
