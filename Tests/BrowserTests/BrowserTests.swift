@@ -78,6 +78,7 @@ import Testing
         ) {
             try page.evaluate("nobody")
         }
+        #expect(try page.evaluate("'\\ud83d\\\\\\ud83d\\ude00\\ude00'") == .string("\u{FFFD}\\\u{1F600}\u{FFFD}"))
         #expect(throws: BrowserError.exception("Uncaught (in promise) no")) {
             try page.evaluate("Promise.reject('no')")
         }

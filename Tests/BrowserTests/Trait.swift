@@ -11,9 +11,9 @@ extension Trait where Self == ConditionTrait {
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
 extension Route {
-    /// A document.
+    /// A document, with an icon of its own: the browser would ask for one.
     static func html(_ text: String, policy: String? = nil) -> Route {
-        Route(bytes("<!doctype html><meta charset=utf-8>" + text)).with {
+        Route(bytes("<!doctype html><meta charset=utf-8><link rel=icon href=data:,>" + text)).with {
             $0.headers = [("Content-Type", "text/html; charset=utf-8")]
             if let policy { $0.headers.append(("Content-Security-Policy", policy)) }
         }
