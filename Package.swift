@@ -10,8 +10,8 @@ let strict: [SwiftSetting] = [
 ]
 
 /// Every target of ours gets the same strict settings.
-func ours(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+func ours(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil) -> Target {
+    .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -43,7 +43,9 @@ let package = Package(
         ours("BundleDisk", ["CLinux"]),
 
         // Level 2: the rules and the store.
-        ours("BundleCore", ["BundleSigning", "BundleDisk"]),
+        ours(
+            "BundleCore", ["BundleSigning", "BundleDisk"],
+            resources: [.embedInCode("Serving/web-app-local-server.js")]),
 
         // Level 3: the channel and the adapters.
         ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),

@@ -198,31 +198,6 @@ public final class Directory: Sendable {
         }
     }
 
-    /// The names in this directory, in no order, without `.` and `..`, as the kernel's bytes.
-    public func names() throws(DiskError) -> [[UInt8]] {
-        try rawNames().map { $0.dropLast().map(UInt8.init(bitPattern:)) }
-    }
-
-    /// The names in this directory that are UTF-8, in no order. A store has no others.
-    public func list() throws(DiskError) -> [String] {
-        try names().compactMap { String(validating: $0, as: UTF8.self) }
-    }
-
-    private func rawNames() throws(DiskError) -> [[CChar]] {
-        var failure: Int32 = 0
-        guard let stream = clinux_open_stream(descriptor, &failure) else {
-            throw DiskError("list", path, code: failure)
-        }
-        defer { clinux_close_stream(stream) }
-        var names: [[CChar]] = []
-        var name = [CChar](repeating: 0, count: 256)
-        while true {
-            let length = Int(try checkedNegative(clinux_read_entry(stream, &name, name.count), "list", path))
-            if length == 0 { return names }
-            names.append(Array(name[...length]))
-        }
-    }
-
     /// What a name is, without following it.
     public enum EntryKind: Sendable { case file(size: Int), directory, symbolicLink, other }
 

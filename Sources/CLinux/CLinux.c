@@ -90,7 +90,7 @@ void *clinux_open_stream(int directory, int *error) {
     return stream;
 }
 
-int clinux_read_entry(void *stream, char *name, size_t capacity) {
+int clinux_read_entry(void *stream, char *name, size_t capacity, unsigned char *type) {
     for (;;) {
         errno = 0;
         struct dirent *entry = readdir((DIR *)stream);
@@ -99,6 +99,7 @@ int clinux_read_entry(void *stream, char *name, size_t capacity) {
         size_t length = strlen(entry->d_name);
         if (length >= capacity) return -ENAMETOOLONG;
         memcpy(name, entry->d_name, length + 1);
+        *type = entry->d_type;
         return (int)length;
     }
 }

@@ -46,6 +46,9 @@ public struct BundlePath: Sendable {
         self.bytes = bytes
     }
 
+    /// The page that a client starts with.
+    static let index = BundlePath(checked: Array("index.html".utf8))
+
     private static func refusal(of candidate: some Collection<UInt8>) -> BundlePathError? {
         guard let first = candidate.first else { return .notCanonical(path: "") }
         let path = { UntrustedName.display(candidate) }
@@ -78,6 +81,9 @@ extension BundlePath {
         guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return nil }
         return BundlePath(checked: Array(bytes[..<slash]))
     }
+
+    /// The bytes of the folder that holds this path; none at the web root.
+    var parentBytes: ArraySlice<UInt8> { bytes[..<(bytes.lastIndex(of: UInt8(ascii: "/")) ?? 0)] }
 
     /// The bytes of the last component.
     public var nameBytes: ArraySlice<UInt8> {

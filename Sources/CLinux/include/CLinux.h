@@ -18,8 +18,9 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
 /// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
 int clinux_sync_file_system(int descriptor);
 
-/// One directory entry at a time: fills `name` (at least 256 bytes) and returns its length, 0 at the end.
-int clinux_read_entry(void *stream, char *name, size_t capacity);
+/// One directory entry at a time: fills `name` (at least 256 bytes) and `type` (DT_REG..., DT_UNKNOWN where the file system
+/// does not say) and returns the name's length, 0 at the end.
+int clinux_read_entry(void *stream, char *name, size_t capacity, unsigned char *type);
 /// Opens a directory stream over its own duplicate of `directory`, rewound; NULL with *error set on failure.
 void *clinux_open_stream(int directory, int *error);
 void clinux_close_stream(void *stream);

@@ -1,0 +1,108 @@
+// Meteor's WebAppLocalServer on top of the Capacitor plugin CapacitorMeteorWebApp.
+(function () {
+  'use strict';
+
+  if (window.WebAppLocalServer) {
+    return;
+  }
+
+  // Looked up at every call: Capacitor may register its plugins after this script ran.
+  function findPlugin() {
+    var plugins = window.Capacitor && window.Capacitor.Plugins;
+    var plugin = plugins && plugins.CapacitorMeteorWebApp;
+    if (!plugin) {
+      console.warn('WebAppLocalServer: the plugin CapacitorMeteorWebApp is not available');
+    }
+    return plugin;
+  }
+
+  function complain(error) {
+    console.error('WebAppLocalServer: ' + ((error && error.message) || error));
+  }
+
+  // Runs `action` on the plugin; one that throws counts as one that rejects.
+  function attempt(action, done, failed) {
+    var plugin = findPlugin();
+    if (!plugin) {
+      return;
+    }
+    var result;
+    try {
+      result = Promise.resolve(action(plugin));
+    } catch (error) {
+      result = Promise.reject(error);
+    }
+    result.then(done, failed);
+  }
+
+  function calling(callback) {
+    return function () {
+      if (typeof callback === 'function') {
+        callback();
+      }
+    };
+  }
+
+  function setUp() {
+    if (window.WebAppLocalServer) {
+      return;
+    }
+    window.WebAppLocalServer = {
+      startupDidComplete: function (callback) {
+        attempt(function (plugin) {
+          return plugin.startupDidComplete();
+        }, calling(callback), complain);
+      },
+
+      checkForUpdates: function (callback) {
+        attempt(function (plugin) {
+          return plugin.checkForUpdates();
+        }, calling(callback), complain);
+      },
+
+      onNewVersionReady: function (callback) {
+        attempt(function (plugin) {
+          return plugin.addListener('updateAvailable', function (event) {
+            callback(event.version);
+          });
+        }, null, complain);
+      },
+
+      switchToPendingVersion: function (callback, errorCallback) {
+        attempt(function (plugin) {
+          return plugin.reload();
+        }, calling(callback), function (error) {
+          if (typeof errorCallback === 'function') {
+            errorCallback(error);
+          } else {
+            complain(error);
+          }
+        });
+      },
+
+      onError: function (callback) {
+        attempt(function (plugin) {
+          return plugin.addListener('error', function (event) {
+            var error = new Error(event.message);
+            error.code = event.code;
+            callback(error);
+          });
+        }, null, complain);
+      },
+
+      localFileSystemUrl: function () {
+        throw new Error('WebAppLocalServer.localFileSystemUrl is not supported');
+      }
+    };
+  }
+
+  if (window.Capacitor) {
+    setUp();
+  } else {
+    document.addEventListener('deviceready', function () {
+      if (window.Capacitor) {
+        setUp();
+      }
+    });
+  }
+})();

@@ -1,0 +1,350 @@
+// The surface of the Capacitor plugin CapacitorMeteorWebApp where no Capacitor is, carried over the local server.
+(function () {
+  'use strict';
+
+  var existing = window.Capacitor && window.Capacitor.Plugins;
+  if (existing && existing.CapacitorMeteorWebApp) {
+    return;
+  }
+
+  // Taken now, so that a page that replaces them later does not break the bridge.
+  var fetch = window.fetch.bind(window);
+  var setTimeout = window.setTimeout.bind(window);
+  var Promise = window.Promise;
+  var TextDecoder = window.TextDecoder;
+  var parse = JSON.parse;
+  var stringify = JSON.stringify;
+  var random = Math.random;
+  var now = Date.now;
+
+  var FIRST_DELAY = 500;
+  var LONGEST_DELAY = 10000;
+  var STALE_PAUSE = 10000;
+  var STALE_KEY = 'clientctl-stale-launch';
+  var REPORTS = 5;
+  var REPORT_CHARACTERS = 500;
+
+  var startedAt = now();
+  var meta = document.querySelector('meta[name="clientctl-token"]');
+  var token = (meta && meta.getAttribute('content')) || '';
+  // Absolute: a <base> element of the page must not send the token elsewhere.
+  var root = window.location.origin + '/__clientctl/v1/';
+
+  function ignore() {}
+
+  function parsed(text) {
+    try {
+      return parse(text);
+    } catch (error) {
+      return null;
+    }
+  }
+
+  // Loading the page again
+
+  var isLoading = false;
+
+  function loadAgain() {
+    if (isLoading) {
+      return;
+    }
+    isLoading = true;
+    // With a fragment, even an empty one, replacing would only scroll.
+    if (window.location.href.indexOf('#') >= 0) {
+      window.location.reload();
+    } else {
+      window.location.replace(window.location.href);
+    }
+  }
+
+  // At most one load in ten seconds, over page loads. Without storage, the age of this page stands in for it.
+  function mayLoadStale() {
+    var time = now();
+    try {
+      var last = Number(window.sessionStorage.getItem(STALE_KEY)) || 0;
+      if (time >= last && time - last < STALE_PAUSE) {
+        return false;
+      }
+      window.sessionStorage.setItem(STALE_KEY, String(time));
+      return true;
+    } catch (error) {
+      return time - startedAt >= STALE_PAUSE;
+    }
+  }
+
+  // The error that a refusal carries. One that says that this page's launch is over makes the page load itself again.
+  function refusal(status, text) {
+    var answer = parsed(text);
+    var stated = (answer && answer.error) || {};
+    var error = new Error(stated.message || 'The server answered with status ' + status);
+    error.code = stated.code || 'httpStatus';
+    if (status === 403 && error.code === 'staleLaunch' && !isLoading && mayLoadStale()) {
+      loadAgain();
+    }
+    return error;
+  }
+
+  function send(method, body) {
+    return fetch(root + method, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-Client-Token': token },
+      body: stringify(body || {}),
+      cache: 'no-store',
+      credentials: 'same-origin'
+    }).then(function (response) {
+      return response.text().then(function (text) {
+        if (!response.ok) {
+          throw refusal(response.status, text);
+        }
+        return parsed(text) || {};
+      });
+    });
+  }
+
+  // Listeners
+
+  var listeners = [];
+  var keptUpdate = null;
+
+  function deliver(name, event) {
+    var reached = listeners.filter(function (listener) {
+      return listener.name === name;
+    });
+    reached.forEach(function (listener) {
+      try {
+        listener.callback(event);
+      } catch (error) {
+        // An error of the page's own: uncaught, as from any event listener, and no harm to the others.
+        setTimeout(function () {
+          throw error;
+        }, 0);
+      }
+    });
+    return reached.length > 0;
+  }
+
+  function deliverKeptUpdate() {
+    var event = keptUpdate;
+    keptUpdate = null;
+    if (event && !deliver('updateAvailable', event) && !keptUpdate) {
+      keptUpdate = event;
+    }
+  }
+
+  function addListener(name, callback) {
+    var listener = { name: name, callback: callback };
+    listeners.push(listener);
+    if (name === 'updateAvailable' && keptUpdate) {
+      Promise.resolve().then(deliverKeptUpdate);
+    }
+    return Promise.resolve({
+      remove: function () {
+        listeners = listeners.filter(function (other) {
+          return other !== listener;
+        });
+        return Promise.resolve();
+      }
+    });
+  }
+
+  // Events, by the rules of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
+
+  function onEvent(name, text) {
+    if (name === 'reload') {
+      loadAgain();
+      return;
+    }
+    var event = parsed(text);
+    if (!event) {
+      return;
+    }
+    if (name === 'updateAvailable') {
+      if (!deliver(name, event)) {
+        keptUpdate = event;
+      }
+    } else if (name === 'error') {
+      deliver(name, event);
+    }
+  }
+
+  // A function that takes the stream's text piece by piece; an event that is not ended is dropped with it.
+  function eventReader() {
+    var line = '';
+    var isAfterReturn = false;
+    var name = '';
+    var data = [];
+
+    function endLine() {
+      var text = line;
+      line = '';
+      if (text === '') {
+        var ended = data;
+        var type = name;
+        data = [];
+        name = '';
+        if (ended.length > 0) {
+          onEvent(type || 'message', ended.join('\n'));
+        }
+        return;
+      }
+      var colon = text.indexOf(':');
+      var field = colon < 0 ? text : text.slice(0, colon);
+      var value = colon < 0 ? '' : text.slice(colon + 1);
+      if (value.charAt(0) === ' ') {
+        value = value.slice(1);
+      }
+      if (field === 'event') {
+        name = value;
+      } else if (field === 'data') {
+        data.push(value);
+      }
+    }
+
+    return function (piece) {
+      var start = 0;
+      for (var index = 0; index < piece.length; index += 1) {
+        var code = piece.charCodeAt(index);
+        if (code === 10 && isAfterReturn) {
+          start = index + 1;
+        } else if (code === 10 || code === 13) {
+          line += piece.slice(start, index);
+          start = index + 1;
+          endLine();
+        }
+        isAfterReturn = code === 13;
+      }
+      line += piece.slice(start);
+    };
+  }
+
+  var delay = FIRST_DELAY;
+
+  function readAll(response) {
+    var stream = response.body.getReader();
+    var decoder = new TextDecoder('utf-8');
+    var read = eventReader();
+    function next() {
+      return stream.read().then(function (result) {
+        if (result.done) {
+          return;
+        }
+        delay = FIRST_DELAY;
+        read(decoder.decode(result.value, { stream: true }));
+        return next();
+      });
+    }
+    return next();
+  }
+
+  function listen() {
+    fetch(root + 'events', {
+      headers: { 'X-Client-Token': token, Accept: 'text/event-stream' },
+      cache: 'no-store',
+      credentials: 'same-origin'
+    }).then(function (response) {
+      if (response.ok) {
+        return readAll(response);
+      }
+      return response.text().then(function (text) {
+        refusal(response.status, text);
+      });
+    }).then(ignore, ignore).then(function () {
+      var wait = delay * (0.8 + 0.2 * random());
+      delay = Math.min(2 * delay, LONGEST_DELAY);
+      setTimeout(listen, wait);
+    });
+  }
+
+  // Errors that nobody caught
+
+  var reportsLeft = REPORTS;
+
+  // Half a surrogate pair is no text that a strict reader of JSON takes.
+  function cut(value) {
+    var text;
+    try {
+      text = String(value);
+    } catch (error) {
+      text = 'an error that has no text';
+    }
+    return text.slice(0, REPORT_CHARACTERS).replace(/[\uD800-\uDBFF][\uDC00-\uDFFF]|[\uD800-\uDFFF]/g, function (found) {
+      return found.length === 2 ? found : '\uFFFD';
+    });
+  }
+
+  function report(message, source, line, column) {
+    if (reportsLeft === 0) {
+      return;
+    }
+    reportsLeft -= 1;
+    send('report', {
+      message: cut(message), source: cut(source || ''), line: Number(line) || 0, column: Number(column) || 0
+    }).then(ignore, ignore);
+  }
+
+  window.addEventListener('error', function (event) {
+    report(event.message, event.filename, event.lineno, event.colno);
+  });
+
+  window.addEventListener('unhandledrejection', function (event) {
+    var message = event.reason;
+    try {
+      message = (event.reason && event.reason.message) || event.reason;
+    } catch (error) {
+      message = 'a rejection that has no text';
+    }
+    report(message, '', 0, 0);
+  });
+
+  // Whether the page can be seen; one report after the other, so that the last one is the last to arrive.
+
+  var lastReport = Promise.resolve();
+
+  function reportVisibility() {
+    lastReport = lastReport.then(function () {
+      return send('visibility', { hidden: document.visibilityState === 'hidden' });
+    }).then(ignore, ignore);
+  }
+
+  document.addEventListener('visibilitychange', reportVisibility);
+  if (document.visibilityState === 'hidden') {
+    reportVisibility();
+  }
+
+  // A page that comes back from the browser's cache was left, so it may load itself again.
+  window.addEventListener('pageshow', function (event) {
+    if (event.persisted) {
+      isLoading = false;
+    }
+  });
+
+  window.Capacitor = window.Capacitor || {};
+  window.Capacitor.Plugins = window.Capacitor.Plugins || {};
+  window.Capacitor.Plugins.CapacitorMeteorWebApp = {
+    checkForUpdates: function () {
+      return send('checkForUpdates');
+    },
+    startupDidComplete: function () {
+      return send('startupDidComplete');
+    },
+    getCurrentVersion: function () {
+      return send('getCurrentVersion');
+    },
+    isUpdateAvailable: function () {
+      return send('isUpdateAvailable');
+    },
+    reload: function () {
+      return send('reload').then(function (answer) {
+        loadAgain();
+        return answer;
+      });
+    },
+    addListener: addListener,
+    removeAllListeners: function () {
+      listeners = [];
+      return Promise.resolve();
+    }
+  };
+
+  listen();
+})();
