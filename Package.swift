@@ -97,5 +97,6 @@ let package = Package(
             ]),
         tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
+        tests("BrowserTests", ["BundleCore", "BundleTesting"]),
     ]
 )

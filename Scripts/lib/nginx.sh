@@ -1,5 +1,6 @@
 # Sourced by scripts that need a real web server: start_nginx FOLDER WORK serves FOLDER on a free loopback port.
 # Sets $base (the URL) and $nginx_pid; stop_nginx ends it. Configuration and logs stay in WORK.
+# With nginx_access_log=off before it, no line is written for a request.
 
 nginx_pid=""
 base=""
@@ -22,7 +23,7 @@ events { worker_connections 64; }
 http {
     sendfile on;
     tcp_nopush on;
-    access_log "$2/nginx-access.log";
+    access_log ${nginx_access_log:-"$2/nginx-access.log"};
     client_body_temp_path "$2/nginx-tmp";
     proxy_temp_path "$2/nginx-tmp";
     fastcgi_temp_path "$2/nginx-tmp";

@@ -20,6 +20,13 @@ struct Answering {
             guard case .bytes(let bytes) = route.body, socket.write(Array(bytes.prefix(count))) else { return false }
             gate.wait(besides: socket.descriptor)
             return socket.write(Array(bytes.dropFirst(count)))
+        case .fed(let feed):
+            guard case .bytes(let bytes) = route.body, sendStart(bytes.count) else { return false }
+            while let piece = feed.next(besides: socket.descriptor) {
+                guard socket.write(framed(piece)) else { return false }
+            }
+            if feed.isComplete, case .chunked = route.framing { _ = socket.write(Array("0\r\n\r\n".utf8)) }
+            return false
         case .cut(let count):
             _ = sendStart(count)
             return false

@@ -32,4 +32,16 @@ public final class Gate: Sendable {
         ]
         poll(&entries, 2, -1)
     }
+
+    /// Waits for one opening and takes it away; false when the socket `descriptor` has something to say before.
+    func waitOnce(besides descriptor: Int32) -> Bool {
+        var entries = [
+            pollfd(fd: reading, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        poll(&entries, 2, -1)
+        guard entries[0].revents != 0 else { return false }
+        var byte: UInt8 = 0
+        return read(reading, &byte, 1) == 1
+    }
 }

@@ -2,7 +2,7 @@ public import BundleCore
 import Glibc
 import Synchronization
 
-/// A real HTTP/1.1 server on a free port of 127.0.0.1 that can also misbehave, for GET requests in tests.
+/// A real HTTP/1.1 server on a free port of 127.0.0.1 that can also misbehave, for tests.
 ///
 /// One thread accepts and one serves each connection, at most 64; all have ended when `stop` or `deinit` returns.
 public final class LoopbackServer: Sendable {
@@ -16,6 +16,8 @@ public final class LoopbackServer: Sendable {
         public let headers: [(name: String, value: String)]
         /// Which connection brought it, counted from 1.
         public let connection: Int
+        /// What came behind the header block, as long as Content-Length says.
+        public internal(set) var body: [UInt8] = []
 
         /// The first value of a header, in any case.
         public subscript(_ name: String) -> String? {
@@ -104,8 +106,10 @@ public final class LoopbackServer: Sendable {
     }
 
     private func serve(_ socket: Socket, number: Int) {
-        while let block = socket.readHeaderBlock(), let request = Self.parse(block, connection: number) {
-            let route = state.withLock { state in
+        while let block = socket.readHeaderBlock(), var request = Self.parse(block, connection: number) {
+            guard let body = socket.read(Int(request["Content-Length"] ?? "0") ?? 0) else { break }
+            request.body = body
+            let route = state.withLock { [request] state in
                 state.requests.append(request)
                 return state.routes[request.target]
             }

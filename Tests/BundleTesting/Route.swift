@@ -32,6 +32,8 @@ public struct Route: Sendable {
         case cut(after: Int)
         /// This many bytes, then a pause, for ever.
         case drip(bytes: Int, everyMilliseconds: Int32)
+        /// After the body, what a test feeds, as it comes; the connection ends with the feed.
+        case fed(Feed)
     }
 
     /// The status; the server adds a reason phrase of its own.

@@ -74,6 +74,13 @@ final class Socket: Sendable {
         return nil
     }
 
+    /// Exactly `count` bytes; nil when the connection ends before, and for more than 1 MiB.
+    func read(_ count: Int) -> [UInt8]? {
+        guard (0...1 << 20).contains(count) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        return count == 0 || recv(descriptor, &bytes, count, Int32(MSG_WAITALL)) == count ? bytes : nil
+    }
+
     /// False when the peer is gone.
     func write(_ bytes: [UInt8]) -> Bool {
         var sent = 0

@@ -1,0 +1,81 @@
+# Sourced by the scripts that measure: the release binary, a real client, one release, and results.jsonl.
+# They set $root, $tools, $work and $short (the script's name for messages) first.
+
+say() { printf '%s: %s\n' "$short" "$*" >&2; }
+fail() { printf '%s: %s\n' "$short" "$*" >&2; exit 1; }
+
+positive() { # NUMBER ...
+    local number
+    for number in "$@"; do
+        case $number in "" | 0 | *[!0-9]*) say "'$number' is not a positive number"; exit 64 ;; esac
+    done
+}
+
+# Sets $binary, unless one was given.
+build_binary() {
+    local built
+    [ -z "$binary" ] || return 0
+    say "building the release binary: static Swift runtime, stripped"
+    (cd "$root" && swift build -c release --static-swift-stdlib --scratch-path .build-bench --product clientctl) >&2
+    built=$(cd "$root" && swift build -c release --static-swift-stdlib --scratch-path .build-bench --show-bin-path)
+    binary=$work/clientctl
+    strip -o "$binary" "$built/clientctl"
+}
+
+# ext4 passes over inodes deleted in the last minutes, one by one for every file it creates: an install beside a tree
+# that was just removed takes ten times as long, whoever does it. So every run gets a folder of its own in $spot,
+# nothing is removed before the end, and the T attribute makes ext4 put each of these folders into another part of the
+# disk.
+make_spot() {
+    spot=$work/runs
+    mkdir "$spot"
+    chattr +T "$spot" 2>/dev/null || true
+}
+
+# Sets $old, $new and $kind.
+get_client() { # NAME [CLIENTS_FOLDER]
+    local line
+    say "getting the client"
+    "$root/Scripts/real-clients" --only "$1" ${2:+"$2"} >"$work/clients"
+    cat "$work/clients" >&2
+    line=$(tail -n 1 "$work/clients")
+    old=${line#* old=}
+    new=${old#* new=}
+    old=${old%% new=*}
+    kind=${line#CLIENTS kind=}
+    kind=${kind%% *}
+    [ -d "$old" ] && [ -d "$new" ] || fail "no client to measure with"
+}
+
+publish() { # FOLDER VERSION FEED LEVEL [OPTION ...]
+    local folder=$1 version=$2 feed=$3 publish_level=$4
+    shift 4
+    "$binary" publish "$folder" --version "$version" --feed "$feed" --key "$work/bench.key.pem" --min-shell 1.0.0 \
+        --app-id org.example.bench --level "$publish_level" --json "$@"
+}
+
+# measure ROW SIDE COMMAND...: one line into results.jsonl; the command's stdout stays in $work/stdout.
+measure() {
+    local row=$1 side=$2
+    shift 2
+    if ! "$root/Scripts/measure" --out "$work/one.json" --stdout "$work/stdout" --stderr "$work/stderr" "$@"; then
+        cat "$work/stderr" "$work/stdout" >&2
+        fail "'$row' of $side failed: $*"
+    fi
+    result "$row" "$side" "$(cat "$work/one.json")" "$(python3 "$tools/answer" "$work/stdout")"
+}
+result() { # ROW SIDE COST ANSWER
+    printf '{"row": "%s", "side": "%s", "cost": %s, "answer": %s}\n' "$@" >>"$work/results.jsonl"
+}
+fact() { printf '{"fact": "%s", "value": %s}\n' "$1" "$2" >>"$work/results.jsonl"; }
+
+# What the heading of every table says.
+facts_of_client() { # FOLDER
+    disk_kind=$(df --output=fstype "$work" | tail -n 1)
+    fact kind "\"$kind\""
+    fact files "$(find "$1" -type f | wc -l)"
+    fact bytes "$(find "$1" -type f -printf '%s\n' | awk '{ s += $1 } END { print s }')"
+    fact disk "\"$disk_kind\""
+    fact cores "$(nproc)"
+    [ "$disk_kind" != tmpfs ] || say "NOTE: $work is in memory, not on a disk; use --work"
+}
