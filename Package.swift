@@ -58,17 +58,21 @@ let package = Package(
                 "BundleCore", "BundleDisk", "BundleSigning",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-            ]),
+            ], resources: [.embedInCode("page-bridge.js")]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
+
+        // Level 4: what a shell embeds, with and without the loopback server.
+        ours("ClientShell", ["BundleCore", "BundleThreads"]),
+        ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell"]),
 
         // Level 5: the command line.
         .executableTarget(
             name: "clientctl",
             dependencies: [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleArchive",
+                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),

@@ -1,3 +1,4 @@
+public import BundleCore
 import Glibc
 
 /// Why a server could not start.
@@ -36,5 +37,20 @@ public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
         case .permissionsPolicy:
             "the permissions policy has characters that a header cannot have: write visible ASCII on one line"
         }
+    }
+}
+
+extension ServerFailure: ClassifiedFailure {
+    /// The public form: what the configuration asks for cannot be had.
+    public var failure: UpdateFailure {
+        let subject =
+            switch self {
+            case .portBusy(let port), .port(let port), .bind(let port, _): "port \(port)"
+            case .rangeBusy(let range): "ports \(range.lowerBound) to \(range.upperBound)"
+            case .directive(let name): name
+            case .source(let source, _): source
+            case .permissionsPolicy: "permissions policy"
+            }
+        return UpdateFailure(.configInvalid, subject: subject, "The server cannot start: \(self).")
     }
 }

@@ -84,9 +84,11 @@
     return error;
   }
 
-  function send(method, body) {
+  function send(method, body, isFarewell) {
     return fetch(root + method, {
       method: 'POST',
+      // What a page says on its way out arrives all the same.
+      keepalive: !!isFarewell,
       headers: { 'Content-Type': 'application/json', 'X-Client-Token': token },
       body: stringify(body || {}),
       cache: 'no-store',
@@ -296,20 +298,22 @@
     report(message, '', 0, 0);
   });
 
-  // Whether the page can be seen; one report after the other, so that the last one is the last to arrive.
+  // Whether the page can be seen. Each load of it says so first, under a name of its own: the host listens to the youngest,
+  // because the one before may say farewell late.
 
-  var lastReport = Promise.resolve();
+  var loadName = String(random()).slice(2) + '-' + startedAt;
+  var lastHidden = null;
 
   function reportVisibility() {
-    lastReport = lastReport.then(function () {
-      return send('visibility', { hidden: document.visibilityState === 'hidden' });
-    }).then(ignore, ignore);
+    var isHidden = document.visibilityState === 'hidden';
+    if (lastHidden !== isHidden) {
+      lastHidden = isHidden;
+      send('visibility', { hidden: isHidden, page: loadName }, isHidden).then(ignore, ignore);
+    }
   }
 
   document.addEventListener('visibilitychange', reportVisibility);
-  if (document.visibilityState === 'hidden') {
-    reportVisibility();
-  }
+  reportVisibility();
 
   // A page that comes back from the browser's cache was left, so it may load itself again.
   window.addEventListener('pageshow', function (event) {

@@ -120,7 +120,7 @@ public actor ClientShell {
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
         if let check { return try await check.value }
-        let task = Task { try await update?() }
+        let task = Task { if let update { try await update() } }
         check = task
         defer { check = nil }
         do {

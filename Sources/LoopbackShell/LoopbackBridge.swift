@@ -1,7 +1,7 @@
 public import BundleCore
-public import BundleServe
+import BundleDisk
+import BundleServe
 public import ClientShell
-import BundleSigning
 import Synchronization
 
 /// The web view's side for a browser on the same machine: which files pages get, and how they are told to load again.
@@ -45,10 +45,10 @@ public final class LoopbackBridge: ShellBridge {
             throw UpdateFailure(
                 .storeDamaged, subject: client.root.path, "The serving root \(client.root.path) has no \(name).")
         }
-        let outline = HTMLOutline(index)
+        let start = HTMLOutline(index).headStart
         let page = IndexPage(
-            before: Array(index[..<outline.headContent]), after: Array(index[outline.headContent...]),
-            scriptSources: try ScriptSource.all(in: index, outline).map(\.text))
+            before: Array(index[..<start]), after: Array(index[start...]),
+            scriptSources: try ScriptSource.expressions(for: index))
         return Showing(client: client, site: try Site(root: client.root.directory, index: page))
     }
 

@@ -52,14 +52,14 @@ struct Serve: AsyncParsableCommand {
         let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
         try await shell.start()
         let host = try LoopbackHost(shell, bridge) { Self.say(Self.describe($0)) }
-        let server = try await ClientServer.start(try serverConfiguration(settings), host: host)
+        let server = try await PageServer.start(try serverConfiguration(settings), host: host)
         try await announce(server, shell, settings)
         await withTaskGroup { group in
             group.addTask { await host.run() }
             await Self.untilToldToStop()
             group.cancelAll()
         }
-        await server.stop()
+        await server.stop(grace: .seconds(2))
     }
 }
 
@@ -105,17 +105,29 @@ extension Serve {
         } else {
             choice = .derived(appId: try settings.optional("app-id", update.appId))
         }
-        var configuration = ServerConfiguration(port: choice, bridge: try PageBridge.script())
+        var configuration = ServerConfiguration(port: choice, bridge: try .page())
         if let text = try settings.optional("csp", csp) {
-            configuration.extraSources = try settings.parsed("csp", text) { try ContentSecurityPolicy.sources(parsing: $0) }
+            configuration.extraSources = Self.sources(text)
         }
         return configuration
     }
 
-    private func announce(_ server: ClientServer, _ shell: ClientShell, _ settings: Settings) async throws {
+    /// A policy as its header has it: directives with their sources, separated by semicolons.
+    private static func sources(_ policy: String) -> [String: [String]] {
+        var sources: [String: [String]] = [:]
+        for directive in policy.split(separator: ";") {
+            let words = directive.split(separator: " ").map(String.init)
+            if let name = words.first { sources[name, default: []] += words.dropFirst() }
+        }
+        return sources
+    }
+
+    private func announce(_ server: PageServer, _ shell: ClientShell, _ settings: Settings) async throws {
         let url = "http://127.0.0.1:\(server.port)/"
-        if let wanted = server.portThatWasTaken {
-            Self.say("port \(wanted) is in use: \(server.port) is another origin, so pages do not see what they stored there")
+        if server.port != server.wantedPort {
+            Self.say(
+                "port \(server.wantedPort) is in use, so it is \(server.port): another origin, where pages do not find "
+                    + "what they stored before. Free the port, or choose one with --port.")
         }
         let names = try await shell.clientNames().map(\.description)
         Answer.give(

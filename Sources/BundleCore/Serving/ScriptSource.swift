@@ -13,7 +13,8 @@ public enum ScriptSource {
         return found
     }
 
-    private static func expression(for text: ArraySlice<UInt8>) throws(OpenSSLFailure) -> String {
+    /// `'sha256-…'` of a script's text.
+    public static func expression(for text: ArraySlice<UInt8>) throws(OpenSSLFailure) -> String {
         let digest = try SHA256Digest.of(asParsed(text))
         return "'sha256-\(Base64.encode(digest.withUnsafeBytes { Array($0) }))'"
     }

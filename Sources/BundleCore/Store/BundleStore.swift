@@ -131,7 +131,7 @@ public actor BundleStore {
     }
 
     /// Gives a staged tree and its receipt their final names.
-    private func place(_ staged: StagedBundle) throws(DiskError) {
+    private func place(_ staged: StagedBundle) throws {
         let version = staged.identity.version
         // What an earlier client of that version left there would be taken for this one.
         try serving.remove(staged.identity.servingName)

@@ -2,12 +2,12 @@ import BundleDisk
 
 /// `serving/`: the organized roots. One that a running server shows is locked, shared; removing one takes it exclusively.
 struct ServingFolder: Sendable {
-    private static let removedPrefix = ".old-"
-
     let directory: Directory
+    private let organizer: BundleOrganizer
 
     init(_ directory: Directory) {
         self.directory = directory
+        organizer = BundleOrganizer(serving: directory)
     }
 
     /// The exclusive right to remove the root `name`, or that there is none; nil while a server shows it.
@@ -36,19 +36,14 @@ struct ServingFolder: Sendable {
     }
 
     /// Removes every root whose name starts with `prefix` and that no server shows.
-    func removeUnused(prefix: String) throws(DiskError) {
+    func removeUnused(prefix: String) throws {
         for name in try directory.list() where name.hasPrefix(prefix) {
             guard let claim = try claim(name) else { continue }
             defer { withExtendedLifetime(claim) {} }
-            try remove(name)
+            try organizer.remove(name)
         }
     }
 
-    /// Removes the root `name`: it loses its name at once, then its files go. Nothing happens where there is none.
-    func remove(_ name: String) throws(DiskError) {
-        guard try directory.kind(of: name) != nil else { return }
-        let trash = randomName(Self.removedPrefix)
-        try directory.rename(name, to: trash)
-        try directory.removeTree(trash)
-    }
+    /// Removes the root `name`, whoever shows it: it loses its name at once, then its files go.
+    func remove(_ name: String) throws { try organizer.remove(name) }
 }
