@@ -299,8 +299,13 @@
   // Whether the page can be seen; one report after the other, so that the last one is the last to arrive.
 
   var lastReport = Promise.resolve();
+  var isLeaving = false;
 
+  // A page that is left is hidden too, but says nothing: its word could arrive after that of the next page.
   function reportVisibility() {
+    if (isLeaving) {
+      return;
+    }
     lastReport = lastReport.then(function () {
       return send('visibility', { hidden: document.visibilityState === 'hidden' });
     }).then(ignore, ignore);
@@ -311,10 +316,16 @@
     reportVisibility();
   }
 
-  // A page that comes back from the browser's cache was left, so it may load itself again.
+  window.addEventListener('pagehide', function () {
+    isLeaving = true;
+  });
+
+  // A page that comes back from the browser's cache may load itself again.
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
+      isLeaving = false;
+      reportVisibility();
     }
   });
 
