@@ -18,7 +18,8 @@ extension Directory {
         var entries: [Entry] = []
         try forEachName { name, type throws(DiskError) in
             let kind = try kind(ofType: type, name)
-            entries.append(Entry(name: name.dropLast().map(UInt8.init(bitPattern:)), kind: kind))
+            let bytes = name.withUnsafeBytes { [UInt8]($0.dropLast()) }
+            entries.append(Entry(name: bytes, kind: kind))
         }
         return entries
     }

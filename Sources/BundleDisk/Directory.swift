@@ -164,7 +164,11 @@ public final class Directory: Sendable {
     /// Gives the file `name` a second name in another directory of the same file system.
     public func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
         try requireComponents(name, target, "link")
-        _ = try checked(linkat(descriptor, name, other.descriptor, target, 0), "link", display(name))
+        // Lent, not copied: a client has thousands of names.
+        let result = name.withCString { name in
+            target.withCString { linkat(descriptor, name, other.descriptor, $0, 0) }
+        }
+        _ = try checked(result, "link", display(name))
     }
 
     /// Removes the file `name`; nothing happens where there is none.

@@ -303,22 +303,27 @@
 
   var loadName = String(random()).slice(2) + '-' + startedAt;
   var lastHidden = null;
+  var reports = 0;
 
+  // Numbered, because two that are sent at once may arrive in either order.
   function reportVisibility() {
     var isHidden = document.visibilityState === 'hidden';
     if (lastHidden !== isHidden) {
       lastHidden = isHidden;
-      send('visibility', { hidden: isHidden, page: loadName }, isHidden).then(ignore, ignore);
+      reports += 1;
+      send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
     }
   }
 
   document.addEventListener('visibilitychange', reportVisibility);
   reportVisibility();
 
-  // A page that comes back from the browser's cache was left, so it may load itself again.
+  // A page that comes back from the browser's cache may load itself again.
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
+      isLeaving = false;
+      reportVisibility();
     }
   });
 

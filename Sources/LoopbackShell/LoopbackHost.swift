@@ -14,16 +14,20 @@ public final class LoopbackHost: PageHost {
     private let front = Mutex(Front())
     private let current: Site
 
-    /// The pages that have been heard of; the last one is the youngest.
+    /// The page loads that have been heard of, each with the number of its last report; the last one is the youngest.
     private struct Front {
-        private var pages: [String] = []
+        private var loads: [(name: String, number: Int)] = []
 
-        /// Whether `page` is the youngest: the last one, or one never heard of.
-        mutating func take(_ page: String) -> Bool {
-            if pages.contains(page) { return pages.last == page }
-            pages.append(page)
-            if pages.count > 16 { pages.removeFirst() }
-            return true
+        /// Whether this is news of the youngest load: the last one, or one never heard of.
+        mutating func take(_ name: String, _ number: Int) -> Bool {
+            guard let index = loads.firstIndex(where: { $0.name == name }) else {
+                loads.append((name, number))
+                if loads.count > 16 { loads.removeFirst() }
+                return true
+            }
+            if loads[index].number >= number { return false }
+            loads[index].number = number
+            return index == loads.count - 1
         }
     }
 
@@ -131,18 +135,23 @@ public final class LoopbackHost: PageHost {
             return ["version": .string(await shell.currentVersion?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(await shell.isUpdateAvailable)]
         case "reload": try await shell.reload()
-        case "visibility": await setHidden(body["hidden"]?.boolValue == true, page: body["page"]?.stringValue ?? "", token)
+        case "visibility": await report(visibility: body, token)
         case "report": await shell.pageDidReport(token, Self.complaint(body))
         default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
         }
         return [:]
     }
 
-    /// A page that is loaded again says goodbye late: only the youngest one of a launch is in front.
-    private func setHidden(_ isHidden: Bool, page: String, _ token: LaunchToken) async {
-        let isYoungest = front.withLock { $0.take(page) }
-        if !isYoungest { return }
-        if isHidden { await shell.pageDidHide(token) } else { await shell.pageDidShow(token) }
+    /// A page that is loaded again says farewell late: only the youngest load of a launch is in front.
+    private func report(visibility body: JSONObject, _ token: LaunchToken) async {
+        let load = body["page"]?.stringValue ?? ""
+        let number = body["number"]?.integerValue ?? 0
+        if !front.withLock({ $0.take(load, number) }) { return }
+        if body["hidden"]?.boolValue == true {
+            await shell.pageDidHide(token)
+        } else {
+            await shell.pageDidShow(token)
+        }
     }
 
     private static func complaint(_ body: JSONObject) -> String {

@@ -49,7 +49,7 @@ struct HTMLTokenizer {
     private func startsMarkup(_ at: Int) -> Bool {
         guard page[at] == UInt8(ascii: "<"), let second = byte(at + 1) else { return false }
         return Self.isLetter(second) || second == UInt8(ascii: "!") || second == UInt8(ascii: "?")
-            || second == UInt8(ascii: "/") && at + 2 < page.count
+            || second == UInt8(ascii: "/")
     }
 
     private mutating func text() -> Token {

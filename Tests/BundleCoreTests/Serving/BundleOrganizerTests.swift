@@ -133,6 +133,20 @@ import Testing
         #expect(root.warnings == [])
     }
 
+    @Test func `copies what may not be linked`() throws {
+        let client = try tree(Self.client)
+        let path = "\(client.path)/app.js"
+        do {
+            try Command.run(["chattr", "+i", path])
+        } catch {
+            try Test.cancel("no file can be made immutable here: \(error)")
+        }
+        defer { try? Command.run(["chattr", "-i", path]) }
+        let root = try organizer.organize(AssetMap(tree: client), as: "r")
+        #expect(try root.directory.contents("app.js", maximumBytes: 9) == [1])
+        #expect(try inode("\(root.path)/app.js") != inode(path))
+    }
+
     @Test func `makes nothing where a file can be neither linked nor copied`() throws {
         let link = DiskError("link", "x", code: EXDEV)
         let error = OrganizingError.notPlaced(urlPath: "a", link: link, copy: DiskError("write", "y", code: ENOSPC))

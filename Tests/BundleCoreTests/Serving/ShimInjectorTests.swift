@@ -78,7 +78,7 @@ import Testing
     func `without a head stands before the end of the body`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
-        "|", "\u{FEFF}|", "<p>text|", "<html></html>|", "text <|", "text </|",
+        "|", "\u{FEFF}|", "<p>text|", "<html></html>|", "text <|", "text |</",
         "<p>|<!-- never closed </head>", "<p>|<script>never closed </head>", "<p>|<title>never closed",
         "<p>|<a href='never closed </head>", "<p>|<a ", "<p>|<a b", "<p>|<a b=", "<p>|<a b=c", "<p>|<a b='c'",
         "<p>|</head",
