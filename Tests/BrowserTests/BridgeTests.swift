@@ -48,6 +48,18 @@ import Testing
         return try #require(try JSONScanner.parse(body, maximumBytes: 1 << 16).objectValue)
     }
 
+    /// Counts what the page's streams have read, from the first document on.
+    private static let counting = """
+        <script>
+        var received = 0, read = ReadableStreamDefaultReader.prototype.read;
+        ReadableStreamDefaultReader.prototype.read = function () {
+          return read.call(this).then(result => { received += result.value ? result.value.length : 0; return result; });
+        };
+        </script>
+        """
+
+    private func received(_ page: Page) throws -> Int { try page.evaluate("received").integerValue ?? 0 }
+
     /// Notes every event from now on in `window.seen`.
     private static let listening = """
         window.seen = [];
@@ -102,6 +114,8 @@ import Testing
     }
 
     @Test func `delivers events however the stream is cut`() throws {
+        server.set(
+            "/", .html(Self.counting + "<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"))
         let page = try open()
         try page.evaluate(Self.listening)
         #expect(server.wait(for: Self.prefix + "events"))
@@ -114,7 +128,13 @@ import Testing
             "event:updateAvailable\r\ndata:{\"version\":\r\ndata:\"1.0.1\"}\r\n\r\nid: 7\revent: error\rdata: {\"message\":\"a\"}\r\r"
         )
         try page.wait(until: "seen.length === 3")
-        for byte in bytes("event: error\r\ndata: {\"message\":\"\u{E4}\u{1F600}\"}\r\n\r\n") { feed.send([byte]) }
+        let before = try received(page)
+        let split = bytes("event: error\r\ndata: {\"message\":\"\u{E4}\u{1F600}\"}\r\n\r\n")
+        for (number, byte) in split.enumerated() {
+            feed.send([byte])
+            // Pieces that follow at once arrive as one; in the middle of a letter they must not.
+            if byte >= 0xC0 { try page.wait(for: "byte \(number) is read") { try received($0) > before + number } }
+        }
         try page.wait(until: "seen.length === 4")
         feed.send(
             "event: other\ndata: {}\n\nevent: error\n\ndata: {}\n\nevent: error\ndata: {\"message\":\"last\"}\n\n")
@@ -209,6 +229,8 @@ import Testing
             Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"forbidden","message":"no"}}"#, status: 403))
         let page = try open()
         #expect(try value(page, "plugin.getCurrentVersion().catch(e => e.code)") == "\"forbidden\"")
+        // What it notes before it loads again.
+        #expect(try value(page, "sessionStorage.length") == "0")
         #expect(page.loads == 1)
     }
 

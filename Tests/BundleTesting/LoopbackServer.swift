@@ -25,7 +25,7 @@ public final class LoopbackServer: Sendable {
         }
     }
 
-    private struct State {
+    fileprivate struct State {
         var routes: [String: Route] = [:]
         var folder: String?
         var requests: [Request] = []
@@ -35,34 +35,26 @@ public final class LoopbackServer: Sendable {
         var isStopping = false
     }
 
-    private static let maximumConnections = 64
-
-    private let state = Mutex(State())
-    private let listener: Socket
+    private let service: Service
 
     /// The port it listens on.
     public let port: Int
 
     /// Starts with these routes, by path; a path without one is looked for in `folder`, and is a 404 otherwise.
     public init(_ routes: [String: Route] = [:], folder: String? = nil) throws {
-        listener = try Socket.listening()
+        let listener = try Socket.listening()
         port = try listener.port()
-        state.withLock {
-            $0.routes = routes
-            $0.folder = folder
-        }
-        // Unowned, so that threads do not keep the server alive; `deinit` waits for them.
-        let thread = try PosixThread.start { [unowned(unsafe) self] in acceptAll() }
-        state.withLock { $0.threads.append(thread) }
+        service = Service(listener, State(routes: routes, folder: folder))
+        try service.start()
     }
 
-    deinit { stop() }
+    deinit { service.stop() }
 
     /// The URL of a path that begins with a slash.
     public func url(_ path: String) throws -> FetchURL { try FetchURL(parsing: "http://127.0.0.1:\(port)\(path)") }
 
     /// The requests so far.
-    public var requests: [Request] { state.withLock { $0.requests } }
+    public var requests: [Request] { service.state.withLock { $0.requests } }
 
     /// Waits until `target` was asked for; false after ten seconds without it.
     public func wait(for target: String) -> Bool {
@@ -74,13 +66,35 @@ public final class LoopbackServer: Sendable {
     }
 
     /// How many connections were accepted so far.
-    public var connectionCount: Int { state.withLock { $0.accepted } }
+    public var connectionCount: Int { service.state.withLock { $0.accepted } }
 
     /// Adds or replaces a route.
-    public func set(_ path: String, _ route: Route) { state.withLock { $0.routes[path] = route } }
+    public func set(_ path: String, _ route: Route) { service.state.withLock { $0.routes[path] = route } }
 
     /// Closes everything and waits for all threads; a second call does nothing.
-    public func stop() {
+    public func stop() { service.stop() }
+}
+
+/// What the threads of a server work on; apart from it, so that they do not keep it alive.
+private final class Service: Sendable {
+    private typealias Request = LoopbackServer.Request
+
+    private static let maximumConnections = 64
+
+    let state: Mutex<LoopbackServer.State>
+    private let listener: Socket
+
+    init(_ listener: Socket, _ state: LoopbackServer.State) {
+        self.listener = listener
+        self.state = Mutex(state)
+    }
+
+    func start() throws {
+        let thread = try PosixThread.start { [self] in acceptAll() }
+        state.withLock { $0.threads.append(thread) }
+    }
+
+    func stop() {
         state.withLock { state in
             state.isStopping = true
             for descriptor in state.connections.values { shutdown(descriptor, Int32(SHUT_RDWR)) }
@@ -98,7 +112,7 @@ public final class LoopbackServer: Sendable {
                 return state.accepted
             }
             guard let number else { continue }
-            let thread = try? PosixThread.start { [unowned(unsafe) self] in serve(socket, number: number) }
+            let thread = try? PosixThread.start { [self] in serve(socket, number: number) }
             state.withLock { state in
                 if let thread { state.threads.append(thread) } else { state.connections[number] = nil }
             }

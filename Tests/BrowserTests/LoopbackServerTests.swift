@@ -1,0 +1,14 @@
+import BundleTesting
+import Testing
+
+@Suite struct `A loopback server` {
+    @Test func `ends with its last reference`() throws {
+        weak var left: LoopbackServer?
+        func start() throws {
+            let server = try LoopbackServer()
+            left = server
+        }
+        try start()
+        #expect(left == nil)
+    }
+}
