@@ -29,13 +29,13 @@ import Testing
         }
     }
 
-    private func open(_ path: String = "/") throws -> Page {
+    private func open(_ path: String = "/") throws -> BrowserPage {
         let page = try browser.open(server.root + path)
         try page.evaluate("window.plugin = Capacitor.Plugins.CapacitorMeteorWebApp; null")
         return page
     }
 
-    private func value(_ page: Page, _ expression: String) throws -> String {
+    private func value(_ page: BrowserPage, _ expression: String) throws -> String {
         try page.evaluate("Promise.resolve(\(expression)).then(JSON.stringify)").stringValue ?? "undefined"
     }
 
@@ -58,7 +58,7 @@ import Testing
         </script>
         """
 
-    private func received(_ page: Page) throws -> Int { try page.evaluate("received").integerValue ?? 0 }
+    private func received(_ page: BrowserPage) throws -> Int { try page.evaluate("received").integerValue ?? 0 }
 
     /// Notes every event from now on in `window.seen`.
     private static let listening = """
@@ -276,16 +276,25 @@ import Testing
         #expect(requests("report").count == 5)
     }
 
-    @Test func `tells the server when the page is hidden and shown`() throws {
+    @Test func `tells the server at once, and whenever the page is hidden and shown, in order and under one name`() throws {
         let page = try open()
         let change = """
             Object.defineProperty(document, 'visibilityState', {value: '%', configurable: true});
             document.dispatchEvent(new Event('visibilitychange')); null
             """.split(separator: "%").map(String.init)
-        try page.evaluate(change.joined(separator: "hidden"))
-        try page.evaluate(change.joined(separator: "visible"))
-        try page.wait(for: "both are told") { _ in requests("visibility").count == 2 }
-        #expect(try requests("visibility").map { try body($0)["hidden"] } == [.bool(true), .bool(false)])
+        try page.wait(for: "the first word") { _ in requests("visibility").count == 1 }
+        for state in ["hidden", "hidden", "visible"] { try page.evaluate(change.joined(separator: state)) }
+        try page.wait(for: "both are told") { _ in requests("visibility").count == 3 }
+        let told = try requests("visibility").map(body).sorted {
+            ($0["number"]?.integerValue ?? 0) < ($1["number"]?.integerValue ?? 0)
+        }
+        #expect(told.map { $0["hidden"] } == [.bool(false), .bool(true), .bool(false)])
+        #expect(told.map { $0["number"] } == [.integer(1), .integer(2), .integer(3)])
+        let name = try #require(told.first?["page"]?.stringValue)
+        #expect(told.allSatisfy { $0["page"]?.stringValue == name })
+        try page.reload()
+        try page.wait(for: "the next load's word") { _ in requests("visibility").count >= 4 }
+        #expect(try requests("visibility").map(body).contains { $0["page"]?.stringValue != name })
     }
 
     @Test func `leaves a real Capacitor alone, and adds to one without the plugin`() throws {

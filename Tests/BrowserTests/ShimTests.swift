@@ -31,7 +31,7 @@ import Testing
     private static let capacitor =
         "<script>var Capacitor = {Plugins: {CapacitorMeteorWebApp: makePlugin()}}</script>"
 
-    private func open(_ before: String, _ after: String = "") throws -> Page {
+    private func open(_ before: String, _ after: String = "") throws -> BrowserPage {
         let server = try LoopbackServer([
             "/": .html(Self.plugin + before + "<script src=/shim.js></script>" + after),
             "/shim.js": try ScriptFile.shim.route(),
@@ -39,7 +39,7 @@ import Testing
         return try browser.open(server.root + "/")
     }
 
-    private func value(_ page: Page, _ expression: String) throws -> String {
+    private func value(_ page: BrowserPage, _ expression: String) throws -> String {
         try page.evaluate("Promise.resolve(\(expression)).then(JSON.stringify)").stringValue ?? "undefined"
     }
 

@@ -30,7 +30,8 @@ import Testing
         let store = try site.stored()
         let clients = Site.client("1.0.0").keys.map { "clients/v1.0.0/\($0)" }
         let folders = [
-            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "receipts", "staging",
+            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "receipts", "serving",
+            "staging",
         ]
         #expect(
             store.paths
@@ -175,7 +176,7 @@ import Testing
                 #expect(failing(outcome).contains(expected.failing), "\(expected)")
             }
         }
-        try site.block("2.0.0")
+        try site.block("2.0.0", goingBackTo: "1.0.0")
         try site.leavingStoreAlone {
             let blocked = try site.check()
             #expect(blocked.status == 3)
@@ -194,7 +195,7 @@ import Testing
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         try site.publish("2.0.0")
-        try site.block("2.0.0")
+        try site.block("2.0.0", goingBackTo: "1.0.0")
         try site.leavingStoreAlone {
             let refused = try site.install().failed(41, "versionBlocked")
             #expect(refused.subject == "2.0.0")
@@ -216,15 +217,10 @@ import Testing
 }
 
 extension Site {
-    /// Blocks a version on the device, as the watchdog would.
-    func block(_ version: String) throws {
-        var ledger = try object("\(store)/ledger.json")
-        ledger["blocked"] = .array([
-            .object([
-                "version": .string(version), "reason": .string("it did not start"),
-                "since": .string("2025-01-09T12:00:00Z"),
-            ])
-        ])
-        try folder.write(JSONWriter.bytes(of: .object(ledger)), to: "store/ledger.json")
+    /// Blocks the version that the feed offers, as somebody would who does not like it.
+    func block(_ version: String, goingBackTo older: String) throws {
+        try install().succeeded("installed")
+        let answer = try Clientctl.run(["rollback", "--to", older, "--store", store, "--json"]).succeeded("rolledBack")
+        #expect(answer.strings("blocked") == ["v\(version)"])
     }
 }

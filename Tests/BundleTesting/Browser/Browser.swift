@@ -34,8 +34,8 @@ public final class Browser: Sendable {
     }
 
     /// Opens a page with cookies, storage and a cache of its own, and loads `url` if given.
-    public func open(_ url: String? = nil, within limit: Duration = .seconds(15)) throws -> Page {
-        let page = try Page(self, within: limit)
+    public func open(_ url: String? = nil, within limit: Duration = .seconds(15)) throws -> BrowserPage {
+        let page = try BrowserPage(self, within: limit)
         if let url { try page.navigate(url, within: limit) }
         return page
     }

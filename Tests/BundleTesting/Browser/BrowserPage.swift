@@ -2,7 +2,7 @@ public import BundleCore
 import BundleSigning
 
 /// A page in a browser, apart from all others; closed with its last reference.
-public final class Page: Sendable {
+public final class BrowserPage: Sendable {
     private let browser: Browser
     private let context: String
     private let session: String
@@ -113,7 +113,7 @@ public final class Page: Sendable {
 
     /// Waits until `condition` holds for this page; `what` says it in a sentence.
     public func wait(
-        for what: String, within limit: Duration = .seconds(10), _ condition: (Page) throws -> Bool
+        for what: String, within limit: Duration = .seconds(10), _ condition: (BrowserPage) throws -> Bool
     ) throws {
         try wait("\(what), within \(limit)", ContinuousClock.now + limit) { _ in try condition(self) ? true : nil }
     }
