@@ -99,7 +99,7 @@ let package = Package(
                 "BundlePublish", "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundleSigning",
                 "BundleTesting",
             ]),
-        tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting"]),
+        tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
         tests("BrowserTests", ["BundleCore", "BundleTesting"]),
     ]

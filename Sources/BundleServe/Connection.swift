@@ -39,7 +39,10 @@ final class Connection: ChannelDuplexHandler {
     private var input = ByteBuffer()
     private var parser = RequestHeadParser()
     private var holdsRead = false
+    /// The client will send nothing more.
     private var clientIsDone = false
+    /// Our side is closed.
+    private var hasLeft = false
 
     /// Whether another request may follow the one that is being answered.
     var keepsOpen = true
@@ -109,9 +112,9 @@ final class Connection: ChannelDuplexHandler {
         }
         clientIsDone = true
         switch phase {
-        case .idle where context.channel.isWritable, .readingHead, .readingBody, .streaming, .leaving, .closed:
-            leave()
-        case .idle, .asking, .sending: break
+        case .idle where context.channel.isWritable, .readingHead, .readingBody, .streaming: leave()
+        case .leaving where hasLeft: context.close(promise: nil)
+        case .idle, .asking, .sending, .leaving, .closed: break
         }
     }
 
@@ -217,20 +220,24 @@ final class Connection: ChannelDuplexHandler {
         }
     }
 
-    /// Closes our side. Closing all of it would take away an answer that the client has not read yet.
+    /// Closes our side when all is sent. Closing the other as well would take away an answer that the client has not read yet.
     func leave() {
+        guard let context else { return }
         switch phase {
-        case .leaving, .closed:
-            if clientIsDone { context?.close(promise: nil) }
-        default:
-            enter(.leaving)
-            input = ByteBuffer()
+        case .leaving, .closed: return
+        default: enter(.leaving)
+        }
+        input = ByteBuffer()
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenComplete { [self] _ in
+            hasLeft = true
             if clientIsDone {
-                context?.close(promise: nil)
+                self.context?.close(promise: nil)
             } else {
-                context?.close(mode: .output, promise: nil)
+                self.context?.close(mode: .output, promise: nil)
             }
         }
+        context.writeAndFlush(wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: promise)
     }
 
     func enter(_ next: Phase) {

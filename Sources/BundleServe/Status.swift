@@ -16,7 +16,6 @@ enum Status: Int, Sendable {
     case misdirected = 421
     case headTooLarge = 431
     case failed = 500
-    case unavailable = 503
     case versionNotSupported = 505
 
     /// The reason phrase, which is also all that a refusal says.
@@ -38,7 +37,6 @@ enum Status: Int, Sendable {
         case .misdirected: "Misdirected Request"
         case .headTooLarge: "Request Header Fields Too Large"
         case .failed: "Internal Server Error"
-        case .unavailable: "Service Unavailable"
         case .versionNotSupported: "HTTP Version Not Supported"
         }
     }

@@ -2,7 +2,7 @@ import BundleServe
 import BundleTesting
 import Testing
 
-@Suite struct `A client's files` {
+@Suite(.ownThread) struct `A client's files` {
     @Test(arguments: [
         ("/app.js", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
         ("/app.js?v=1", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),

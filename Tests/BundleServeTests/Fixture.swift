@@ -1,6 +1,7 @@
 import BundleDisk
 import BundleServe
 import BundleTesting
+import Glibc
 
 /// A running server with a small client, and ways to ask it.
 struct Fixture {
@@ -32,13 +33,14 @@ struct Fixture {
         scriptSources: ["'sha256-inline='", "'sha256-two' ; script-src *"])
     static let bridge = ServerConfiguration.Bridge(script: Array("bridge()".utf8), scriptSource: "'sha256-bridge='")
 
-    static func site(_ folder: TemporaryFolder, _ name: String, _ files: [String: [UInt8]]) throws -> Site {
-        try Site(root: try Directory.open(try folder.writeTree(files, to: name)), index: index)
-    }
-
     init(_ change: (inout ServerConfiguration) -> Void = { _ in }) async throws {
         folder = try TemporaryFolder()
-        host = MemoryHost(try Self.site(folder, "www", Self.files))
+        try folder.write(Array("secret".utf8), to: "secret")
+        let www = try folder.writeTree(Self.files, to: "www")
+        // Links are no files of a client; the one below the root leads to one that is.
+        symlink("app.js", www + "/link.js")
+        symlink("..", www + "/out")
+        host = MemoryHost(try Site(root: try Directory.open(www), index: Self.index))
         var configuration = ServerConfiguration(port: .fixed(0), bridge: Self.bridge)
         change(&configuration)
         server = try await PageServer.start(configuration, host: host)

@@ -19,9 +19,12 @@ final class MemoryHost: PageHost {
         var nextPage: Page?
     }
 
-    let state: Mutex<State>
+    private let state: Mutex<State>
 
     init(_ site: Site) { state = Mutex(State(current: site)) }
+
+    /// Looks at the state, or changes it.
+    func with<Value: Sendable>(_ body: (inout sending State) -> sending Value) -> Value { state.withLock(body) }
 
     struct Broken: Error {}
 

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A connection to a port of 127.0.0.1 that sends exactly the bytes it is given, and shows exactly those that come back.
+/// A connection to a port of this machine that sends exactly the bytes it is given, and shows exactly those that come back.
 public final class RawConnection: Sendable {
     private let descriptor: Int32
 
     /// Connects; a read that brings nothing for `patience` milliseconds fails.
-    public init(port: Int, patience: Int = 10_000) throws {
+    public init(host: String = "127.0.0.1", port: Int, patience: Int = 10_000) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
         var time = timeval(tv_sec: patience / 1000, tv_usec: patience % 1000 * 1000)
@@ -15,7 +15,7 @@ public final class RawConnection: Sendable {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = UInt16(truncatingIfNeeded: port).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_addr.s_addr = inet_addr(host)
         let length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let connected = withUnsafePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, length) }

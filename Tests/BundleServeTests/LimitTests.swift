@@ -1,0 +1,269 @@
+import BundleDisk
+import BundleServe
+import BundleTesting
+import Testing
+
+@Suite(.ownThread) struct `A connection` {
+    @Test(arguments: ["G", "GET /app.js HTTP/1.1\r\nHost: a\r\n"])
+    func `that brings its head too slowly is closed`(start: String) async throws {
+        let fixture = try await Fixture { $0.limits.request = .milliseconds(50) }
+        let connection = try fixture.connect()
+        connection.send(start)
+        #expect(try connection.receiveAll() == [])
+    }
+
+    @Test func `that drips its head is closed all the same`() async throws {
+        let fixture = try await Fixture { $0.limits.request = .milliseconds(50) }
+        let connection = try fixture.connect(patience: 5)
+        let clock = ContinuousClock()
+        let start = clock.now
+        var isOpen = true
+        while isOpen, clock.now - start < .seconds(10) {
+            connection.send("a")
+            // No answer for 5 ms is an error; an end is an end.
+            do { isOpen = try !connection.receive().isEmpty } catch { continue }
+        }
+        #expect(!isOpen)
+    }
+
+    @Test func `that never brings its body is closed`() async throws {
+        let fixture = try await Fixture { $0.limits.request = .milliseconds(50) }
+        _ = try fixture.ask("/", navigation)
+        let connection = try fixture.connect()
+        connection.send(
+            fixture.request(
+                "/__clientctl/v1/reload", method: "POST",
+                [
+                    "Origin: http://127.0.0.1:\(fixture.server.port)", "Content-Type: application/json",
+                    "X-Client-Token: token-1", "Content-Length: 7",
+                ]) + "{")
+        #expect(try connection.receiveAll() == [])
+        #expect(fixture.host.with { $0.calls.isEmpty })
+    }
+
+    @Test func `that is idle too long is closed`() async throws {
+        let fixture = try await Fixture { $0.limits.idle = .milliseconds(50) }
+        let fresh = try fixture.connect()
+        #expect(try fresh.receiveAll() == [])
+        let used = try fixture.connect()
+        used.send(fixture.request("/plain"))
+        #expect(try used.receiveAnswer().status == 200)
+        #expect(try used.receiveAll() == [])
+    }
+
+    @Test func `that does not read its answer is closed, and one that reads slowly is not`() async throws {
+        let fixture = try await Fixture { $0.limits.stall = .milliseconds(200) }
+        let bytes = [UInt8](repeating: 1, count: 30_000_000)
+        let root = try Directory.open(try fixture.folder.writeTree(["huge.bin": bytes], to: "huge"))
+        let site = try Site(root: root, index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        let slow = try fixture.connect()
+        slow.send(fixture.request("/huge.bin"))
+        _ = try slow.receive(upTo: "\r\n\r\n")
+        for _ in 0..<10 {
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(try slow.receive(exactly: 3_000_000).count == 3_000_000)
+        }
+        let stalled = try fixture.connect()
+        stalled.send(fixture.request("/huge.bin"))
+        try await Task.sleep(for: .milliseconds(600))
+        let received = (try? stalled.receiveAll()) ?? []
+        #expect(received.count < bytes.count)
+    }
+
+    @Test func `that is refused and does not close is cut off`() async throws {
+        let fixture = try await Fixture { $0.limits.farewell = .milliseconds(50) }
+        let connection = try fixture.connect()
+        connection.send("nonsense\r\n\r\n")
+        #expect(try connection.receiveAnswer().status == 400)
+        #expect(try connection.receiveAll() == [])
+        try await eventually { !connection.send("more") }
+    }
+
+    @Test func `that sends much behind a refused request still gets the refusal`() async throws {
+        let fixture = try await Fixture()
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/app.js", method: "POST", ["Content-Length: 1000000"]))
+        for _ in 0..<100 { connection.send([UInt8](repeating: 0x61, count: 10_000)) }
+        #expect(try connection.receiveAnswer().status == 405)
+    }
+
+    @Test func `over the limit waits until another ends`() async throws {
+        let fixture = try await Fixture { $0.limits.connections = 2 }
+        var connections: [RawConnection] = []
+        for _ in 0..<2 {
+            let connection = try fixture.connect()
+            connection.send(fixture.request("/plain"))
+            #expect(try connection.receiveAnswer().status == 200)
+            connections.append(connection)
+        }
+        let third = try fixture.connect(patience: 100)
+        third.send(fixture.request("/plain"))
+        #expect(throws: SystemCallError.self) { try third.receive() }
+        connections.removeFirst()
+        try await eventually { (try? third.receive().isEmpty) == false }
+    }
+}
+
+@Suite(.ownThread) struct `Stopping a server` {
+    @Test func `lets an answer under way finish, and refuses everything after it`() async throws {
+        let fixture = try await Fixture()
+        let bytes = (0..<20_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let root = try Directory.open(try fixture.folder.writeTree(["huge.bin": bytes], to: "huge"))
+        let site = try Site(root: root, index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        let busy = try fixture.connect()
+        busy.send(fixture.request("/huge.bin") + fixture.request("/huge.bin"))
+        _ = try busy.receive(upTo: "\r\n\r\n")
+        let idle = try fixture.connect()
+        idle.send(fixture.request("/missing.js"))
+        #expect(try idle.receiveAnswer().status == 404)
+        let server = fixture.server
+        // Not a child of this task, which would wait for this thread.
+        let stopped = Task { await server.stop(grace: .seconds(20)) }
+        #expect(try idle.receiveAll() == [])
+        #expect(try busy.receive(exactly: bytes.count) == bytes)
+        #expect(try busy.receiveAll() == [])
+        await stopped.value
+        #expect(throws: SystemCallError.self) { try fixture.connect() }
+    }
+
+    @Test func `cuts off what lasts longer than the grace`() async throws {
+        let fixture = try await Fixture()
+        let root = try Directory.open(
+            try fixture.folder.writeTree(["huge.bin": [UInt8](repeating: 1, count: 30_000_000)], to: "huge"))
+        let site = try Site(root: root, index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/huge.bin"))
+        _ = try connection.receive(upTo: "\r\n\r\n")
+        await fixture.server.stop(grace: .milliseconds(50))
+        let received = (try? connection.receiveAll()) ?? []
+        #expect(received.count < 30_000_000)
+    }
+
+    @Test func `ends the streams of events`() async throws {
+        let fixture = try await Fixture()
+        _ = try fixture.ask("/", navigation)
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/__clientctl/v1/events", ["X-Client-Token: token-1"]))
+        #expect(try connection.receiveAnswer().status == 200)
+        let server = fixture.server
+        // Not a child of this task, which would wait for this thread.
+        let stopped = Task { await server.stop(grace: .seconds(20)) }
+        #expect(try connection.receiveAll() == [])
+        try await eventually { fixture.host.with { $0.endedStreams } == 1 }
+        await stopped.value
+    }
+
+    @Test func `may be done twice`() async throws {
+        let fixture = try await Fixture()
+        await fixture.server.stop(grace: .seconds(1))
+        await fixture.server.stop(grace: .seconds(1))
+    }
+}
+
+@Suite(.ownThread) struct `Starting a server` {
+    private func start(_ fixture: Fixture, _ port: PortChoice) async throws -> PageServer {
+        try await PageServer.start(ServerConfiguration(port: port, bridge: Fixture.bridge), host: fixture.host)
+    }
+
+    @Test func `on a fixed port that is taken fails and says so`() async throws {
+        let fixture = try await Fixture()
+        let port = fixture.server.port
+        await #expect(throws: ServerFailure.portBusy(port)) { try await start(fixture, .fixed(port)) }
+        #expect("\(ServerFailure.portBusy(port))".contains("\(port)"))
+        await fixture.server.stop(grace: .seconds(1))
+        let again = try await start(fixture, .fixed(port))
+        #expect(again.port == port && again.wantedPort == port)
+        await again.stop(grace: .seconds(1))
+    }
+
+    @Test(arguments: [-1, 65536, Int.max])
+    func `on what is no port fails`(port: Int) async throws {
+        let fixture = try await Fixture()
+        await #expect(throws: ServerFailure.port(port)) { try await start(fixture, .fixed(port)) }
+    }
+
+    @Test func `on an application's port that is taken takes another and tells`() async throws {
+        let fixture = try await Fixture()
+        let first = try await start(fixture, .derived(appId: "abc"))
+        let second = try await start(fixture, .derived(appId: "abc"))
+        #expect(first.wantedPort == 12368 && second.wantedPort == 12368)
+        #expect(PortChoice.range.contains(first.port) && PortChoice.range.contains(second.port))
+        #expect(second.port != first.port && second.port != 12368)
+        await first.stop(grace: .seconds(1))
+        await second.stop(grace: .seconds(1))
+    }
+
+    @Test func `listens on 127.0.0.1 alone`() async throws {
+        let fixture = try await Fixture()
+        #expect(throws: SystemCallError.self) { try RawConnection(host: "127.0.0.2", port: fixture.server.port) }
+    }
+
+    @Test(arguments: [
+        ("script-src", "'unsafe-eval'; object-src *", true), ("script-src", "a b", true), ("script-src", "a,b", true),
+        ("script-src", "", true),
+        ("script-src", "a\r\nX: y", true), ("script-src", "ü", true), ("script_src", "'self'", true),
+        ("", "'self'", true),
+        ("connect-src", "https://api.example.com:8443/path", false),
+    ])
+    func `with a source that is none fails`(directive: String, source: String, fails: Bool) async throws {
+        let fixture = try await Fixture()
+        var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
+        configuration.extraSources = [directive: [source]]
+        do {
+            try await PageServer.start(configuration, host: fixture.host).stop(grace: .zero)
+            #expect(!fails)
+        } catch is ServerFailure {
+            #expect(fails)
+        }
+    }
+
+    @Test(arguments: ["a\r\nb", "", "ü"])
+    func `with a permissions policy that is none fails`(text: String) async throws {
+        let fixture = try await Fixture()
+        var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
+        configuration.permissionsPolicy = text
+        await #expect(throws: ServerFailure.permissionsPolicy) {
+            try await PageServer.start(configuration, host: fixture.host)
+        }
+    }
+}
+
+@Suite(.ownThread) struct `The content security policy` {
+    private static let rest = """
+        default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
+        connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'self'; \
+        frame-ancestors 'none'; script-src 'self' 'sha256-bridge=' 'sha256-inline='
+        """
+
+    @Test(arguments: ["/", "/settings", "/sub/", "/index.html", "/clients/v1.0.0/"])
+    func `is strict, and has no source that could be more than one`(target: String) async throws {
+        let fixture = try await Fixture()
+        fixture.host.with { $0.versions["v1.0.0"] = $0.current }
+        for fields in [navigation, ["Accept: text/html", "If-None-Match: *"]] {
+            #expect(try fixture.ask(target, fields)["Content-Security-Policy"] == Self.rest)
+        }
+    }
+
+    @Test func `is widened by the operator only where that is said`() async throws {
+        let fixture = try await Fixture {
+            $0.extraSources = [
+                "script-src": ["'unsafe-eval'"], "connect-src": ["https://a.example", "wss://a.example"],
+                "object-src": ["blob:"], "media-src": ["blob:"], "frame-ancestors": ["'self'"],
+            ]
+            $0.permissionsPolicy = "camera=(self)"
+        }
+        let answer = try fixture.ask("/", navigation)
+        #expect(
+            answer["Content-Security-Policy"] == """
+                default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
+                connect-src 'self' https://a.example wss://a.example; worker-src 'self' blob:; object-src blob:; \
+                base-uri 'none'; form-action 'self'; frame-ancestors 'self'; media-src 'self' blob:; \
+                script-src 'self' 'unsafe-eval' 'sha256-bridge=' 'sha256-inline='
+                """)
+        #expect(answer["X-Frame-Options"] == nil)
+        #expect(answer["Permissions-Policy"] == "camera=(self)")
+    }
+}

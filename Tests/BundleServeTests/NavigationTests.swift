@@ -1,0 +1,187 @@
+import BundleDisk
+import BundleServe
+import BundleTesting
+import Testing
+
+@Suite(.ownThread) struct `A navigation` {
+    static let document = """
+        <html><head><meta name="clientctl-token" content="token-1"><script>bridge()</script></head>app</html>
+        """
+    static let bare = "<html><head></head>app</html>"
+
+    @Test(arguments: [
+        "/", "/index.html", "/settings", "/settings/", "/a/b/c", "/assets", "/assets/", "/?a=b", "/clients",
+        "/clients/x",
+    ])
+    func `gets the index page with a token, the bridge, and a cookie`(target: String) async throws {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask(target, navigation)
+        #expect(answer.status == 200)
+        #expect(answer.text == Self.document)
+        #expect(answer["Content-Type"] == "text/html; charset=utf-8")
+        #expect(answer["Cache-Control"] == "no-cache")
+        #expect(answer["ETag"]?.hasPrefix("\"sha256-") == true)
+        #expect(answer["Set-Cookie"] == "clientctl-\(fixture.server.port)=page-1; Path=/; HttpOnly; SameSite=Strict")
+        #expect(fixture.host.with { $0.pages.count } == 1)
+        expectCommonFields(answer)
+    }
+
+    @Test(arguments: [
+        ["Accept: text/html"], ["Accept: */*, TEXT/html;q=0.5"], ["Sec-Fetch-Mode: navigate"],
+        ["Sec-Fetch-Dest: document"],
+    ])
+    func `is known by what it accepts or by what the browser says`(fields: [String]) async throws {
+        let fixture = try await Fixture()
+        #expect(try fixture.ask("/settings", fields).text == Self.document)
+    }
+
+    @Test(arguments: [
+        (["Accept: */*"], "/settings", 404), (["Accept: text/htmlx"], "/settings", 404),
+        (["Accept: application/json"], "/a/b", 404),
+        ([], "/settings", 404), (["Accept: text/html"], "/missing.js", 404),
+        (["Accept: text/html"], "/a/missing.css", 404),
+        (["Accept: text/html"], "/a/.hidden", 404), (["Accept: text/html"], "/__settings", 404),
+        (["Accept: text/html"], "/__clientctl/", 404),
+    ])
+    func `is nothing else`(fields: [String], target: String, status: Int) async throws {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask(target, fields)
+        #expect(answer.status == status)
+        #expect(answer["Content-Type"] == "text/plain; charset=utf-8")
+        #expect(answer["Set-Cookie"] == nil)
+        #expect(answer.text == "Not Found\n")
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test(arguments: [
+        ("GET", "/", ["Accept: */*"]), ("GET", "/index.html", []), ("HEAD", "/", navigation),
+        ("HEAD", "/settings", navigation),
+        ("GET", "/", ["Accept: text/html", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"]),
+        ("GET", "/settings", ["Accept: text/html", "Sec-Fetch-Mode: cors"]),
+        ("GET", "/", ["Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"]),
+    ])
+    func `that shows no client of its own gets no token`(method: String, target: String, fields: [String]) async throws
+    {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask(target, method: method, fields)
+        #expect(answer.status == 200)
+        #expect(answer.text == (method == "HEAD" ? "" : Self.bare))
+        #expect(answer["Content-Length"] == "\(Self.bare.utf8.count)")
+        #expect(answer["Content-Security-Policy"] != nil)
+        #expect(answer["Set-Cookie"] == nil)
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test func `to a file gets the file`() async throws {
+        let fixture = try await Fixture()
+        #expect(try fixture.ask("/sub/", navigation).text == "<p>nested</p>")
+        #expect(try fixture.ask("/plain", navigation).text == "no extension")
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test func `again gets another token, and the same page only when nothing in it changed`() async throws {
+        let fixture = try await Fixture()
+        let first = try fixture.ask("/", navigation)
+        let tag = try #require(first["ETag"])
+        let second = try fixture.ask("/", navigation + ["If-None-Match: \(tag)"])
+        #expect(second.status == 200)
+        #expect(second.text.contains("token-2"))
+        let page = Page(id: "same", token: "token-1", site: fixture.host.with { $0.current })
+        fixture.host.with { $0.nextPage = page }
+        let third = try fixture.ask("/", navigation + ["If-None-Match: \(tag)"])
+        #expect(third.status == 304)
+        #expect(third["Set-Cookie"]?.contains("=same;") == true)
+    }
+
+    @Test func `that the host cannot answer says nothing about why`() async throws {
+        let fixture = try await Fixture()
+        fixture.host.with { $0.pageFails = true }
+        let answer = try fixture.ask("/", navigation)
+        #expect(answer.status == 500)
+        #expect(answer.text == "Internal Server Error\n")
+        expectCommonFields(answer)
+    }
+
+    @Test(arguments: [("", "b"), ("a", ""), ("a;b", "b"), ("a", "b\"><script>"), ("a\r\nb", "b"), ("a", "ü")])
+    func `is not answered with an id or token that could mean something`(id: String, token: String) async throws {
+        let fixture = try await Fixture()
+        let page = Page(id: id, token: token, site: fixture.host.with { $0.current })
+        fixture.host.with { $0.nextPage = page }
+        #expect(try fixture.ask("/", navigation).status == 500)
+    }
+}
+
+@Suite(.ownThread) struct `A version` {
+    @Test func `is listed and shown by its name, without token and bridge`() async throws {
+        let fixture = try await Fixture()
+        let other = try fixture.anotherSite("other")
+        fixture.host.with { $0.versions = ["v1.5.1": other, "embedded": $0.current] }
+        let list = try fixture.ask("/clients/")
+        #expect(list.text == "{\"versions\":[\"embedded\",\"v1.5.1\"]}")
+        #expect(list["Content-Type"] == "application/json; charset=utf-8")
+        expectCommonFields(list)
+        for target in ["/clients/v1.5.1/", "/clients/v1.5.1/index.html", "/clients/v1.5.1/settings"] {
+            let answer = try fixture.ask(target, navigation)
+            #expect(answer.text == "<html>other</html>")
+            #expect(answer["Set-Cookie"] == nil)
+        }
+        #expect(try fixture.ask("/clients/v1.5.1/app.js").text == "let a = 'other';")
+        #expect(try fixture.ask("/clients/embedded/app.js").text == "let a = 1;\n")
+        #expect(try fixture.ask("/clients/embedded/missing.js").status == 404)
+        #expect(try fixture.ask("/clients/v9.9.9/", navigation).status == 404)
+        #expect(try fixture.ask("/clients/broken/").status == 500)
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+}
+
+@Suite(.ownThread) struct `What a page loads` {
+    @Test func `comes from the version that its cookie says`() async throws {
+        let fixture = try await Fixture()
+        let cookie = try #require(try fixture.ask("/", navigation)["Set-Cookie"]?.split(separator: ";").first)
+        let other = try fixture.anotherSite("other")
+        fixture.host.with { $0.current = other }
+        #expect(try fixture.ask("/app.js").text == "let a = 'other';")
+        #expect(try fixture.ask("/app.js", ["Cookie: \(cookie)"]).text == "let a = 1;\n")
+        #expect(try fixture.ask("/app.js", ["Cookie: a=b; \(cookie);c=d"]).text == "let a = 1;\n")
+        #expect(try fixture.ask("/app.js", ["Cookie: x\(cookie)"]).text == "let a = 'other';")
+        #expect(try fixture.ask("/app.js", ["Cookie: clientctl-1=page-1"]).text == "let a = 'other';")
+        #expect(try fixture.ask("/app.js", ["Cookie: \(cookie)0"]).text == "let a = 'other';")
+        #expect(try fixture.ask("/", navigation + ["Cookie: \(cookie)"]).text.hasPrefix("<html>other"))
+    }
+
+    @Test func `comes from the version that its connection showed, for clients without cookies`() async throws {
+        let fixture = try await Fixture()
+        let connection = try fixture.connect()
+        func get(_ target: String, _ fields: [String] = []) throws -> String {
+            connection.send(fixture.request(target, fields))
+            return try connection.receiveAnswer().text
+        }
+        #expect(try get("/", navigation).contains("token-1"))
+        let other = try fixture.anotherSite("other")
+        fixture.host.with { $0.current = other }
+        #expect(try get("/app.js") == "let a = 1;\n")
+        #expect(try fixture.ask("/app.js").text == "let a = 'other';")
+        // The cookie wins.
+        #expect(try fixture.ask("/", navigation)["Set-Cookie"]?.contains("page-2") == true)
+        #expect(try get("/app.js", ["Cookie: clientctl-\(fixture.server.port)=page-2"]) == "let a = 'other';")
+        #expect(try get("/app.js") == "let a = 1;\n")
+        #expect(try get("/", navigation).hasPrefix("<html>other"))
+        #expect(try get("/app.js") == "let a = 'other';")
+    }
+
+    @Test func `is one version's from its first byte to its last`() async throws {
+        let fixture = try await Fixture()
+        let bytes = (0..<8_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let folder = try fixture.folder.writeTree(["large.bin": bytes], to: "big")
+        let big = try Site(root: try .open(folder), index: Fixture.index)
+        fixture.host.with { $0.current = big }
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/large.bin"))
+        let start = try connection.receive(upTo: "\r\n\r\n")
+        let other = try fixture.anotherSite("other")
+        fixture.host.with { $0.current = other }
+        #expect(try fixture.ask("/large.bin").body.count == 300_000)
+        #expect(String(decoding: start, as: UTF8.self).contains("Content-Length: 8000000\r\n"))
+        #expect(try connection.receive(exactly: bytes.count) == bytes)
+    }
+}
