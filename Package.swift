@@ -21,7 +21,8 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
     name: "swap-clients",
     products: [
-        .executable(name: "clientctl", targets: ["clientctl"])
+        .executable(name: "clientctl", targets: ["clientctl"]),
+        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -64,7 +65,7 @@ let package = Package(
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
 
         // Level 4: what a shell embeds, with and without the loopback server.
-        ours("ClientShell", ["BundleCore", "BundleThreads"]),
+        ours("ClientShell", ["ArchiveChannel", "BundleCore", "BundlePlatform", "BundleSigning", "BundleThreads"]),
         ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell"]),
 
         // Level 5: the command line.
@@ -75,6 +76,10 @@ let package = Package(
                 "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
+            swiftSettings: strict),
+
+        // An example of a shell.
+        .executableTarget(name: "TinyShell", dependencies: ["BundleCore", "BundleThreads", "ClientShell"],
             swiftSettings: strict),
 
         // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.

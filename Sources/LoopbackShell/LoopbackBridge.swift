@@ -29,11 +29,13 @@ public final class LoopbackBridge: ShellBridge {
     /// A bridge without a page.
     public init() {}
 
+    /// Pages that are loaded from now on get the files of `client`.
     public func setServerBasePath(_ client: ReadyClient) throws {
         let showing = try Self.showing(client)
         state.withLock { $0.next = showing }
     }
 
+    /// Tells every page to load itself again.
     public func reload() {
         send(PageEvent(name: "reload", data: [:]))
     }
@@ -81,7 +83,9 @@ public final class LoopbackBridge: ShellBridge {
 
     /// The files of a client that is only looked at; the last few stay open.
     func site(of client: ReadyClient) throws -> Site {
-        if let known = state.withLock({ $0.looks.last { $0.client.root.name == client.root.name } }) { return known.site }
+        if let known = state.withLock({ $0.looks.last { $0.client.root.name == client.root.name } }) {
+            return known.site
+        }
         let showing = try Self.showing(client)
         state.withLock { state in
             state.looks.append(showing)

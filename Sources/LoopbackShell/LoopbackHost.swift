@@ -32,7 +32,9 @@ public final class LoopbackHost: PageHost {
     }
 
     /// For a shell that has been started with `bridge`; `observe` hears every event.
-    public init(_ shell: ClientShell, _ bridge: LoopbackBridge, observe: @escaping @Sendable (ShellEvent) -> Void) throws {
+    public init(_ shell: ClientShell, _ bridge: LoopbackBridge, observe: @escaping @Sendable (ShellEvent) -> Void)
+        throws
+    {
         guard let site = bridge.site(ofPage: nil) else { throw ShellError.notStarted }
         self.shell = shell
         self.bridge = bridge
@@ -81,19 +83,24 @@ public final class LoopbackHost: PageHost {
 
     // MARK: What the server asks
 
+    /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
     public func page() async throws -> Page {
         try bridge.page(of: try await shell.pageWillLoad())
     }
 
+    /// The files of the launch that the cookie names, else those of the newest.
     public func site(ofPage page: String?) -> Site { bridge.site(ofPage: page) ?? current }
 
+    /// A client to look at, without a launch.
     public func site(named name: String) async throws -> Site? {
         guard let name = ClientName(name), let client = try await shell.client(named: name) else { return nil }
         return try bridge.site(of: client)
     }
 
+    /// The seed and the installed clients.
     public func clients() async throws -> [String] { try await shell.clientNames().map(\.description) }
 
+    /// What the page of the running launch is told: first what it has missed.
     public func events(token: String) async throws -> AsyncStream<PageEvent> {
         try await requireCurrent(token)
         var first: [PageEvent] = []
@@ -107,6 +114,7 @@ public final class LoopbackHost: PageHost {
         return bridge.listen(first: first)
     }
 
+    /// Carries out a call of the page of the running launch; a page of another one is told to load again.
     public func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
         try await requireCurrent(token)
         do {
@@ -124,7 +132,8 @@ public final class LoopbackHost: PageHost {
     /// A page of another launch than the one that runs is on its way out, or this server was started after it.
     private func requireCurrent(_ token: String) async throws {
         if await shell.isCurrent(LaunchToken(text: token)) { return }
-        throw CallRefusal(status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
+        throw CallRefusal(
+            status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
     }
 
     private func perform(_ method: String, _ token: LaunchToken, _ body: JSONObject) async throws -> JSONObject {

@@ -18,7 +18,9 @@ struct Rollback: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("The client to go back to; the last known good one, or the next lower.", valueName: "version"))
+    @Option(
+        help: ArgumentHelp(
+            "The client to go back to; the last known good one, or the next lower.", valueName: "version"))
     var to: String?
 
     @OptionGroup var common: CommonOptions

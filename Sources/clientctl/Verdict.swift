@@ -8,7 +8,8 @@ struct VerdictOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The client that was launched, as `launch` called it.", valueName: "version"))
     var version: String
 
-    @Option(help: ArgumentHelp("The launch token; CLIENTCTL_TOKEN keeps it out of the process list.", valueName: "token"))
+    @Option(
+        help: ArgumentHelp("The launch token; CLIENTCTL_TOKEN keeps it out of the process list.", valueName: "token"))
     var token: String?
 
     @OptionGroup var common: CommonOptions

@@ -83,7 +83,9 @@ public struct Launcher: Sendable {
             let inventory = try inventory()
             guard let choice = choice(inventory, excluding: excluded) else { throw last ?? nothingToLaunch }
             do {
-                if let client = try ready(choice.name, inventory) { return PreparedLaunch(choice: choice, client: client) }
+                if let client = try ready(choice.name, inventory) {
+                    return PreparedLaunch(choice: choice, client: client)
+                }
             } catch {
                 warn("\(UpdateFailure(error).message) \(choice.name) is passed over.")
                 excluded.insert(choice.name)

@@ -130,7 +130,8 @@ public struct Verdicts: Sendable {
         guard let bundle = inventory.bundle(version) else {
             let names = inventory.bundles.map(\.name.description).joined(separator: ", ")
             throw UpdateFailure(
-                .usage, subject: "\(target)", "\(target) is not installed; here are: \(names.isEmpty ? "none" : names).")
+                .usage, subject: "\(target)", "\(target) is not installed; here are: \(names.isEmpty ? "none" : names)."
+            )
         }
         let shell = inventory.ledger.shell ?? bundle.entry.shells.minimum
         switch SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: shell) {

@@ -19,7 +19,9 @@ public enum StatusRule {
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
         let seed = Row(
             name: .embedded, runs: choice?.name == .embedded, state: "seed",
-            reason: choice.map { $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) runs" }
+            reason: choice.map {
+                $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) runs"
+            }
                 ?? "there is none",
             failures: [])
         return [seed]

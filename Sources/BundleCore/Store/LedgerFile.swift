@@ -64,7 +64,8 @@ extension Ledger {
             seed = try reader.optional("seed").map { _ in try reader.digest("seed") }
         }
         for (list, versions) in [
-            ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)), ("starts", records.map(\.version)),
+            ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
+            ("starts", records.map(\.version)),
         ] where Set(versions).count != versions.count {
             throw reader.refusal(list, "names a version twice")
         }

@@ -17,7 +17,8 @@ struct SeedFolder {
             directory = try Directory.open(path)
         } catch {
             throw UpdateFailure(
-                .configInvalid, subject: path, "The seed cannot be opened: \(error). Name the shell's own client folder.")
+                .configInvalid, subject: path,
+                "The seed cannot be opened: \(error). Name the shell's own client folder.")
         }
         guard let index = try Self.contents("index.html", directory) else {
             throw UpdateFailure(

@@ -36,7 +36,8 @@ struct StatusRuleTests {
             StatusRule.rows(try Sample.inventory([Ledger.Entry]()), shell: nil)
                 == [
                     StatusRule.Row(
-                        name: .embedded, runs: true, state: "seed", reason: "no installed client is usable", failures: [])
+                        name: .embedded, runs: true, state: "seed", reason: "no installed client is usable",
+                        failures: [])
                 ])
     }
 

@@ -197,7 +197,8 @@ struct LedgerTests {
                 name: names.randomElement(using: &generator) ?? .embedded,
                 tokenSha256: try .of(Array(text(&generator).utf8)), at: time(&generator),
                 isTrial: Bool.random(using: &generator),
-                verdict: Bool.random(using: &generator) ? Launch.Verdict.allCases.randomElement(using: &generator) : nil)
+                verdict: Bool.random(using: &generator) ? Launch.Verdict.allCases.randomElement(using: &generator) : nil
+            )
         }
         return ledger
     }
