@@ -37,6 +37,9 @@ public struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Whether the disk takes no writes at all at present: full, or mounted for reading only.
+    public var isWriteRefusal: Bool { kind == .full || code == EROFS }
+
     /// One line: what failed, on what, and why.
     public var description: String {
         "cannot \(operation) \(path): \(String(cString: strerror(code)))"

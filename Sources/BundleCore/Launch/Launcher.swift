@@ -1,5 +1,5 @@
 import BundleDisk
-import Glibc
+import Synchronization
 
 /// The launch line: select, organize, begin; `Verdicts` settles. It reads from top to bottom.
 ///
@@ -33,6 +33,9 @@ public struct Launcher: Sendable {
     private let serving: ServingFolder
     private let organizer: BundleOrganizer
     private let shellLock: FileLock
+    /// Whether the disk took what the start of a shell means for the ledger.
+    private let isSettled: Bool
+    private let writes = Writes()
     private let warn: @Sendable (String) -> Void
 
     /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `warn` hears about
@@ -50,7 +53,6 @@ public struct Launcher: Sendable {
         shellLock = lock
         serving = ServingFolder(folders.serving)
         organizer = BundleOrganizer(serving: folders.serving)
-        try organizer.clear()
         seed = device.seed.flatMap { path in
             do {
                 return try SeedFolder(at: path)
@@ -59,11 +61,34 @@ public struct Launcher: Sendable {
                 return nil
             }
         }
-        try recover()
-        try keeper.change { ledger in
-            ledger.adopt(seed: seed?.identity)
-            ledger.settleInterrupted(at: .now)
+        isSettled = try Self.settle(organizer, keeper, folders, seed, warn)
+        if !isSettled { writes.refuse() }
+    }
+
+    /// What an interrupted run left is cleared, and what a start means is written down: another seed, and a trial that its
+    /// shell did not survive. False where the disk takes no writes.
+    private static func settle(
+        _ organizer: BundleOrganizer, _ keeper: LedgerKeeper, _ folders: StoreFolders, _ seed: SeedFolder?,
+        _ warn: @escaping @Sendable (String) -> Void
+    ) throws -> Bool {
+        do {
+            try organizer.clear()
+            // Somebody at work on the store right now has cleared it.
+            if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
+                defer { withExtendedLifetime(lock) {} }
+                try StoreRecovery(folders, warn: warn).run()
+            }
+            try keeper.change { start(of: &$0, seed) }
+            return true
+        } catch let error as DiskError where error.isWriteRefusal {
+            warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
+            return false
         }
+    }
+
+    private static func start(of ledger: inout Ledger, _ seed: SeedFolder?) {
+        ledger.adopt(seed: seed?.identity)
+        ledger.settleInterrupted(at: .now)
     }
 
     /// The whole line at once, for a shell that shows the client itself.
@@ -81,11 +106,17 @@ public struct Launcher: Sendable {
         var last: (any Error)?
         while true {
             let inventory = try inventory()
+            // Without a boot attempt on the disk a trial could start for ever.
+            if writes.areRefused {
+                excluded.formUnion(inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial))
+            }
             guard let choice = choice(inventory, excluding: excluded) else { throw last ?? nothingToLaunch }
             do {
                 if let client = try ready(choice.name, inventory) {
                     return PreparedLaunch(choice: choice, client: client)
                 }
+                // Somebody removes it at this moment.
+                excluded.insert(choice.name)
             } catch {
                 warn("\(UpdateFailure(error).message) \(choice.name) is passed over.")
                 excluded.insert(choice.name)
@@ -115,6 +146,19 @@ public struct Launcher: Sendable {
     public func begin(_ prepared: PreparedLaunch, switching: Bool = false) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
+        do {
+            guard let launch = try record(name, token, switching) else { return nil }
+            writes.allow()
+            return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
+        } catch let error as DiskError where error.isWriteRefusal {
+            writes.refuse()
+            if try inventory().ledger.isOnTrial(name) { return nil }
+            warn("\(error.failure.message) \(name) has proved itself and is shown without a record of it.")
+            return Launched(prepared: prepared, token: token, isTrial: false)
+        }
+    }
+
+    private func record(_ name: ClientName, _ token: LaunchToken, _ switching: Bool) throws -> Launch? {
         let launch = try keeper.change { ledger -> Launch? in
             if let version = name.version, ledger.entry(version) == nil || ledger.block(on: version) != nil {
                 return nil
@@ -123,13 +167,12 @@ public struct Launcher: Sendable {
             ledger.shell = device.shell
             return try ledger.begin(name, token, at: .now)
         }
-        guard let launch else { return nil }
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
             warn("\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run.")
         }
-        return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
+        return launch
     }
 
     /// What the rules choose at present; nil where nothing can be shown.
@@ -138,13 +181,10 @@ public struct Launcher: Sendable {
     }
 
     /// What is remembered and installed at present.
-    public func inventory() throws -> Inventory { try Inventory.read(folders.root, ledger: try keeper.read()) }
-
-    /// What an interrupted run left is cleared, unless somebody is at work on the store right now: then nothing is left over.
-    private func recover() throws {
-        guard let lock = try FileLock.take(StoreLayout.lock, in: folders.root) else { return }
-        defer { withExtendedLifetime(lock) {} }
-        try StoreRecovery(folders, warn: warn).run()
+    public func inventory() throws -> Inventory {
+        var ledger = try keeper.read()
+        if !isSettled { Self.start(of: &ledger, seed) }
+        return try Inventory.read(folders.root, ledger: ledger)
     }
 
     private var nothingToLaunch: UpdateFailure {
@@ -245,4 +285,15 @@ public struct Launched: Sendable {
 
     /// The client.
     public var name: ClientName { prepared.choice.name }
+}
+
+/// Whether the disk refused the last boot attempt.
+private final class Writes: Sendable {
+    private let refused = Mutex(false)
+
+    var areRefused: Bool { refused.withLock { $0 } }
+
+    func refuse() { refused.withLock { $0 = true } }
+
+    func allow() { refused.withLock { $0 = false } }
 }
