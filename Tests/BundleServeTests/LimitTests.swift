@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `that does not read its answer is closed, and one that reads slowly is not`() async throws {
-        let fixture = try await Fixture { $0.limits.stall = .milliseconds(200) }
+        let fixture = try await Fixture { $0.limits.stall = .seconds(1) }
         let bytes = [UInt8](repeating: 1, count: 30_000_000)
         let root = try Directory.open(try fixture.folder.writeTree(["huge.bin": bytes], to: "huge"))
         let site = try Site(root: root, index: Fixture.index)
@@ -61,12 +61,12 @@ import Testing
         slow.send(fixture.request("/huge.bin"))
         _ = try slow.receive(upTo: "\r\n\r\n")
         for _ in 0..<10 {
-            try await Task.sleep(for: .milliseconds(50))
+            try await Task.sleep(for: .milliseconds(150))
             #expect(try slow.receive(exactly: 3_000_000).count == 3_000_000)
         }
         let stalled = try fixture.connect()
         stalled.send(fixture.request("/huge.bin"))
-        try await Task.sleep(for: .milliseconds(600))
+        try await Task.sleep(for: .milliseconds(2500))
         let received = (try? stalled.receiveAll()) ?? []
         #expect(received.count < bytes.count)
     }

@@ -86,7 +86,7 @@ import Testing
             goesOn: true),
         Row(
             403,
-            "GET /__clientctl/v1/events HTTP/1.1\r\nHost: HOST\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n",
+            "GET /__other HTTP/1.1\r\nHost: HOST\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n",
             goesOn: true),
         Row(
             403, "OPTIONS /app.js HTTP/1.1\r\nHost: HOST\r\nAccess-Control-Request-Private-Network: true\r\n\r\n",
