@@ -1,3 +1,5 @@
+import BundleCore
+
 /// What a request asks for, by its method and path alone.
 enum Route: Equatable {
     /// A file of the client, or its index page.
@@ -43,7 +45,9 @@ enum Route: Equatable {
         let rest = path.bytes.dropFirst(versions.count)
         if rest.isEmpty { return .clients }
         guard let slash = rest.firstIndex(of: HTTPBytes.slash) else { return .file(path) }
-        return .version(
-            name: String(decoding: rest[..<slash], as: UTF8.self), RequestPath(Array(rest[(slash + 1)...])))
+        let name = String(decoding: rest[..<slash], as: UTF8.self)
+        // An application may have a page /clients/anne/orders of its own.
+        if ClientName(name) == nil { return .file(path) }
+        return .version(name: name, RequestPath(Array(rest[(slash + 1)...])))
     }
 }

@@ -29,12 +29,12 @@ extension Request {
         head.acceptsHTML || has(.fetchMode, "navigate") || has(.fetchDestination, "document")
     }
 
-    /// Whether the page will be shown as a client of its own.
+    /// Whether the page, which is the index page, will be shown as a client of its own.
     ///
-    /// A HEAD shows nothing. A script that asks for HTML would get the token of another launch than its own; browsers tell it
-    /// apart, and so a frame.
+    /// Whoever gets its bytes shows it, unless it says otherwise: a HEAD shows nothing, and a script that asks for HTML would get
+    /// the token of another launch than its own; browsers tell it apart, and so a frame.
     var startsLaunch: Bool {
-        isNavigation && head.method == .get && (!has(.fetchMode) || has(.fetchMode, "navigate"))
+        head.method == .get && (!has(.fetchMode) || has(.fetchMode, "navigate"))
             && (!has(.fetchDestination) || has(.fetchDestination, "document"))
     }
 }

@@ -12,7 +12,31 @@ public final class LoopbackHost: PageHost {
     private let wantedChecks: AsyncStream<Void>
     private let news = Mutex<PageEvent?>(nil)
     private let front = Mutex(Front())
+    private let heard = Mutex(Heard())
+    private let silences: AsyncStream<LaunchToken>.Continuation
+    private let silentLaunches: AsyncStream<LaunchToken>
+    private let silence: Duration
+    private let clock: any Clock<Duration>
     private let current: Site
+
+    /// Whether a page of the newest launch has said anything.
+    private struct Heard {
+        private var token: LaunchToken?
+        private var hasSpoken = false
+
+        init(token: LaunchToken? = nil) { self.token = token }
+
+        /// True where the launch is another one than before.
+        mutating func expect(_ token: LaunchToken) -> Bool {
+            if self.token == token { return false }
+            self = Heard(token: token)
+            return true
+        }
+
+        mutating func speak(_ token: LaunchToken) { if self.token == token { hasSpoken = true } }
+
+        func hasSpoken(_ token: LaunchToken) -> Bool { self.token != token || hasSpoken }
+    }
 
     /// The page loads that have been heard of, each with the number of its last report; the last one is the youngest.
     private struct Front {
@@ -31,15 +55,19 @@ public final class LoopbackHost: PageHost {
         }
     }
 
-    /// For a shell that has been started with `bridge`; `observe` hears every event.
-    public init(_ shell: ClientShell, _ bridge: LoopbackBridge, observe: @escaping @Sendable (ShellEvent) -> Void)
-        throws
-    {
+    /// For a shell that has been started with `bridge` and gives a start `timeout`; `observe` hears every event.
+    public init(
+        _ shell: ClientShell, _ bridge: LoopbackBridge, timeout: StartupTimeout,
+        clock: any Clock<Duration> = SuspendingClock(), observe: @escaping @Sendable (ShellEvent) -> Void
+    ) throws {
         guard let site = bridge.site(ofPage: nil) else { throw ShellError.notStarted }
         self.shell = shell
         self.bridge = bridge
         self.observe = observe
         current = site
+        silence = timeout.duration * 3
+        self.clock = clock
+        (silentLaunches, silences) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -55,6 +83,9 @@ public final class LoopbackHost: PageHost {
                     // A failure is an event of the shell.
                     _ = try? await self.shell.checkForUpdates()
                 }
+            }
+            group.addTask {
+                for await token in self.silentLaunches { await self.endSilence(token) }
             }
             await group.waitForAll()
         }
@@ -85,7 +116,22 @@ public final class LoopbackHost: PageHost {
 
     /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
     public func page() async throws -> Page {
-        try bridge.page(of: try await shell.pageWillLoad())
+        let launched = try await shell.pageWillLoad()
+        let isNew = heard.withLock { $0.expect(launched.token) }
+        if isNew, launched.isTrial { await waitForWord(of: launched.token) }
+        return try bridge.page(of: launched)
+    }
+
+    /// The watchdog's time starts with the page's first word: whoever asked may be a probe, with a browser yet to come. One
+    /// that never speaks has three times as long.
+    private func waitForWord(of token: LaunchToken) async {
+        await shell.pageDidHide(token)
+        silences.yield(token)
+    }
+
+    private func endSilence(_ token: LaunchToken) async {
+        try? await clock.sleep(for: silence)
+        if heard.withLock({ !$0.hasSpoken(token) }) { await shell.pageDidShow(token) }
     }
 
     /// The files of the launch that the cookie names, else those of the newest.
@@ -156,6 +202,7 @@ public final class LoopbackHost: PageHost {
         let load = body["page"]?.stringValue ?? ""
         let number = body["number"]?.integerValue ?? 0
         if !front.withLock({ $0.take(load, number) }) { return }
+        heard.withLock { $0.speak(token) }
         if body["hidden"]?.boolValue == true {
             await shell.pageDidHide(token)
         } else {

@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func `that is idle too long is closed`() async throws {
-        let fixture = try await Fixture { $0.limits.idle = .milliseconds(50) }
+        let fixture = try await Fixture { $0.limits.idle = .milliseconds(500) }
         let fresh = try fixture.connect()
         #expect(try fresh.receiveAll() == [])
         let used = try fixture.connect()

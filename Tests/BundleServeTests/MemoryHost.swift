@@ -45,7 +45,7 @@ final class MemoryHost: PageHost {
 
     func site(named name: String) async throws -> Site? {
         try state.withLock { state in
-            if name == "broken" { throw Broken() }
+            if name == "v0.0.1-broken" { throw Broken() }
             return state.versions[name]
         }
     }

@@ -35,6 +35,13 @@ import Testing
         #expect(try fixture.ask("/settings", fields).text == Self.document)
     }
 
+    @Test(arguments: [("/", []), ("/", ["Accept: */*"]), ("/index.html", []), ("/", ["Accept: application/json"])])
+    func `to the page itself needs no word about HTML`(target: String, fields: [String]) async throws {
+        let fixture = try await Fixture()
+        #expect(try fixture.ask(target, fields).text == Self.document)
+        #expect(fixture.host.with { $0.pages.count } == 1)
+    }
+
     @Test(arguments: [
         (["Accept: */*"], "/settings", 404), (["Accept: text/htmlx"], "/settings", 404),
         (["Accept: application/json"], "/a/b", 404),
@@ -54,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("GET", "/", ["Accept: */*"]), ("GET", "/index.html", []), ("HEAD", "/", navigation),
+        ("HEAD", "/", navigation), ("GET", "/", ["Accept: */*", "Sec-Fetch-Mode: no-cors"]),
         ("HEAD", "/settings", navigation),
         ("GET", "/", ["Accept: text/html", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"]),
         ("GET", "/settings", ["Accept: text/html", "Sec-Fetch-Mode: cors"]),
@@ -129,8 +136,11 @@ import Testing
         #expect(try fixture.ask("/clients/embedded/app.js").text == "let a = 1;\n")
         #expect(try fixture.ask("/clients/embedded/missing.js").status == 404)
         #expect(try fixture.ask("/clients/v9.9.9/", navigation).status == 404)
-        #expect(try fixture.ask("/clients/broken/").status == 500)
+        #expect(try fixture.ask("/clients/v0.0.1-broken/").status == 500)
         #expect(fixture.host.with { $0.pages.isEmpty })
+        // What no client is called is the application's own.
+        #expect(try fixture.ask("/clients/anne/orders", ["Accept: text/html"]).text.hasSuffix("app</html>"))
+        #expect(fixture.host.with { $0.pages.count } == 1)
     }
 }
 
