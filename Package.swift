@@ -79,7 +79,8 @@ let package = Package(
             swiftSettings: strict),
 
         // An example of a shell.
-        .executableTarget(name: "TinyShell", dependencies: ["BundleCore", "BundleThreads", "ClientShell"],
+        .executableTarget(
+            name: "TinyShell", dependencies: ["BundleCore", "BundleThreads", "ClientShell"],
             swiftSettings: strict),
 
         // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.

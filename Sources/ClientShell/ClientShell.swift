@@ -56,28 +56,31 @@ public actor ClientShell {
         prepared = next
     }
 
-    /// Looks for updates and for what others do to the store, until it is cancelled.
+    /// Looks for updates, at once and then at every interval, and for what others do to the store, until it is cancelled.
     public func run() async {
-        var untilCheck = configuration.checkInterval ?? .zero
-        while !Task.isCancelled {
-            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
-            await look()
-            guard let interval = configuration.checkInterval else { continue }
-            untilCheck -= configuration.storeInterval
-            if untilCheck <= .zero {
-                untilCheck = interval
+        await withTaskGroup { group in
+            group.addTask { await self.repeatedly(self.configuration.storeInterval) { await self.look() } }
+            if let interval = configuration.checkInterval {
                 // Whoever listens hears of a failure; the next check comes by itself.
-                _ = try? await checkForUpdates()
+                group.addTask { await self.repeatedly(interval) { _ = try? await self.checkForUpdates() } }
             }
+            await group.waitForAll()
+        }
+    }
+
+    private func repeatedly(_ interval: Duration, _ work: () async -> Void) async {
+        while !Task.isCancelled {
+            await work()
+            do { try await clock.sleep(for: interval) } catch { return }
         }
     }
 
     /// The launch that the page about to load belongs to: the running one, or a new one whose boot attempt is on the disk
     /// when this returns.
     public func pageWillLoad() async throws -> Launched {
-        if let launched, launched.name == prepared?.choice.name { return launched }
         if launched == nil { await look() }
         while true {
+            if let launched, launched.name == prepared?.choice.name { return launched }
             guard let client = prepared else { throw ShellError.notStarted }
             if let launched = try launcher.begin(client, switching: launched != nil) { return didLaunch(launched) }
             try await start()
