@@ -11,7 +11,8 @@ public struct LaunchToken: Sendable, Equatable {
         var bytes = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
         guard getentropy(&bytes, bytes.count) == 0, let drawn = SHA256Digest(bytes: bytes) else {
             throw UpdateFailure(
-                .internal, subject: "getentropy", "The kernel gave no random bytes: \(String(cString: strerror(errno))).")
+                .internal, subject: "getentropy",
+                "The kernel gave no random bytes: \(String(cString: strerror(errno))).")
         }
         return LaunchToken(text: drawn.hex)
     }
