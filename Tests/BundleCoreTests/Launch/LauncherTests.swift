@@ -115,14 +115,16 @@ struct LauncherTests {
         _ = try bench.launch()
         try await bench.install("1.1.0")
         #expect(try bench.ledger().current.description == "v1.0.0")
-        #expect(try bench.ledger().pending == nil, "the running trial has no verdict yet, but the newest is next")
+        #expect(try bench.ledger().pending?.description == "v1.1.0")
     }
 
     @Test func `another seed is another shell: what was learnt about starts is forgotten, blocks by hand are not`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0", "1.2.0")
-        try bench.editLedger { $0.block(Ledger.Block(version: $0.entries[1].version, cause: .byHand, reason: "x", count: 0, since: .now)) }
+        try bench.editLedger {
+            $0.block(Ledger.Block(version: $0.entries[1].version, cause: .byHand, reason: "x", count: 0, since: .now))
+        }
         for _ in 0..<4 { _ = try bench.launch() }
         #expect(try bench.ledger().block(on: try Sample.version("1.2.0"))?.cause == .failedStarts)
         try bench.seed("seed 2")
@@ -140,8 +142,6 @@ struct LauncherTests {
         #expect(try bench.launcher(try bench.device(seed: nil)).launch().name.description == "v1.0.0")
         #expect(try bench.launch().name == .embedded)
         #expect(try bench.ledger().record(of: try Sample.version("1.0.0"))?.failures.count == 1)
-        _ = try bench.launch()
-        #expect(try bench.launcher(try bench.device(seed: nil)).launch().name.description != "embedded")
     }
 
     @Test func `a page that asks for another client is not to blame for its own trial`() async throws {
@@ -208,12 +208,12 @@ struct LauncherTests {
     }
 
     @Test func `what is shown is not collected, however few are to be kept`() async throws {
-        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0", "1.2.0")
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0", "1.2.0", "1.3.0")
         do {
             let launcher = try bench.launcher()
             let look = try #require(try launcher.ready(try Sample.name("1.0.0")))
             let plan = try await bench.open().retain(keeping: 1)
-            #expect(plan.retained.map(\.description) == ["1.0.0", "1.2.0"])
+            #expect(plan.retained.map(\.description) == ["1.0.0", "1.2.0", "1.3.0"])
             #expect(plan.removed.map(\.description) == ["1.1.0"])
             #expect(try look.root.directory.kind(of: "index.html") != nil)
         }

@@ -102,7 +102,8 @@ struct SelectionRuleTests {
         Case(
             testDescription: "the newest is blocked", launched: "1.0.0", good: "1.0.0", blocked: ["1.2.0"],
             chosen: "v1.1.0", reason: "newest"),
-        Case(testDescription: "the newest cannot be made ready", excluded: ["1.2.0"], chosen: "v1.1.0", reason: "newest"),
+        Case(
+            testDescription: "the newest cannot be made ready", excluded: ["1.2.0"], chosen: "v1.1.0", reason: "newest"),
         Case(
             testDescription: "nothing installed can", blocked: ["1.0.0", "1.1.0", "1.2.0"], chosen: "embedded",
             reason: "onlyOne"),

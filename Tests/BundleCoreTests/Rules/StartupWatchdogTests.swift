@@ -87,7 +87,9 @@ struct StartupWatchdogTests {
         #expect(watchdog.handle(.woken, at: .seconds(20)) == .settle(.faulty(.notConfirmed, Self.inTime)))
     }
 
-    @Test(arguments: [(99, nil), (100, "100ms"), (600_000, "10m"), (600_001, nil), (0, nil), (-1, nil)] as [(Int, String?)])
+    @Test(
+        arguments: [(99, nil), (100, "100ms"), (600_000, "10m"), (600_001, nil), (0, nil), (-1, nil)]
+            as [(Int, String?)])
     func `a time for a start is between a tenth of a second and ten minutes`(milliseconds: Int, shown: String?) throws {
         guard let shown else {
             let error = #expect(throws: StartupTimeoutError.self) { try StartupTimeout(.milliseconds(milliseconds)) }
