@@ -106,6 +106,7 @@ let package = Package(
                 "BundleTesting",
             ]),
         tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
+        tests("ClientShellTests", ["ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
         tests("BrowserTests", ["BundleCore", "BundleTesting"]),
     ]

@@ -68,7 +68,7 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     }
 
     private func select(_ inventory: Inventory) -> ClientName {
-        SelectionRule.select(inventory, shell: device.shell)?.name ?? .embedded
+        SelectionRule.select(inventory, shell: device.shell, hasSeed: inventory.ledger.seed != nil)?.name ?? .embedded
     }
 
     /// Whether nothing is left to do but what an offer brings.

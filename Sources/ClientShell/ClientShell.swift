@@ -123,11 +123,15 @@ public actor ClientShell {
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
         if let check { return try await check.value }
-        let task = Task { if let update { try await update() } }
+        let task = Task { try await bringUpdate() }
         check = task
+        try await task.value
+    }
+
+    private func bringUpdate() async throws {
         defer { check = nil }
         do {
-            try await task.value
+            try await update?()
             seenLedger = nil
             await look(retrying: true)
         } catch {

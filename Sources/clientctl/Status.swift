@@ -29,7 +29,9 @@ struct Status: ParsableCommand {
         }
         let inventory = try Wiring.inventory(store)
         let ledger = inventory.ledger
-        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell)
+        // Before its first launch nobody knows what the shell brings.
+        let hasSeed = ledger.seed != nil || ledger.shell == nil
+        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
         Answer.give(
             json: try settings.isOn("json", common.json),
             [

@@ -191,7 +191,8 @@ public struct Launcher: Sendable {
         UpdateFailure(
             .configInvalid, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run with shell "
-                + "\(device.shell), and no seed was named. Name the shell's own client with --seed, or install one.")
+                + "\(device.shell), and \(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
+                + "Name the shell's own client with --seed, or install one.")
     }
 
     // MARK: Organizing
@@ -210,7 +211,7 @@ public struct Launcher: Sendable {
     private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
         let name = try seed.servingName(shell: device.shell)
         if let root = try organizer.existing(name) { return root }
-        try serving.removeUnused(prefix: SeedFolder.servingPrefix)
+        try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
         return try organized(AssetMap(tree: seed.directory), as: name)
     }
 

@@ -59,7 +59,8 @@ extension Ledger {
     mutating func settleGood(at: Timestamp) {
         guard let name = launch?.name else { return }
         launch?.verdict = .good
-        lastKnownGood = name
+        // What was blocked while it started must not be fallen back to.
+        if name.version.flatMap(block) == nil { lastKnownGood = name }
         guard let version = name.version else { return }
         records.removeAll { $0.version == version }
         insert(StartRecord(version: version, goodSince: at, failures: []))
@@ -78,7 +79,7 @@ extension Ledger {
         if pending == name { pending = nil }
         if lastKnownGood == name { lastKnownGood = newestGood() }
         let count = record.failures.count
-        if count >= Self.maximumFailures {
+        if count >= Self.maximumFailures, !isLeftByHand(name) {
             let reason = "it failed to start \(count) times; \(failure)"
             block(
                 Block(version: version, cause: .failedStarts, reason: reason, count: count, since: failure.at))
@@ -103,7 +104,11 @@ extension Ledger {
         blocks.removeAll { $0.cause == .failedStarts }
     }
 
-    /// Goes back to `target` by hand: every other version of `newer` is blocked, so that no update undoes it.
+    /// Whether somebody went back from `name` by hand.
+    func isLeftByHand(_ name: ClientName) -> Bool { name.version.flatMap(block)?.cause == .byHand }
+
+    /// Goes back to `target` by hand: every version of `newer` is blocked, so that no update undoes it, and how the last
+    /// launch ended decides nothing any more.
     mutating func rollBack(to target: ClientName, from newer: [SemanticVersion], at: Timestamp) {
         for version in newer {
             block(
@@ -111,6 +116,8 @@ extension Ledger {
                     version: version, cause: .byHand, reason: "rolled back by hand to \(target)",
                     count: record(of: version)?.failures.count ?? 0, since: at))
         }
+        if launch?.name != target { abandonTrial() }
+        if launch?.verdict == .faulty { launch = nil }
         schedule(target)
     }
 }

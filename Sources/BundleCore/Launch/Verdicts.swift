@@ -107,7 +107,7 @@ public struct Verdicts: Sendable {
             let target = try target ?? wayBack(inventory)
             try requireUsable(target, inventory)
             let newer = inventory.bundles.map(\.version).filter { version in
-                target.version.map { version > $0 } ?? true && ledger.block(on: version) == nil
+                target.version.map { version > $0 } ?? true && !ledger.isLeftByHand(.installed(version))
             }
             ledger.rollBack(to: target, from: newer, at: .now)
             return (target, newer)
@@ -126,7 +126,12 @@ public struct Verdicts: Sendable {
     }
 
     private func requireUsable(_ target: ClientName, _ inventory: Inventory) throws {
-        guard let version = target.version else { return }
+        guard let version = target.version else {
+            // Before its first launch nobody knows what the shell brings.
+            if inventory.ledger.seed != nil || inventory.ledger.shell == nil { return }
+            throw UpdateFailure(
+                .usage, subject: "\(target)", "The shell that launched last brought no seed: name an installed client.")
+        }
         guard let bundle = inventory.bundle(version) else {
             let names = inventory.bundles.map(\.name.description).joined(separator: ", ")
             throw UpdateFailure(

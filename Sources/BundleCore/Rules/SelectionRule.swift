@@ -1,7 +1,8 @@
 /// Which client is launched next. A pure rule.
 ///
-/// After a failed launch it is the last known good client or the embedded seed. Otherwise it is the newest one that is
-/// compatible and not blocked, else the seed; a client that failed once is among them again, which is its retry.
+/// After a failed launch, unless its client was left by hand, it is the last known good client or the embedded seed.
+/// Otherwise it is the newest one that is compatible and not blocked, else the seed; a client that failed once is among them
+/// again, which is its retry.
 public enum SelectionRule {
     /// Whether a client may run.
     public enum Usability: Sendable, Equatable {
@@ -55,7 +56,7 @@ public enum SelectionRule {
                 && usability(of: bundle, ledger: ledger, shell: shell ?? bundle.entry.shells.minimum) == .usable
         }
         let seed = hasSeed && !excluded.contains(.embedded)
-        if let launch = ledger.launch, launch.verdict == .faulty {
+        if let launch = ledger.launch, launch.verdict == .faulty, !ledger.isLeftByHand(launch.name) {
             return fallback(from: launch.name, ledger.lastKnownGood, usable.map(\.name), hasSeed: seed)
         }
         guard let newest = usable.last else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }

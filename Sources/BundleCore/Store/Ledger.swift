@@ -167,7 +167,10 @@ public struct Ledger: Sendable, Equatable {
     mutating func unblock(_ version: SemanticVersion) -> Bool {
         let isBlocked = block(on: version) != nil
         blocks.removeAll { $0.version == version }
-        if isBlocked { records.removeAll { $0.version == version } }
+        if isBlocked {
+            records.removeAll { $0.version == version }
+            if let launch, launch.name == .installed(version), launch.verdict == .faulty { self.launch = nil }
+        }
         return isBlocked
     }
 }

@@ -43,6 +43,9 @@ extension Ledger {
         // Schema 1 knew neither launches nor checksums.
         let schema = try reader.integer("schema")
         guard schema == 1 || schema == 2 else { throw reader.refusal("schema", "is neither 1 nor 2") }
+        if schema == 1, reader.object["checksum"] != nil {
+            throw reader.refusal("schema", "is older than the checksum")
+        }
         if schema == 2 {
             var object = reader.object
             object["checksum"] = nil

@@ -35,10 +35,10 @@ struct ServingFolder: Sendable {
         }
     }
 
-    /// Removes every root whose name starts with `prefix` and that no server shows.
-    func removeUnused(prefix: String) throws {
-        for name in try directory.list() where name.hasPrefix(prefix) {
-            guard let claim = try claim(name) else { continue }
+    /// Removes every root whose name `isOld` and that no server shows.
+    func removeUnused(_ isOld: (String) -> Bool) throws {
+        for name in try directory.list() where !name.hasPrefix(".") && isOld(name) {
+            guard case .directory? = try directory.kind(of: name), let claim = try claim(name) else { continue }
             defer { withExtendedLifetime(claim) {} }
             try organizer.remove(name)
         }

@@ -8,6 +8,7 @@ struct StoreRecovery {
     let receipts: Directory
     let staging: Directory
     let downloads: Directory
+    let serving: ServingFolder
     let warn: (String) -> Void
 
     init(_ folders: StoreFolders, warn: @escaping (String) -> Void) {
@@ -16,6 +17,7 @@ struct StoreRecovery {
         receipts = folders.receipts
         staging = folders.staging
         downloads = folders.downloads
+        serving = ServingFolder(folders.serving)
         self.warn = warn
     }
 
@@ -34,6 +36,8 @@ struct StoreRecovery {
         }
         for version in ledger.mentioned where ledger.entry(version) == nil { ledger.forget(version) }
         try removeReceiptsWithoutEntry(ledger)
+        let roots = Set(ledger.entries.map(\.identity.servingName))
+        try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) }
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
     }

@@ -27,6 +27,13 @@ enum Sample {
             since: Timestamp(clamping: 1_600_000_000))
     }
 
+    /// A picture of a store whose ledger this is.
+    static func inventory(_ ledger: Ledger) throws -> Inventory {
+        Inventory(
+            path: "/store", ledger: ledger,
+            bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/clients/\($0.version.folderName)") })
+    }
+
     /// A picture of a store with these clients; `current` and `previous` are versions or `embedded`.
     static func inventory(
         _ entries: [Ledger.Entry], current: String = "embedded", previous: String? = nil, blocked: [String] = []
@@ -36,9 +43,7 @@ enum Sample {
         ledger.current = try name(current)
         ledger.previous = try previous.map(name)
         for version in blocked { ledger.block(try block(version)) }
-        return Inventory(
-            path: "/store", ledger: ledger,
-            bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/clients/\($0.version.folderName)") })
+        return try inventory(ledger)
     }
 
     static func inventory(_ versions: [String], current: String = "embedded", previous: String? = nil) throws
