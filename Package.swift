@@ -101,6 +101,6 @@ let package = Package(
             ]),
         tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
-        tests("BrowserTests", ["BundleCore", "BundleTesting"]),
+        tests("BrowserTests", ["BundleCore", "BundleTesting", "clientctl"]),
     ]
 )
