@@ -1,3 +1,5 @@
+import BundleCore
+
 /// What a request asks for, by its method and path alone.
 enum Route: Equatable {
     /// A file of the client, or its index page.
@@ -6,6 +8,8 @@ enum Route: Equatable {
     case clients
     /// A file of one version.
     case version(name: String, RequestPath)
+    /// The index page of one version, without the slash that its own links need.
+    case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
     /// A call of a page.
@@ -42,7 +46,9 @@ enum Route: Equatable {
         guard path.bytes.starts(with: versions) else { return .file(path) }
         let rest = path.bytes.dropFirst(versions.count)
         if rest.isEmpty { return .clients }
-        guard let slash = rest.firstIndex(of: HTTPBytes.slash) else { return .file(path) }
+        guard let slash = rest.firstIndex(of: HTTPBytes.slash) else {
+            return ClientName(String(decoding: rest, as: UTF8.self)).map { .versionWithoutSlash($0) } ?? .file(path)
+        }
         return .version(
             name: String(decoding: rest[..<slash], as: UTF8.self), RequestPath(Array(rest[(slash + 1)...])))
     }

@@ -119,18 +119,27 @@ public actor ClientShell {
     ///
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
-        if let check { return try await check.value }
+        if let check { return try await Self.value(of: check) }
         let task = Task { if let update { try await update() } }
         check = task
         defer { check = nil }
         do {
-            try await task.value
+            try await Self.value(of: task)
             seenLedger = nil
             await look(retrying: true)
         } catch {
             let failure = UpdateFailure(error)
             observers.yield(.failed(failure))
             throw failure
+        }
+    }
+
+    /// Whoever waits and is cancelled, because the shell ends, ends the check: a server may take very long to answer.
+    private static func value(of check: Task<Void, any Error>) async throws {
+        try await withTaskCancellationHandler {
+            try await check.value
+        } onCancel: {
+            check.cancel()
         }
     }
 
