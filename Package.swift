@@ -108,6 +108,6 @@ let package = Package(
         tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
         tests("ClientShellTests", ["ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
-        tests("BrowserTests", ["BundleCore", "BundleTesting"]),
+        tests("BrowserTests", ["BundleCore", "BundleTesting", "clientctl"]),
     ]
 )

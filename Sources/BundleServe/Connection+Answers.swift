@@ -22,6 +22,9 @@ extension Connection {
         case _ where request.has(.expect): refuse(.expectationFailed, request)
         case .file(let path): show(path, request)
         case .version(let name, let path): show(path, ofVersion: name, request)
+        case .versionWithoutSlash(let name):
+            let status = Status.permanentRedirect
+            finish(status, fields: "Location: /clients/\(name)/\r\n", text: "\(status.reason)", request)
         case .clients: list(request)
         case .events: openEvents(request)
         case .call: break
@@ -35,9 +38,9 @@ extension Connection {
         let site: Site
         if page == nil, let pinned { site = pinned } else { site = service.host.site(ofPage: page) }
         switch Shown(path, in: site, for: request) {
-        case .file(let file): send(file, of: site, request)
+        case .file(let file): send(file, request)
         case .index where request.startsLaunch: launch(request)
-        case .index: send(site.bareIndex, of: site, request)
+        case .index: send(site.bareIndex, request)
         case .missing: refuse(.notFound, request)
         case .failed: refuse(.failed, request)
         }
@@ -50,17 +53,17 @@ extension Connection {
             guard case .success(let found) = result else { return refuse(.failed, request) }
             guard let site = found else { return refuse(.notFound, request) }
             switch Shown(path, in: site, for: request) {
-            case .file(let file): send(file, of: site, request)
-            case .index: send(site.bareIndex, of: site, request)
+            case .file(let file): send(file, request)
+            case .index: send(site.bareIndex, request)
             case .missing: refuse(.notFound, request)
             case .failed: refuse(.failed, request)
             }
         }
     }
 
-    private func send(_ file: SiteFile, of site: Site, _ request: Request) {
+    private func send(_ file: SiteFile, _ request: Request) {
         if request.with(.ifNoneMatch, { EntityTag.isNamed(file.tag, in: $0) }) ?? false {
-            return send(.notModified, policy(file, site) + file.validators + Array("\r\n".utf8))
+            return send(.notModified, policy(file) + file.validators + Array("\r\n".utf8))
         }
         let range = request.isHead ? .whole : range(of: file, request)
         switch range {
@@ -70,11 +73,11 @@ extension Connection {
                 text: "\(Status.rangeNotSatisfiable.reason)", request)
         case .part(let part):
             write(service.fields.start(.partialContent, closes: !keepsOpen))
-            write(ByteBuffer(bytes: policy(file, site) + file.partHead(part)))
+            write(ByteBuffer(bytes: policy(file) + file.partHead(part)))
             sendContent(of: file, part)
         case .whole:
             write(service.fields.start(.ok, closes: !keepsOpen))
-            if file.isPage { write(ByteBuffer(bytes: policy(file, site))) }
+            if file.isPage { write(ByteBuffer(bytes: policy(file))) }
             if request.isHead { return finish(.byteBuffer(file.wholeHead)) }
             if !file.isOpen { return finish(.byteBuffer(file.whole)) }
             write(file.wholeHead)
@@ -98,8 +101,8 @@ extension Connection {
         }
     }
 
-    private func policy(_ file: SiteFile, _ site: Site) -> [UInt8] {
-        file.isPage ? Array(service.policy.line(scriptSources: site.index.scriptSources).utf8) : []
+    private func policy(_ file: SiteFile) -> [UInt8] {
+        file.isPage ? Array(service.policy.line(scriptSources: file.scriptSources).utf8) : []
     }
 
     // MARK: Launches

@@ -8,6 +8,8 @@ enum Route: Equatable {
     case clients
     /// A file of one version.
     case version(name: String, RequestPath)
+    /// The index page of one version, without the slash that its own links need.
+    case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
     /// A call of a page.
@@ -44,10 +46,11 @@ enum Route: Equatable {
         guard path.bytes.starts(with: versions) else { return .file(path) }
         let rest = path.bytes.dropFirst(versions.count)
         if rest.isEmpty { return .clients }
-        guard let slash = rest.firstIndex(of: HTTPBytes.slash) else { return .file(path) }
-        let name = String(decoding: rest[..<slash], as: UTF8.self)
+        let slash = rest.firstIndex(of: HTTPBytes.slash)
+        let name = String(decoding: rest[..<(slash ?? rest.endIndex)], as: UTF8.self)
         // An application may have a page /clients/anne/orders of its own.
-        if ClientName(name) == nil { return .file(path) }
+        guard let client = ClientName(name) else { return .file(path) }
+        guard let slash else { return .versionWithoutSlash(client) }
         return .version(name: name, RequestPath(Array(rest[(slash + 1)...])))
     }
 }

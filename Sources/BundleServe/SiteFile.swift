@@ -1,3 +1,4 @@
+import BundleCore
 import BundleDisk
 import Glibc
 import NIOCore
@@ -12,6 +13,8 @@ final class SiteFile: Sendable {
     /// Files of more bytes are sent from the page cache by the kernel.
     static let largestInMemory = 64 << 10
 
+    private static let largestPage = 4 << 20
+
     static let revalidated = "no-cache"
     private static let immutable = "public, max-age=31536000, immutable"
 
@@ -20,6 +23,8 @@ final class SiteFile: Sendable {
     /// The entity tag with its quotes.
     let tag: [UInt8]
     let isPage: Bool
+    /// Source expressions of its own inline scripts, where it is a page.
+    let scriptSources: [String]
     /// `ETag` and `Cache-Control`, as every answer about the file has them.
     let validators: [UInt8]
     /// All fields of the whole file and the empty line, followed by the bytes when those are in memory.
@@ -28,12 +33,13 @@ final class SiteFile: Sendable {
     let wholeHead: ByteBuffer
     private let type: String
 
-    init(type: String, tag: [UInt8], caching: String, size: Int, content: Content) {
+    init(type: String, tag: [UInt8], caching: String, size: Int, content: Content, scriptSources: [String]) {
         self.type = type
         self.tag = tag
         self.size = size
         self.content = content
         isPage = MediaType.isPage(type)
+        self.scriptSources = scriptSources
         validators = Array("ETag: ".utf8) + tag + Array("\r\nCache-Control: \(caching)\r\n".utf8)
         var head = ByteBuffer()
         head.writeString("Content-Type: \(type)\r\n")
@@ -52,21 +58,28 @@ final class SiteFile: Sendable {
             return status
         }
         let size = Int(status.st_size)
+        let type = MediaType.of(path)
+        var scriptSources: [String] = []
         let content: Content
         if size <= Self.largestInMemory {
             let bytes = try file.readAll(maximumBytes: Self.largestInMemory)
             // A file that is still being written to is none of ours.
             guard bytes.count == size else { throw DiskError("read", file.path, code: EIO) }
             content = .bytes(ByteBuffer(bytes: bytes))
+            if MediaType.isPage(type) { scriptSources = try ScriptSource.expressions(for: bytes) }
         } else {
             content = .open(try OpenFile(duplicating: file))
+            // A page of more bytes than any has keeps to scripts in files.
+            if MediaType.isPage(type) && size <= Self.largestPage {
+                scriptSources = try ScriptSource.expressions(for: try file.readAll(maximumBytes: Self.largestPage))
+            }
         }
         let stamp = UInt64(clamping: status.st_mtim.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: status.st_mtim.tv_nsec)
         let facts = [UInt64(status.st_ino), UInt64(clamping: size), stamp].map { String($0, radix: 16) }
         self.init(
-            type: MediaType.of(path), tag: Array("\"\(facts.joined(separator: "-"))\"".utf8),
+            type: type, tag: Array("\"\(facts.joined(separator: "-"))\"".utf8),
             caching: Self.carriesHash(RequestPath(path).lastComponent) ? Self.immutable : Self.revalidated,
-            size: size, content: content)
+            size: size, content: content, scriptSources: scriptSources)
     }
 
     /// What it takes of a shelf's memory.

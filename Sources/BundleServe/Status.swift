@@ -3,6 +3,7 @@ enum Status: Int, Sendable {
     case ok = 200
     case partialContent = 206
     case notModified = 304
+    case permanentRedirect = 308
     case badRequest = 400
     case forbidden = 403
     case notFound = 404
@@ -24,6 +25,7 @@ enum Status: Int, Sendable {
         case .ok: "OK"
         case .partialContent: "Partial Content"
         case .notModified: "Not Modified"
+        case .permanentRedirect: "Permanent Redirect"
         case .badRequest: "Bad Request"
         case .forbidden: "Forbidden"
         case .notFound: "Not Found"

@@ -122,10 +122,10 @@ public actor ClientShell {
     ///
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
-        if let check { return try await check.value }
+        if let check { return try await Self.value(of: check) }
         let task = Task { try await bringUpdate() }
         check = task
-        try await task.value
+        try await Self.value(of: task)
     }
 
     private func bringUpdate() async throws {
@@ -138,6 +138,15 @@ public actor ClientShell {
             let failure = UpdateFailure(error)
             observers.yield(.failed(failure))
             throw failure
+        }
+    }
+
+    /// Whoever waits and is cancelled, because the shell ends, ends the check: a server may take very long to answer.
+    private static func value(of check: Task<Void, any Error>) async throws {
+        try await withTaskCancellationHandler {
+            try await check.value
+        } onCancel: {
+            check.cancel()
         }
     }
 

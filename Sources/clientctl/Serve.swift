@@ -2,8 +2,6 @@ import ArgumentParser
 import BundleCore
 import BundleServe
 import ClientShell
-import Dispatch
-import Glibc
 import LoopbackShell
 
 /// `clientctl serve`.
@@ -55,10 +53,12 @@ struct Serve: AsyncParsableCommand {
             Self.say(Self.describe($0))
         }
         let server = try await PageServer.start(try serverConfiguration(settings), host: host)
+        // Whoever reads the address may end it at once.
+        let signals = StopSignals()
         try await announce(server, shell, settings)
         await withTaskGroup { group in
             group.addTask { await host.run() }
-            await Self.untilToldToStop()
+            await signals.wait()
             group.cancelAll()
         }
         await server.stop(grace: .seconds(2))
@@ -151,19 +151,5 @@ extension Serve {
         case .confirmed(let name): "\(name) confirmed its start"
         case .rolledBack(_, _, let failure): failure.message
         }
-    }
-
-    /// Returns on SIGTERM or SIGINT.
-    private static func untilToldToStop() async {
-        let (stream, told) = AsyncStream<Void>.makeStream()
-        let sources = [SIGTERM, SIGINT].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { told.finish() }
-            source.resume()
-            return source
-        }
-        for await _ in stream {}
-        for source in sources { source.cancel() }
     }
 }

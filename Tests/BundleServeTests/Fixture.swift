@@ -15,6 +15,7 @@ struct Fixture {
         "assets/style.css": Array("a{}".utf8),
         "assets/app.0123456789abcdef.js": Array("hashed".utf8),
         "sub/index.html": Array("<p>nested</p>".utf8),
+        "page.html": Array("<script>page()</script>".utf8),
         "plain": Array("no extension".utf8),
         "digits.txt": Array("0123456789".utf8),
         "empty.txt": [],

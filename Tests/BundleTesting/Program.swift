@@ -64,6 +64,26 @@ public final class Program: Sendable {
     /// Sends it a signal.
     public func send(_ signal: Int32) { kill(process, signal) }
 
+    /// What it has said so far.
+    public func printed() throws -> (output: String, errors: String) {
+        let output = String(decoding: try Self.contents(of: output), as: UTF8.self)
+        return (output, String(decoding: try Self.contents(of: errors), as: UTF8.self))
+    }
+
+    /// Waits for its end, at most `limit`; nil where it still runs then.
+    public func wait(within limit: Duration) throws -> Ending? {
+        let deadline = ContinuousClock.now + limit
+        while ContinuousClock.now < deadline {
+            var info = siginfo_t()
+            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT | WNOHANG) == 0 else {
+                throw SystemCallError("waitid")
+            }
+            if info._sifields._sigchld.si_pid == process { return try wait() }
+            poll(nil, 0, 10)
+        }
+        return nil
+    }
+
     /// Waits for its end.
     public func wait() throws -> Ending {
         var info = siginfo_t()

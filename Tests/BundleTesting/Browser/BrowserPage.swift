@@ -4,7 +4,7 @@ import BundleSigning
 /// A page in a browser, apart from all others; closed with its last reference.
 public final class BrowserPage: Sendable {
     private let browser: Browser
-    private let context: String
+    private let profile: BrowserProfile
     private let session: String
     /// The frame of the page itself has the target's name.
     private let frame: String
@@ -15,12 +15,14 @@ public final class BrowserPage: Sendable {
         "Page.enable", "Runtime.enable", "Network.enable", "Log.enable", "Inspector.enable",
     ]
 
-    init(_ browser: Browser, within limit: Duration) throws {
+    init(_ browser: Browser, in profile: BrowserProfile? = nil, within limit: Duration) throws {
         self.browser = browser
         let wire = browser.wire
-        context = try wire.call("Target.createBrowserContext", within: limit).text("browserContextId")
+        let profile = try profile ?? BrowserProfile(wire, within: limit)
+        self.profile = profile
         let target = try wire.call(
-            "Target.createTarget", ["url": .string("about:blank"), "browserContextId": .string(context)], within: limit)
+            "Target.createTarget", ["url": .string("about:blank"), "browserContextId": .string(profile.name)],
+            within: limit)
         frame = target.text("targetId")
         session = try wire.call(
             "Target.attachToTarget", ["targetId": .string(frame), "flatten": .bool(true)], within: limit
@@ -33,8 +35,15 @@ public final class BrowserPage: Sendable {
     }
 
     deinit {
-        browser.wire.send("Target.disposeBrowserContext", ["browserContextId": .string(context)])
+        browser.wire.send("Target.closeTarget", ["targetId": .string(frame)])
         browser.wire.forget(session)
+    }
+
+    /// Opens another page that shares cookies, storage and the cache with this one.
+    public func openBeside(_ url: String, within limit: Duration = .seconds(15)) throws -> BrowserPage {
+        let page = try BrowserPage(browser, in: profile, within: limit)
+        try page.navigate(url, within: limit)
+        return page
     }
 
     /// What the page and the browser said so far, in the order of arrival.
