@@ -11,7 +11,8 @@ struct Settings {
     static let names: Set<String> = [
         "store", "shell-version", "app-id", "seed", "keep", "manifest", "trust", "token-file", "ca-file", "json",
         "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
-        "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout", "check-interval", "csp",
+        "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout",
+        "check-interval", "csp",
     ]
 
     private let file: JSONObject

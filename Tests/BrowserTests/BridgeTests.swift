@@ -276,7 +276,9 @@ import Testing
         #expect(requests("report").count == 5)
     }
 
-    @Test func `tells the server at once, and whenever the page is hidden and shown, in order and under one name`() throws {
+    @Test func `tells the server at once, and whenever the page is hidden and shown, in order and under one name`()
+        throws
+    {
         let page = try open()
         let change = """
             Object.defineProperty(document, 'visibilityState', {value: '%', configurable: true});

@@ -38,7 +38,7 @@ extension ServeTests {
             #expect(page.console == [])
             try page.evaluate(Self.runningMore)
             try page.wait(until: "window.evaluated")
-            try page.wait(for: "three violations") { violations($0).count >= 3 }
+            try page.wait(for: "two violations, and eval's, which its caller hears of") { violations($0).count >= 2 }
             #expect(try page.evaluate("[window.handled, window.added, evaluated].join()").stringValue == ",,EvalError")
         }
 
@@ -58,7 +58,8 @@ extension ServeTests {
         }
 
         @Test(arguments: [
-            "script-src 'nonce-c2VjcmV0' 'self'", "default-src 'self'", "default-src 'self'; script-src 'self' 'unsafe-eval'",
+            "script-src 'nonce-c2VjcmV0' 'self'", "default-src 'self'",
+            "default-src 'self'; script-src 'self' 'unsafe-eval'",
         ])
         func `a page with a policy of its own has its WebAppLocalServer`(policy: String) throws {
             var client = DemoClient.good("1.0.0")
@@ -77,7 +78,8 @@ extension ServeTests {
             var client = DemoClient.good("1.0.0")
             client.more = [
                 "help.html": "<!doctype html><script>window.help = 1</script>",
-                "large.html": "<!doctype html><script>window.large = 1</script>" + String(repeating: "<p>x", count: 40_000),
+                "large.html": "<!doctype html><script>window.large = 1</script>"
+                    + String(repeating: "<p>x", count: 40_000),
             ]
             try kiosk.install(client)
             let serving = try kiosk.serve()
@@ -104,22 +106,29 @@ extension ServeTests {
             let serving = try kiosk.serve()
             let list = try browser.open(serving.root + "/clients/")
             #expect(
-                try list.evaluate("document.body.innerText").stringValue?.contains(#"{"versions":["embedded","v1.0.0"]}"#)
+                try list.evaluate("document.body.innerText").stringValue?.contains(
+                    #"{"versions":["embedded","v1.0.0"]}"#)
                     == true)
             for (name, shown) in [("v1.0.0", "1.0.0"), ("embedded", "embedded")] {
                 let page = try browser.open(serving.root + "/clients/\(name)/")
                 #expect(try page.evaluate("document.title").stringValue == shown)
                 #expect(try page.evaluate("document.querySelector('meta[name=clientctl-token]')") == .null)
-                #expect(try page.evaluate("typeof Capacitor + typeof WebAppLocalServer").stringValue == "undefinedundefined")
+                #expect(
+                    try page.evaluate("typeof Capacitor + typeof WebAppLocalServer").stringValue == "undefinedundefined"
+                )
                 let confirming = """
                     fetch('/__clientctl/v1/startupDidComplete', {
                       method: 'POST', headers: {'Content-Type': 'application/json', 'X-Client-Token': 'guessed'}, body: '{}'
                     }).then(answer => answer.status)
                     """
                 #expect(try page.evaluate(confirming) == .integer(403))
-                #expect(try page.evaluate("fetch('/').then(a => a.text()).then(t => t.includes('clientctl-token'))") == .bool(false))
+                #expect(
+                    try page.evaluate("fetch('/').then(a => a.text()).then(t => t.includes('clientctl-token'))")
+                        == .bool(false))
             }
-            #expect(try browser.open(serving.root + "/clients/v9.9.9/").evaluate("document.body.innerText").stringValue?.contains("Not Found") == true)
+            #expect(
+                try browser.open(serving.root + "/clients/v9.9.9/").evaluate("document.body.innerText").stringValue?
+                    .contains("Not Found") == true)
             #expect(try kiosk.status()["launch"] == .null)
             #expect(try kiosk.status(of: "v1.0.0").state == "staged")
         }
@@ -136,7 +145,8 @@ extension ServeTests {
 
         @Test func `a service worker of the client does not keep an old version`() throws {
             var client = DemoClient.good("1.0.0")
-            client.script += "navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready)"
+            client.script +=
+                "navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready)"
                 + ".then(() => note('worker', 'ready'), error => note('worker', error.name));"
             client.more = [
                 "worker.js": """

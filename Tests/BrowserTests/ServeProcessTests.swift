@@ -26,7 +26,9 @@ extension ServeTests {
             let serving = try kiosk.serve()
             let page = try Browser.sharedNow().open(serving.root + "/")
             try page.wait(until: "window.version === 'embedded'")
-            try page.wait(for: "it listens") { $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 } }
+            try page.wait(for: "it listens") {
+                $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 }
+            }
             serving.program.send(signal)
             let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
             #expect(ending.status == 0)
@@ -46,7 +48,8 @@ extension ServeTests {
             let silence = Route(bytes("x")).with { $0.pace = .held(after: 0, gate) }
             let silent = try LoopbackServer(["/manifest.json": silence])
             let serving = try kiosk.serve([
-                "--manifest", "http://127.0.0.1:\(silent.port)/manifest.json", "--trust", kiosk.trust, "--check-interval", "1s",
+                "--manifest", "http://127.0.0.1:\(silent.port)/manifest.json", "--trust", kiosk.trust,
+                "--check-interval", "1s",
             ])
             #expect(silent.wait(for: "/manifest.json"))
             serving.program.send(SIGTERM)
@@ -59,7 +62,8 @@ extension ServeTests {
             let said = try refused(["--store", kiosk.store, "--seed", kiosk.seed, "--port", "0"], 32)
             #expect(said.contains("Another shell runs on the store \(kiosk.store)"))
             let json = try kiosk.run(
-                ["serve", "--shell-version", "1.5.0", "--store", kiosk.store, "--seed", kiosk.seed, "--json"], expecting: 32)
+                ["serve", "--shell-version", "1.5.0", "--store", kiosk.store, "--seed", kiosk.seed, "--json"],
+                expecting: 32)
             #expect(
                 try JSONScanner.parse(json.output, maximumBytes: 4096).objectValue?["error"]?.objectValue?["code"]
                     == .string("storeLocked"))
@@ -74,7 +78,10 @@ extension ServeTests {
 
             // Whoever has the port of this application: another test, or the next line.
             let arguments = { (store: String) in
-                ["serve", "--shell-version", "1.5.0", "--store", store, "--seed", kiosk.seed, "--app-id", "serve0tests"]
+                [
+                    "serve", "--shell-version", "1.5.0", "--store", store, "--seed", kiosk.seed, "--app-id",
+                    "serve0tests",
+                ]
             }
             let first = try Serving(try kiosk.start(arguments(kiosk.folder.file("first"))))
             let second = try Serving(try kiosk.start(arguments(kiosk.folder.file("second"))))
@@ -89,7 +96,8 @@ extension ServeTests {
             let said = try refused(["--store", nowhere, "--port", "0"], 78)
             #expect(said.contains("There is nothing to launch") && said.contains("--seed"))
             let noSeed = try kiosk.run(
-                ["serve", "--shell-version", "1.5.0", "--store", nowhere, "--seed", kiosk.folder.file("none")], expecting: 78)
+                ["serve", "--shell-version", "1.5.0", "--store", nowhere, "--seed", kiosk.folder.file("none")],
+                expecting: 78)
             #expect(noSeed.errors.contains("seed cannot be opened") && noSeed.errors.contains("nothing to launch"))
             let noStore = try kiosk.run(["serve", "--shell-version", "1.5.0"], expecting: 64)
             #expect(noStore.errors.contains("--store"))
