@@ -25,7 +25,8 @@ public final class Site: Sendable {
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
         bareIndex = SiteFile(
             type: MediaType.html, tag: try Self.tag(of: [index.before, index.after]), caching: SiteFile.revalidated,
-            size: index.before.count + index.after.count, content: .bytes(ByteBuffer(bytes: index.before + index.after)),
+            size: index.before.count + index.after.count,
+            content: .bytes(ByteBuffer(bytes: index.before + index.after)),
             scriptSources: index.scriptSources)
     }
 

@@ -119,7 +119,8 @@ import Testing
 
     private static let holding = "navigation.addEventListener('navigate', event => event.preventDefault());\n"
 
-    @Test func `a window gets its own version's files during a switch, until another window loads the next one`() throws {
+    @Test func `a window gets its own version's files during a switch, until another window loads the next one`() throws
+    {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
@@ -194,7 +195,8 @@ import Testing
     }
 
     @Test func `a page that loads itself again and again does not win time`() throws {
-        let again = "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
+        let again =
+            "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
             + "setTimeout(() => location.reload(), 100);"
         try kiosk.install(.doing("1.0.0", again))
         let serving = try kiosk.serve(timeout: "2s")
