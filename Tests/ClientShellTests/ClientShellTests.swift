@@ -229,7 +229,7 @@ import Testing
 
     @Test func `what another process installs is noticed and told once`() async throws {
         let bench = try await Self.good("1.0.0")
-        var (shell, _, events) = try await Self.running(bench)
+        var (shell, launched, events) = try await Self.running(bench)
         let run = Task { await shell.run() }
         defer { run.cancel() }
         var now = Duration.zero
@@ -245,6 +245,9 @@ import Testing
         #expect(await shell.isUpdateAvailable)
         #expect(await shell.availableVersion == (try bench.name("1.1.0")))
         #expect(bench.bridge.calls == ["base v1.0.0"], "a page that is shown keeps its files")
+        // Other news in the ledger are no news of it.
+        try await shell.startupDidComplete(launched.token)
+        #expect(await events.line() == "confirmed v1.0.0")
         for _ in 0..<3 { await look() }
         try await bench.install("1.2.0")
         await look()

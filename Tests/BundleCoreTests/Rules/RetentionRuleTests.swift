@@ -1,3 +1,4 @@
+import BundleSigning
 import BundleTesting
 import Testing
 
@@ -56,5 +57,36 @@ struct RetentionRuleTests {
                 #expect(newestGone < oldestFilled)
             }
         }
+    }
+
+    /// 1.0.0 to 1.5.0 are installed, and one of them has a role.
+    @Test(arguments: [
+        ("current", [], 1, ["1.1.0", "1.5.0"]), ("previous", [], 1, ["1.1.0", "1.5.0"]),
+        ("pending", [], 1, ["1.1.0", "1.5.0"]), ("lastKnownGood", [], 1, ["1.1.0", "1.5.0"]),
+        ("launch", [], 1, ["1.1.0", "1.5.0"]), ("launch", [], 3, ["1.1.0", "1.4.0", "1.5.0"]),
+        // The newest that may run stays, and what is blocked fills up last; a role protects it all the same.
+        ("launch", ["1.5.0"], 1, ["1.1.0", "1.4.0"]), ("launch", ["1.5.0", "1.4.0"], 3, ["1.1.0", "1.2.0", "1.3.0"]),
+        ("launch", ["1.1.0", "1.5.0"], 2, ["1.1.0", "1.4.0"]),
+        ("launch", ["1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.0.0"], 2, ["1.1.0", "1.5.0"]),
+        ("none", ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"], 1, ["1.5.0"]),
+    ] as [(String, [String], Int, [String])])
+    func `whatever has a role stays, what is blocked goes first`(
+        role: String, blocked: [String], keep: Int, retained: [String]
+    ) throws {
+        let versions = (0...5).map { "1.\($0).0" }
+        var ledger = try Sample.inventory(try versions.map { try Sample.entry($0) }, blocked: blocked).ledger
+        let name = try Sample.name("1.1.0")
+        switch role {
+        case "current": ledger.current = name
+        case "previous": ledger.previous = name
+        case "pending": ledger.pending = name
+        case "lastKnownGood": ledger.lastKnownGood = name
+        case "launch":
+            ledger.launch = Launch(
+                name: name, tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true, verdict: nil)
+        default: break
+        }
+        let plan = RetentionRule.plan(try Sample.inventory(ledger), keep: keep)
+        #expect(plan.retained.map(\.description) == retained)
     }
 }

@@ -1,3 +1,4 @@
+import BundleSigning
 import Testing
 
 @testable import BundleCore
@@ -55,5 +56,58 @@ struct StatusRuleTests {
         let shell = try Sample.version(shell)
         let running = StatusRule.rows(inventory, shell: shell).filter(\.runs).map(\.name)
         #expect(running == [SelectionRule.select(inventory, shell: shell)?.name])
+    }
+
+    // MARK: With launches
+
+    private static func failed(_ version: String, _ times: Int) throws -> StartRecord {
+        let failure = StartFailure(.reported, detail: "white", at: Timestamp(clamping: 0))
+        return StartRecord(
+            version: try Sample.version(version), goodSince: nil, failures: Array(repeating: failure, count: times))
+    }
+
+    @Test func `each client has its state and the evidence for it`() throws {
+        var ledger = try Sample.inventory(
+            ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"].map { try Sample.entry($0) }, blocked: ["1.3.0"]
+        ).ledger
+        ledger.records = [
+            StartRecord(version: try Sample.version("1.0.0"), goodSince: Timestamp(clamping: 9), failures: []),
+            try Self.failed("1.1.0", 1), try Self.failed("1.2.0", 1), try Self.failed("1.3.0", 2),
+        ]
+        ledger.launch = Launch(
+            name: try Sample.name("1.2.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,
+            verdict: nil)
+        func states(_ ledger: Ledger) throws -> [String] {
+            StatusRule.rows(try Sample.inventory(ledger), shell: nil).map { "\($0.state) \($0.failures.count)" }
+        }
+        #expect(try states(ledger) == ["seed 0", "good 0", "failed 1", "trial 1", "blocked 2", "staged 0"])
+        ledger.launch?.verdict = .faulty
+        #expect(try states(ledger)[3] == "failed 1")
+        ledger.launch?.verdict = nil
+        ledger.launch?.isTrial = false
+        #expect(try states(ledger)[3] == "failed 1")
+        let reasons = StatusRule.rows(try Sample.inventory(ledger), shell: nil).map(\.reason)
+        #expect(reasons[1] == "usable, but v1.4.0 runs")
+        #expect(
+            reasons[2]
+                == "failed once, to be retried: its start at 1970-01-01T00:00:00Z was reported as failed: white")
+    }
+
+    @Test func `the seed says why it runs after a failure, and that there is none`() throws {
+        var ledger = try Sample.inventory([try Sample.entry("1.0.0")]).ledger
+        ledger.launch = Launch(
+            name: try Sample.name("1.0.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,
+            verdict: .faulty)
+        ledger.records = [try Self.failed("1.0.0", 1)]
+        let rows = StatusRule.rows(try Sample.inventory(ledger), shell: nil)
+        #expect(rows.first?.runs == true)
+        #expect(rows.first?.reason == "the last known good client, because v1.0.0 failed")
+        ledger.block(try Sample.block("1.0.0"))
+        let none = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
+        #expect(none.map(\.runs) == [false, false])
+        #expect(none.first?.reason == "there is none")
+        ledger.blocks = []
+        let only = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
+        #expect(only.map(\.reason) == ["the shell's own client; v1.0.0 runs", "nothing else can run"])
     }
 }

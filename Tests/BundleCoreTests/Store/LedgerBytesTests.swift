@@ -52,7 +52,7 @@ struct LedgerBytesTests {
         for index in bytes.indices {
             let old = bytes[index]
             let random = UInt8.random(in: 1...255, using: &generator)
-            var others = [old ^ 1, old ^ 2, old ^ 4, old ^ 32, old ^ 128, old &+ 1, old &- 1, old ^ random]
+            var others = [old ^ 1, old ^ 32, old ^ 128, old &- 1, old ^ random]
             // Wherever a digit stands, each other digit might.
             if (48...57).contains(old) { others = Array(48...57).filter { $0 != old } + [old ^ 128] }
             for other in Set(others) {
