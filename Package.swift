@@ -87,27 +87,32 @@ let package = Package(
         .target(
             name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk", "BundleSigning"],
             path: "Tests/BundleTesting", swiftSettings: strict),
+        .target(
+            name: "BundleTestTraits", dependencies: ["BundleThreads"], path: "Tests/BundleTestTraits",
+            swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
         tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
-        tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
+        tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTestTraits", "BundleTesting"]),
         tests(
             "ArchiveChannelTests",
             [
                 "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
                 "BundleSigning", "BundleTesting",
             ]),
-        tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTesting"]),
+        tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTestTraits", "BundleTesting"]),
         tests(
             "BundlePublishTests",
             [
                 "BundlePublish", "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundleSigning",
                 "BundleTesting",
             ]),
-        tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
+        tests(
+            "BundleServeTests",
+            ["BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads"]),
         tests("ClientShellTests", ["ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
-        tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
-        tests("BrowserTests", ["BundleCore", "BundleTesting", "clientctl"]),
+        tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "clientctl"]),
+        tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "clientctl"]),
     ]
 )

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// The plugin of a page that `clientctl serve` serves, against a server that answers by script.
-@Suite(.needsBrowser) struct `The page bridge` {
+@Suite(.ownThread, .needsBrowser) struct `The page bridge` {
     static let prefix = "/__clientctl/v1/"
 
     let browser: Browser

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
-@Suite(.needsBrowser) struct `A browser` {
+@Suite(.ownThread, .needsBrowser) struct `A browser` {
     let browser: Browser
 
     init() throws { browser = try Browser.sharedNow() }

@@ -1,7 +1,8 @@
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct `A loopback server` {
+@Suite(.ownThread) struct `A loopback server` {
     @Test func `ends with its last reference`() throws {
         weak var left: LoopbackServer?
         func start() throws {

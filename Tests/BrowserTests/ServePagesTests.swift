@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// What pages of `clientctl serve` may run, and what its addresses give.
-@Suite(.needsBrowser, .serialized) struct ServePagesTests {
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServePagesTests {
     let browser: Browser
     let kiosk: Kiosk
 

@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// How `clientctl serve` starts, ends, and says why it cannot.
-@Suite(.serialized) struct ServeProcessTests {
+@Suite(.ownThread, .serialized) struct ServeProcessTests {
     let kiosk: Kiosk
 
     init() throws { kiosk = try Kiosk() }

@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// `clientctl serve` as a user has it: the built program, published clients, a real browser.
-@Suite(.needsBrowser, .serialized) struct ServeTests {
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServeTests {
     let browser: Browser
     let kiosk: Kiosk
 

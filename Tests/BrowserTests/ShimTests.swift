@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// What Meteor's code calls, on top of a plugin that writes down what reaches it.
-@Suite(.needsBrowser) struct `The WebAppLocalServer of a page` {
+@Suite(.ownThread, .needsBrowser) struct `The WebAppLocalServer of a page` {
     let browser: Browser
 
     init() throws { browser = try Browser.sharedNow() }

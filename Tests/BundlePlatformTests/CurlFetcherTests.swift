@@ -1,10 +1,11 @@
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `A fetch over HTTP` {
+@Suite(.ownThread) struct `A fetch over HTTP` {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "clientctl/1.2.3"))
 
     @Test func `brings head and body`() async throws {

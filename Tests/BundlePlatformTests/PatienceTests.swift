@@ -1,9 +1,10 @@
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct `A slow transfer` {
+@Suite(.ownThread) struct `A slow transfer` {
     func fetcher(_ change: (inout FetchOptions) -> Void) -> CurlFetcher {
         var options = FetchOptions(userAgent: "t")
         change(&options)
@@ -89,7 +90,7 @@ import Testing
     }
 }
 
-@Suite struct `A cancelled fetch` {
+@Suite(.ownThread) struct `A cancelled fetch` {
     @Test func `ends at once, running or waiting`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
         var options = FetchOptions(userAgent: "t")

@@ -1,9 +1,10 @@
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct `A redirect` {
+@Suite(.ownThread) struct `A redirect` {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
 
     @Test(arguments: [301, 302, 303, 307, 308])
@@ -59,7 +60,7 @@ import Testing
     }
 }
 
-@Suite struct `A bearer token` {
+@Suite(.ownThread) struct `A bearer token` {
     func fetcher(for server: LoopbackServer) throws -> CurlFetcher {
         let credential = try BearerCredential(
             tokenFile: Array(" abc.DEF-1~+/=\n".utf8), origin: try server.url("/").origin)

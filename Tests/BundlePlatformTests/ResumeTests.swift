@@ -1,9 +1,10 @@
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct `A resumed fetch` {
+@Suite(.ownThread) struct `A resumed fetch` {
     let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t"))
     let content = Array("0123456789".utf8)
 

@@ -1,10 +1,11 @@
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// Needs `openssl` and `python3`; fails, and says so, without them.
-@Suite struct `A fetch over TLS` {
+@Suite(.ownThread) struct `A fetch over TLS` {
     func fetcher(trusting caFile: String?) -> CurlFetcher {
         CurlFetcher(options: FetchOptions(userAgent: "t", caFile: caFile))
     }

@@ -1,4 +1,5 @@
 import BundleServe
+import BundleTestTraits
 import BundleTesting
 import Testing
 

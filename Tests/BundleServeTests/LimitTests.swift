@@ -1,5 +1,6 @@
 import BundleDisk
 import BundleServe
+import BundleTestTraits
 import BundleTesting
 import Testing
 

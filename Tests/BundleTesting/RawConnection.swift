@@ -8,8 +8,9 @@ public final class RawConnection: Sendable {
     public init(host: String = "127.0.0.1", port: Int, patience: Int = 10_000) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
-        var time = timeval(tv_sec: patience / 1000, tv_usec: patience % 1000 * 1000)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+        // A `timeval`, whose members Swift finds in one module or another by chance.
+        var time = (seconds: patience / 1000, microseconds: patience % 1000 * 1000)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout.size(ofValue: time)))
         var on: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()

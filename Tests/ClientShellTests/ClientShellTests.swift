@@ -358,12 +358,15 @@ import Testing
         bench.offer("1.1.0")
         let run = Task { await shell.run() }
         defer { run.cancel() }
+        // The first one is at once, the next after the interval.
+        #expect(await events.line() == "available v1.1.0")
+        bench.offer("1.2.0")
         for count in 1...4 {
-            #expect(await !shell.isUpdateAvailable)
             await bench.clock.sleeper(until: .milliseconds(500 * count))
+            #expect(await shell.availableVersion?.description == "v1.1.0")
             bench.clock.advance(by: .milliseconds(500))
         }
-        #expect(await events.line() == "available v1.1.0")
+        #expect(await events.line() == "available v1.2.0")
     }
 
     @Test func `without anything to fall back to the failure is told`() async throws {

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// A store on a disk of a few megabytes: every size installs or refuses with `diskFull`, never half.
-@Suite struct DiskFullTests {
+@Suite(.ownThread) struct DiskFullTests {
     /// Whether a private tmpfs can be mounted here: by root, or by anybody where user namespaces are allowed.
     private static let namespace: [String]? = [
         ["unshare", "-m", "--propagation", "private"], ["unshare", "-Urm", "--propagation", "private"],

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct InstallTests {
+@Suite(.ownThread) struct InstallTests {
     private let site: Site
 
     init() throws { site = try Site() }

@@ -1,8 +1,9 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct KeysTests {
+@Suite(.ownThread) struct KeysTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }

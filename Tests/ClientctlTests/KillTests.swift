@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// `install` killed at any moment leaves whole versions only, and the next one works.
-@Suite struct KillTests {
+@Suite(.ownThread) struct KillTests {
     private static let kills = 50
 
     private let site: Site

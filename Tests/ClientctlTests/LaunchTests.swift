@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// The launch line as a shell script uses it.
-@Suite struct LaunchTests {
+@Suite(.ownThread) struct LaunchTests {
     private let site: Site
     private let seed: String
 

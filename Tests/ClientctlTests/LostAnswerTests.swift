@@ -1,8 +1,9 @@
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// What a full disk, or a reader that went away, does to an answer.
-@Suite struct LostAnswerTests {
+@Suite(.ownThread) struct LostAnswerTests {
     private let site: Site
 
     init() throws {

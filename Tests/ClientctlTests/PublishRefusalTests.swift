@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// What a client may not hold is refused before anything is signed, and the feed stays byte for byte as it was.
-@Suite struct PublishRefusalTests {
+@Suite(.ownThread) struct PublishRefusalTests {
     private let site: Site
     private let source: String
 

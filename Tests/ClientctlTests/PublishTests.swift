@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct PublishTests {
+@Suite(.ownThread) struct PublishTests {
     private let site: Site
 
     init() throws { site = try Site() }

@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// Servers that fail or lie about the archive; and what the next run makes of it.
-@Suite struct RefusedDownloadTests {
+@Suite(.ownThread) struct RefusedDownloadTests {
     private static let archivePath = "/releases/v2.0.0/client-v2.0.0.tar.zst"
 
     private let site: Site

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// Manifests that must not be believed: status, code, and a store that is byte for byte what it was.
-@Suite struct RefusedManifestTests {
+@Suite(.ownThread) struct RefusedManifestTests {
     private let site: Site
 
     init() throws {

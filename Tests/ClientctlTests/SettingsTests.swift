@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// Where flags come from when the command line does not give them.
-@Suite struct SettingsTests {
+@Suite(.ownThread) struct SettingsTests {
     private let site: Site
 
     init() throws {

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// The contract's promise that anyone can make or check a release with stock tools.
-@Suite struct StockToolsTests {
+@Suite(.ownThread) struct StockToolsTests {
     private let site: Site
     private let handmade: HandmadeRelease
 

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// Who may serve a release, and who may see the token.
-@Suite struct TLSTests {
+@Suite(.ownThread) struct TLSTests {
     private let site: Site
 
     init() throws {

@@ -1,11 +1,12 @@
 import BundleDisk
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 @testable import BundleCore
 
 /// Devices that live through everything at random; after every step all promises are checked against `DeviceModel`.
-@Suite struct RandomWalkTests {
+@Suite(.ownThread) struct RandomWalkTests {
     private static let steps = 500
 
     @Test(arguments: [1, 2, 3, 24, 39, 5] as [UInt64])

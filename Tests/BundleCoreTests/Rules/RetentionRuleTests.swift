@@ -60,16 +60,18 @@ struct RetentionRuleTests {
     }
 
     /// 1.0.0 to 1.5.0 are installed, and one of them has a role.
-    @Test(arguments: [
-        ("current", [], 1, ["1.1.0", "1.5.0"]), ("previous", [], 1, ["1.1.0", "1.5.0"]),
-        ("pending", [], 1, ["1.1.0", "1.5.0"]), ("lastKnownGood", [], 1, ["1.1.0", "1.5.0"]),
-        ("launch", [], 1, ["1.1.0", "1.5.0"]), ("launch", [], 3, ["1.1.0", "1.4.0", "1.5.0"]),
-        // The newest that may run stays, and what is blocked fills up last; a role protects it all the same.
-        ("launch", ["1.5.0"], 1, ["1.1.0", "1.4.0"]), ("launch", ["1.5.0", "1.4.0"], 3, ["1.1.0", "1.2.0", "1.3.0"]),
-        ("launch", ["1.1.0", "1.5.0"], 2, ["1.1.0", "1.4.0"]),
-        ("launch", ["1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.0.0"], 2, ["1.1.0", "1.5.0"]),
-        ("none", ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"], 1, ["1.5.0"]),
-    ] as [(String, [String], Int, [String])])
+    @Test(
+        arguments: [
+            ("current", [], 1, ["1.1.0", "1.5.0"]), ("previous", [], 1, ["1.1.0", "1.5.0"]),
+            ("pending", [], 1, ["1.1.0", "1.5.0"]), ("lastKnownGood", [], 1, ["1.1.0", "1.5.0"]),
+            ("launch", [], 1, ["1.1.0", "1.5.0"]), ("launch", [], 3, ["1.1.0", "1.4.0", "1.5.0"]),
+            // The newest that may run stays, and what is blocked fills up last; a role protects it all the same.
+            ("launch", ["1.5.0"], 1, ["1.1.0", "1.4.0"]),
+            ("launch", ["1.5.0", "1.4.0"], 3, ["1.1.0", "1.2.0", "1.3.0"]),
+            ("launch", ["1.1.0", "1.5.0"], 2, ["1.1.0", "1.4.0"]),
+            ("launch", ["1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.0.0"], 2, ["1.1.0", "1.5.0"]),
+            ("none", ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"], 1, ["1.5.0"]),
+        ] as [(String, [String], Int, [String])])
     func `whatever has a role stays, what is blocked goes first`(
         role: String, blocked: [String], keep: Int, retained: [String]
     ) throws {
