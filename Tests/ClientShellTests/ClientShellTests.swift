@@ -361,6 +361,7 @@ import Testing
         // The first one is at once, the next after the interval.
         #expect(await events.line() == "available v1.1.0")
         bench.offer("1.2.0")
+        await bench.clock.sleeper(until: .seconds(2))
         for count in 1...4 {
             await bench.clock.sleeper(until: .milliseconds(500 * count))
             #expect(await shell.availableVersion?.description == "v1.1.0")
