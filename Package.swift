@@ -106,6 +106,7 @@ let package = Package(
             ]),
         tests("BundleServeTests", ["BundleServe", "BundleCore", "BundleDisk", "BundleTesting", "BundleThreads"]),
         tests("ClientctlTests", ["BundleCore", "BundleTesting", "clientctl"]),
+        tests("ClientShellTests", ["ClientShell", "BundleCore", "BundleSigning", "BundleTesting"]),
         tests("BrowserTests", ["BundleCore", "BundleTesting"]),
     ]
 )
