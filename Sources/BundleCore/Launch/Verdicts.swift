@@ -126,7 +126,13 @@ public struct Verdicts: Sendable {
     }
 
     private func requireUsable(_ target: ClientName, _ inventory: Inventory) throws {
-        guard let version = target.version else { return }
+        guard let version = target.version else {
+            // The last launch had no seed, so nothing at all would be left to run.
+            if inventory.ledger.shell == nil || inventory.ledger.seed != nil { return }
+            throw UpdateFailure(
+                .usage, subject: "\(target)",
+                "The shell brings no client of its own: launch with --seed first, or name another client with --to.")
+        }
         guard let bundle = inventory.bundle(version) else {
             let names = inventory.bundles.map(\.name.description).joined(separator: ", ")
             throw UpdateFailure(

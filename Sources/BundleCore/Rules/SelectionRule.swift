@@ -55,7 +55,7 @@ public enum SelectionRule {
                 && usability(of: bundle, ledger: ledger, shell: shell ?? bundle.entry.shells.minimum) == .usable
         }
         let seed = hasSeed && !excluded.contains(.embedded)
-        if let launch = ledger.launch, launch.verdict == .faulty {
+        if let launch = ledger.launch, launch.verdict == .faulty, !wasLeftByHand(launch, ledger) {
             return fallback(from: launch.name, ledger.lastKnownGood, usable.map(\.name), hasSeed: seed)
         }
         guard let newest = usable.last else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }
@@ -63,6 +63,11 @@ public enum SelectionRule {
             return Choice(name: newest.name, reason: .retry(failure))
         }
         return Choice(name: newest.name, reason: .newest)
+    }
+
+    /// Whether somebody has said what follows the failed launch.
+    private static func wasLeftByHand(_ launch: Launch, _ ledger: Ledger) -> Bool {
+        launch.name.version.flatMap(ledger.block(on:))?.cause == .byHand
     }
 
     private static func fallback(
