@@ -19,6 +19,8 @@ struct RequestRules: Sendable {
         {
             return .forbidden
         }
+        // It would outlive its client, and go on answering in place of the one that follows a rollback.
+        if request.has(.fetchDestination, "serviceworker") { return .forbidden }
         return nil
     }
 
