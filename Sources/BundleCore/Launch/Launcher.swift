@@ -223,8 +223,11 @@ public struct Launcher: Sendable {
     /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
     private func requireWhole(_ bundle: InstalledBundle) throws {
         guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
-            // A root that was organized before may have been changed by itself.
-            try serving.remove(bundle.entry.identity.servingName)
+            // A root that was organized before may have been changed by itself. One that is shown is not taken away.
+            let name = bundle.entry.identity.servingName
+            guard let claim = try serving.claim(name) else { return }
+            defer { withExtendedLifetime(claim) {} }
+            try serving.remove(name)
             return
         }
         if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
