@@ -29,11 +29,12 @@ struct Status: ParsableCommand {
         }
         let inventory = try Wiring.inventory(store)
         let ledger = inventory.ledger
-        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell)
+        let rows = StatusRule.rows(
+            inventory, shell: named ?? ledger.shell, hasSeed: ledger.shell == nil || ledger.seed != nil)
         Answer.give(
             json: try settings.isOn("json", common.json),
             [
-                "wouldRun": .string(rows.first { $0.runs }?.name.description ?? ClientName.embedded.description),
+                "wouldRun": .string(orNull: rows.first { $0.runs }?.name.description),
                 "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
                 "previous": .string(orNull: ledger.previous?.description),
