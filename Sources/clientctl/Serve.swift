@@ -51,7 +51,9 @@ struct Serve: AsyncParsableCommand {
         let bridge = LoopbackBridge()
         let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
         try await shell.start()
-        let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) { Self.say(Self.describe($0)) }
+        let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) {
+            Self.say(Self.describe($0))
+        }
         let server = try await PageServer.start(try serverConfiguration(settings), host: host)
         try await announce(server, shell, settings)
         await withTaskGroup { group in

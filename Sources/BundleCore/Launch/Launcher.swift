@@ -150,7 +150,7 @@ public struct Launcher: Sendable {
             guard let launch = try record(name, token, switching) else { return nil }
             writes.allow()
             return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
-        } catch where isRefusal(error) {
+        } catch  where isRefusal(error) {
             writes.refuse()
             if try inventory().ledger.isOnTrial(name) { return nil }
             warn("\(UpdateFailure(error).message) \(name) has proved itself and is shown without a record of it.")
@@ -191,7 +191,7 @@ public struct Launcher: Sendable {
     private func readLedger() throws -> Ledger {
         do {
             return try keeper.read()
-        } catch where isRefusal(error) {
+        } catch  where isRefusal(error) {
             return Ledger()
         }
     }
