@@ -148,9 +148,13 @@ extension Connection {
 
     /// Refuses with the reason phrase as the only text.
     func refuse(_ status: Status, allow: String? = nil, _ request: Request? = nil) {
-        finish(
-            status, fields: allow.map { "Allow: \($0)\r\n" } ?? "", text: "\(status.reason)", request)
+        var fields = allow.map { "Allow: \($0)\r\n" } ?? ""
+        if status == .headTooLarge { fields += Self.fewerCookies }
+        finish(status, fields: fields, text: "\(status.reason)", request)
     }
+
+    /// Cookies outlive the client that set them: too many would keep every other one from being shown, too.
+    private static let fewerCookies = "Clear-Site-Data: \"cookies\"\r\nRefresh: 1\r\n"
 
     func finish(_ status: Status, fields: String, text: String, _ request: Request?) {
         var head = service.fields.start(status, closes: !keepsOpen)

@@ -14,6 +14,12 @@ struct ContentSecurityPolicy: Sendable {
         ("frame-ancestors", ["'none'"]),
     ]
 
+    /// Directives that would take the scripts of the host and of the page away, or that take no sources.
+    private static let withoutSources: Set = [
+        "sandbox", "script-src-elem", "script-src-attr", "upgrade-insecure-requests", "block-all-mixed-content",
+        "require-trusted-types-for", "trusted-types", "report-uri", "report-to",
+    ]
+
     /// `script-src` stands last, so that a page's own hashes can follow.
     private let text: String
     /// Whether some page may show ours in a frame.
@@ -22,7 +28,9 @@ struct ContentSecurityPolicy: Sendable {
     /// Adds `extra` sources by directive; a directive without a default of its own starts from `'self'`.
     init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
         for (directive, sources) in extra {
-            guard Self.isDirective(directive) else { throw .directive(directive) }
+            guard Self.isDirective(directive), !Self.withoutSources.contains(directive) else {
+                throw .directive(directive)
+            }
             for source in sources where !Self.isSource(source) { throw .source(source, directive: directive) }
         }
         guard Self.isSource(bridge) else { throw .source(bridge, directive: "script-src") }

@@ -11,7 +11,7 @@ public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
     case port(Int)
     /// The system does not let this program listen there; `code` is `errno`, 0 where there is none.
     case bind(port: Int, code: Int32)
-    /// This is no name of a directive of Content Security Policy.
+    /// This is no directive of Content Security Policy that takes sources and leaves the host's script alone.
     case directive(String)
     /// This is no single source expression.
     case source(String, directive: String)
@@ -31,7 +31,8 @@ public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
         case .bind(let port, let code):
             "cannot listen on port \(port) of 127.0.0.1 (\(String(cString: strerror(code)))): choose another port"
         case .directive(let name):
-            "\"\(name)\" is no directive of Content Security Policy: write one such as connect-src"
+            "\"\(name)\" is no directive of Content Security Policy that can be widened: write one such as connect-src "
+                + "or script-src"
         case .source(let source, let directive):
             "\"\(source)\" is no source for \(directive): write one source expression, without spaces, commas or semicolons"
         case .permissionsPolicy:

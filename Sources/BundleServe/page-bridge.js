@@ -322,7 +322,6 @@
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
-      isLeaving = false;
       reportVisibility();
     }
   });

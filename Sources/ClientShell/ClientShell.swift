@@ -266,6 +266,9 @@ public actor ClientShell {
             }
             // Between a reload and its page there is nothing to tell.
             guard launched.name == prepared?.choice.name else { return }
+            if let block = launched.name.version.flatMap(inventory.ledger.block(on:)) {
+                return try await leave(launched.name, block)
+            }
             if choice.name == launched.name { next = nil }
             if choice.name == launched.name || choice.name == next?.choice.name { return }
             if case .retry = choice.reason, !retrying || watchdog != nil { return }
@@ -276,5 +279,20 @@ public actor ClientShell {
         } catch {
             observers.yield(.failed(UpdateFailure(error)))
         }
+    }
+
+    /// The client that is shown was blocked by hand, or failed when nothing else could be shown: its page is not asked.
+    private func leave(_ name: ClientName, _ block: Ledger.Block) async throws {
+        let client = try launcher.prepare()
+        end(watch: nil)
+        launched = nil
+        next = nil
+        prepared = client
+        let told = UpdateFailure(
+            .versionBlocked, subject: "\(name)",
+            "\(name) was left for \(client.choice.name), because it is blocked since \(block.since): \(block.reason).")
+        observers.yield(.rolledBack(name, to: client.choice.name, told))
+        try await bridge.setServerBasePath(client.client)
+        await bridge.reload()
     }
 }

@@ -49,6 +49,18 @@ import Testing
         return try #require(try JSONScanner.parse(body, maximumBytes: 1 << 16).objectValue)
     }
 
+    @Test func `goes on when its page comes back from the browser's cache`() throws {
+        let page = try open()
+        let problem = try page.evaluate(
+            """
+            window.problem = 'none';
+            window.addEventListener('error', event => { window.problem = event.message; });
+            window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));
+            window.problem
+            """)
+        #expect(problem == .string("none"))
+    }
+
     /// Counts what the page's streams have read, from the first document on.
     private static let counting = """
         <script>

@@ -206,7 +206,7 @@ import Testing
         ("script-src", "'unsafe-eval'; object-src *", true), ("script-src", "a b", true), ("script-src", "a,b", true),
         ("script-src", "", true),
         ("script-src", "a\r\nX: y", true), ("script-src", "ü", true), ("script_src", "'self'", true),
-        ("", "'self'", true),
+        ("", "'self'", true), ("sandbox", "allow-scripts", true), ("script-src-elem", "https://a.example", true),
         ("connect-src", "https://api.example.com:8443/path", false),
     ])
     func `with a source that is none fails`(directive: String, source: String, fails: Bool) async throws {

@@ -150,10 +150,10 @@ public struct Launcher: Sendable {
             guard let launch = try record(name, token, switching) else { return nil }
             writes.allow()
             return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
-        } catch let error as DiskError where error.isWriteRefusal {
+        } catch  where isRefusal(error) {
             writes.refuse()
             if try inventory().ledger.isOnTrial(name) { return nil }
-            warn("\(error.failure.message) \(name) has proved itself and is shown without a record of it.")
+            warn("\(UpdateFailure(error).message) \(name) has proved itself and is shown without a record of it.")
             return Launched(prepared: prepared, token: token, isTrial: false)
         }
     }
@@ -182,9 +182,24 @@ public struct Launcher: Sendable {
 
     /// What is remembered and installed at present.
     public func inventory() throws -> Inventory {
-        var ledger = try keeper.read()
+        var ledger = try readLedger()
         if !isSettled { Self.start(of: &ledger, seed) }
         return try Inventory.read(folders.root, ledger: ledger)
+    }
+
+    /// A damaged ledger that the disk does not let anybody repair still leaves the seed, which needs none.
+    private func readLedger() throws -> Ledger {
+        do {
+            return try keeper.read()
+        } catch  where isRefusal(error) {
+            return Ledger()
+        }
+    }
+
+    /// Whether the disk takes no writes, be it that the ledger cannot be repaired for that.
+    private func isRefusal(_ error: any Error) -> Bool {
+        if let error = error as? DiskError { return error.isWriteRefusal }
+        return !isSettled && (error as? UpdateFailure)?.code == .storeDamaged
     }
 
     private var nothingToLaunch: UpdateFailure {
@@ -224,8 +239,11 @@ public struct Launcher: Sendable {
     /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
     private func requireWhole(_ bundle: InstalledBundle) throws {
         guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
-            // A root that was organized before may have been changed by itself.
-            try serving.remove(bundle.entry.identity.servingName)
+            // A root that was organized before may have been changed by itself. One that is shown is not taken away.
+            let name = bundle.entry.identity.servingName
+            guard let claim = try serving.claim(name) else { return }
+            defer { withExtendedLifetime(claim) {} }
+            try serving.remove(name)
             return
         }
         if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {

@@ -36,14 +36,19 @@ public struct BundleOrganizer: Sendable {
         }
     }
 
-    /// The root `name`; nil where it is not made yet.
+    /// The root `name`; nil where it is not made yet, or where somebody took its index page, which removes the rest.
     public func existing(_ name: String) throws -> OrganizedRoot? {
         try Self.requireLegal(name)
         do {
-            return OrganizedRoot(name: name, directory: try serving.directory(name), warnings: [])
+            let root = try serving.directory(name)
+            if case .file? = try root.kind(of: BundlePath.index.string) {
+                return OrganizedRoot(name: name, directory: root, warnings: [])
+            }
         } catch  where error.kind == .missing {
             return nil
         }
+        try remove(name)
+        return nil
     }
 
     /// Removes the root `name`: first its name in one rename, then its files; nothing happens where there is none.

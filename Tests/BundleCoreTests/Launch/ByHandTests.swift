@@ -1,0 +1,70 @@
+import BundleDisk
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+
+/// What people do to a store by hand, and what is launched then.
+@Suite struct `By hand` {
+    private let folder: TemporaryFolder
+    private let seed: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        seed = try folder.writeTree(["index.html": Array("<p>seed".utf8)], to: "seed")
+    }
+
+    private var store: String { folder.file("store") }
+
+    private func fill(_ versions: [String], _ change: (inout Ledger) throws -> Void = { _ in }) throws {
+        let folders = try StoreFolders(below: try StoreFolders.openRoot(store))
+        for version in versions {
+            let files = ["index.html": Array("<p>\(version)".utf8), "app.js": [1]]
+            _ = try folder.writeTree(files, to: "store/clients/v\(version)")
+        }
+        try LedgerKeeper(root: folders.root).change { ledger in
+            for version in versions { ledger.record(try Sample.entry(version)) }
+            try change(&ledger)
+        }
+    }
+
+    private func launcher(seed: String?, verifies: Bool = false) throws -> Launcher {
+        let device = Launcher.Device(
+            store: store, shell: try Sample.version("1.0.0"), seed: seed, verifies: verifies)
+        return try Launcher(device) { _ in }
+    }
+
+    private func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
+
+    @Test func `the way back from a failed launch is the one that was named`() throws {
+        try fill(["1.0.0", "2.0.0"])
+        let launched = try launcher(seed: seed).launch()
+        _ = try verdicts().fail(launched.name, launched.token, StartFailure(.reported, detail: "", at: .now))
+        #expect(try launcher(seed: seed).prepare().choice.name == .embedded)
+        let target = try Sample.name("1.0.0")
+        #expect(try verdicts().rollBack(to: target).target == target)
+        #expect(try launcher(seed: seed).prepare().choice.name == target)
+    }
+
+    @Test(arguments: [true, false]) func `the seed can be gone back to where there is one`(hasSeed: Bool) throws {
+        try fill(["1.0.0"])
+        let launched = try launcher(seed: hasSeed ? seed : nil).launch()
+        _ = try verdicts().confirm(launched.name, launched.token)
+        do {
+            _ = try verdicts().rollBack(to: .embedded)
+            #expect(hasSeed)
+        } catch let failure as UpdateFailure {
+            #expect(!hasSeed && failure.code == .usage)
+        }
+        #expect(try launcher(seed: hasSeed ? seed : nil).prepare().choice.name == (hasSeed ? .embedded : launched.name))
+    }
+
+    @Test func `a serving root without its index page is made anew`() throws {
+        try fill(["1.0.0"])
+        let root = try launcher(seed: nil).prepare().client.root
+        try root.directory.removeFile("index.html")
+        try root.directory.removeFile("app.js")
+        let again = try launcher(seed: nil).prepare().client.root
+        #expect(try TreeSnapshot(of: again.path).files.keys.sorted() == ["app.js", "index.html"])
+    }
+}

@@ -1,0 +1,30 @@
+import BundleCore
+import BundleServe
+import BundleTesting
+import Testing
+
+/// What a client could leave in a browser, in the way of the one that follows it.
+@Suite(.ownThread) struct `What would outlive a client` {
+    @Test func `is a service worker, which is not served`() async throws {
+        let fixture = try await Fixture()
+        #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: script"]).status == 200)
+        #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: serviceworker"]).status == 403)
+    }
+
+    @Test func `is a flood of cookies, which is taken away`() async throws {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask("/", navigation + ["Cookie: a=" + String(repeating: "x", count: 9000)])
+        #expect(answer.status == 431)
+        #expect(answer["Clear-Site-Data"] == "\"cookies\"")
+        #expect(answer["Refresh"] == "1")
+        #expect(try fixture.ask("/gone.js")["Clear-Site-Data"] == nil)
+    }
+}
+
+@Suite struct `The script of the host` {
+    @Test func `brings the shim, which a policy in the page's head could forbid`() throws {
+        let bridge = try ServerConfiguration.Bridge.page()
+        #expect(bridge.script.suffix(ShimInjector.shim.count).elementsEqual(ShimInjector.shim))
+        #expect(bridge.scriptSource == (try ScriptSource.expression(for: bridge.script[...])))
+    }
+}

@@ -1,0 +1,72 @@
+import BundleSigning
+import BundleTesting
+import ClientShell
+import Synchronization
+import Testing
+
+@testable import BundleCore
+
+/// Remembers what it was told.
+private final class ToldBridge: ShellBridge {
+    private let told = Mutex<(client: ClientName?, reloads: Int)>((nil, 0))
+
+    var client: ClientName? { told.withLock { $0.client } }
+    var reloads: Int { told.withLock { $0.reloads } }
+
+    func setServerBasePath(_ client: ReadyClient) { told.withLock { $0.client = client.name } }
+
+    func reload() { told.withLock { $0.reloads += 1 } }
+}
+
+@Suite struct `A client that is blocked while it is shown` {
+    private let folder: TemporaryFolder
+    private let bridge = ToldBridge()
+    private let keeper: LedgerKeeper
+
+    init() throws {
+        folder = try TemporaryFolder()
+        keeper = LedgerKeeper(root: try StoreFolders(below: try StoreFolders.openRoot(folder.file("store"))).root)
+    }
+
+    private func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
+
+    private func install(_ text: String) throws {
+        _ = try folder.writeTree(["index.html": Array("<p>\(text)".utf8)], to: "store/clients/v\(text)")
+        let shells = try ShellRange(minimum: version("1.0.0"), maximum: nil)
+        let entry = Ledger.Entry(
+            identity: BundleIdentity(version: try version(text), channel: "archive", shells: shells),
+            contentSha256: try .of([]), installedSize: 1, fileCount: 1, installedAt: .now)
+        try keeper.change { $0.record(entry) }
+    }
+
+    private func shell() async throws -> ClientShell {
+        let device = Launcher.Device(
+            store: folder.file("store"), shell: try version("1.0.0"), seed: nil, verifies: false)
+        let shell = try ClientShell(ShellConfiguration(device: device), update: nil, bridge: bridge) { _ in }
+        try await shell.start()
+        return shell
+    }
+
+    @Test func `by hand is left at once`() async throws {
+        try install("1.0.0")
+        try install("2.0.0")
+        let shell = try await shell()
+        try await shell.startupDidComplete(try await shell.pageWillLoad().token)
+        _ = try Verdicts(store: folder.file("store")) { _ in }.rollBack(to: .installed(try version("1.0.0")))
+        try await shell.checkForUpdates()
+        #expect(bridge.client == .installed(try version("1.0.0")))
+        #expect(bridge.reloads == 1)
+        #expect(try await shell.pageWillLoad().name == .installed(version("1.0.0")))
+    }
+
+    @Test func `when nothing else could be shown is left for what is installed next`() async throws {
+        try install("1.0.0")
+        let shell = try await shell()
+        for _ in 0..<2 { await shell.startupDidFail(try await shell.pageWillLoad().token, "broken") }
+        #expect(try keeper.read().block(on: try version("1.0.0")) != nil)
+        try install("2.0.0")
+        try await shell.checkForUpdates()
+        #expect(bridge.client == .installed(try version("2.0.0")))
+        #expect(try await shell.pageWillLoad().name == .installed(version("2.0.0")))
+    }
+}
