@@ -65,7 +65,9 @@ let package = Package(
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
 
         // Level 4: what a shell embeds, with and without the loopback server.
-        ours("ClientShell", ["ArchiveChannel", "BundleCore", "BundlePlatform", "BundleSigning", "BundleThreads"]),
+        ours(
+            "ClientShell",
+            ["ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads"]),
         ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell"]),
 
         // Level 5: the command line.

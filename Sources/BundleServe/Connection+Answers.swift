@@ -108,8 +108,9 @@ extension Connection {
     // MARK: Launches
 
     private func launch(_ request: Request) {
+        let isBrowser = request.isNavigation
         ask { [service] in
-            let page = try await service.host.page()
+            let page = try await service.host.page(isBrowser: isBrowser)
             let document = service.document(for: page)
             return (page, document, try Site.tag(of: [document]))
         } then: { [self] result in

@@ -14,11 +14,12 @@ struct ContentSecurityPolicy: Sendable {
         ("frame-ancestors", ["'none'"]),
     ]
 
-    /// Directives that would take the scripts of the host and of the page away, or that take no sources.
-    private static let withoutSources: Set = [
-        "sandbox", "script-src-elem", "script-src-attr", "upgrade-insecure-requests", "block-all-mixed-content",
-        "require-trusted-types-for", "trusted-types", "report-uri", "report-to",
-    ]
+    /// The directives that take sources. Not `script-src-elem` and `script-src-attr`: they would take the scripts of the host
+    /// and of the page away.
+    private static let known = Set(
+        defaults.map(\.directive) + [
+            "child-src", "frame-src", "manifest-src", "media-src", "style-src-attr", "style-src-elem",
+        ])
 
     /// `script-src` stands last, so that a page's own hashes can follow.
     private let text: String
@@ -28,9 +29,7 @@ struct ContentSecurityPolicy: Sendable {
     /// Adds `extra` sources by directive; a directive without a default of its own starts from `'self'`.
     init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
         for (directive, sources) in extra {
-            guard Self.isDirective(directive), !Self.withoutSources.contains(directive) else {
-                throw .directive(directive)
-            }
+            guard Self.known.contains(directive) else { throw .directive(directive) }
             for source in sources where !Self.isSource(source) { throw .source(source, directive: directive) }
         }
         guard Self.isSource(bridge) else { throw .source(bridge, directive: "script-src") }
@@ -53,10 +52,6 @@ struct ContentSecurityPolicy: Sendable {
     func line(scriptSources: [String]) -> String {
         let sources = scriptSources.filter(Self.isSource).map { " " + $0 }.joined()
         return "Content-Security-Policy: \(text)\(sources)\r\n"
-    }
-
-    private static func isDirective(_ name: String) -> Bool {
-        !name.isEmpty && name.utf8.allSatisfy { $0 &- UInt8(ascii: "a") < 26 || $0 == UInt8(ascii: "-") }
     }
 
     /// One source: visible ASCII without what ends a source, a directive or a policy.

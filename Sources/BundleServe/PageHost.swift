@@ -4,8 +4,9 @@ public import BundleCore
 public protocol PageHost: Sendable {
     /// The page that answers a navigation to the client itself.
     ///
-    /// Called once for every GET that is one, before the first byte of the answer; may take a while.
-    func page() async throws -> Page
+    /// Called once for every GET that is one, before the first byte of the answer; may take a while. `isBrowser` says that
+    /// it asks as browsers do: a probe asks for the page, too, and never shows it.
+    func page(isBrowser: Bool) async throws -> Page
 
     /// The files for a request that is not a navigation: those of the launch it comes from, when that is known, else the current
     /// ones.

@@ -150,6 +150,7 @@ struct RequestHeadParser {
         case 5: return named("range", .range)
         case 6: return named("origin", .origin) ?? named("cookie", .cookie) ?? named("expect", .expect)
         case 8: return named("if-range", .ifRange)
+        case 11: return named("sec-purpose", .fetchPurpose)
         case 12: return named("content-type", .contentType)
         case 13: return named("if-none-match", .ifNoneMatch)
         case 14:

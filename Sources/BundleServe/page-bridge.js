@@ -12,6 +12,7 @@
   var setTimeout = window.setTimeout.bind(window);
   var Promise = window.Promise;
   var TextDecoder = window.TextDecoder;
+  var AbortController = window.AbortController;
   var parse = JSON.parse;
   var stringify = JSON.stringify;
   var random = Math.random;
@@ -238,11 +239,33 @@
     return next();
   }
 
+  // A browser has six connections to a server, for all its windows: one that nobody sees gives its own back.
+
+  var isListening = false;
+  var isWaiting = false;
+  var stopListening = ignore;
+
+  function isSeen() {
+    return document.visibilityState !== 'hidden';
+  }
+
   function listen() {
+    isWaiting = false;
+    if (!isSeen()) {
+      return;
+    }
+    isListening = true;
+    var controller = AbortController && new AbortController();
+    stopListening = function () {
+      if (controller) {
+        controller.abort();
+      }
+    };
     fetch(root + 'events', {
       headers: { 'X-Client-Token': token, Accept: 'text/event-stream' },
       cache: 'no-store',
-      credentials: 'same-origin'
+      credentials: 'same-origin',
+      signal: controller ? controller.signal : undefined
     }).then(function (response) {
       if (response.ok) {
         return readAll(response);
@@ -251,10 +274,21 @@
         refusal(response.status, text);
       });
     }).then(ignore, ignore).then(function () {
+      isListening = false;
       var wait = delay * (0.8 + 0.2 * random());
       delay = Math.min(2 * delay, LONGEST_DELAY);
+      isWaiting = true;
       setTimeout(listen, wait);
     });
+  }
+
+  function listenWhileSeen() {
+    if (!isSeen()) {
+      delay = FIRST_DELAY;
+      stopListening();
+    } else if (!isListening && !isWaiting) {
+      listen();
+    }
   }
 
   // Errors that nobody caught
@@ -315,7 +349,10 @@
     }
   }
 
-  document.addEventListener('visibilitychange', reportVisibility);
+  document.addEventListener('visibilitychange', function () {
+    reportVisibility();
+    listenWhileSeen();
+  });
   reportVisibility();
 
   // A page that comes back from the browser's cache may load itself again.

@@ -1,4 +1,5 @@
 public import BundleCore
+import BundleDisk
 import BundleThreads
 
 /// What a shell embeds: it launches the client, watches its start, takes it back when it fails, and tells of new versions.
@@ -25,6 +26,8 @@ public actor ClientShell {
     private var wakeUp: Task<Void, Never>?
     private var check: Task<Void, any Error>?
     private var evidence: String?
+    /// A verdict that the disk refused.
+    private var owed: (name: ClientName, token: LaunchToken, failure: StartFailure)?
     private var seenLedger: Ledger?
 
     /// The actor runs on a thread of its own.
@@ -82,7 +85,7 @@ public actor ClientShell {
         while true {
             if let launched, launched.name == prepared?.choice.name { return launched }
             guard let client = prepared else { throw ShellError.notStarted }
-            if let launched = try launcher.begin(client, switching: launched != nil) { return didLaunch(launched) }
+            if let launched = try launcher.begin(client) { return didLaunch(launched) }
             try await start()
         }
     }
@@ -98,6 +101,15 @@ public actor ClientShell {
         }
         observers.yield(.launched(launched.name, isTrial: launched.isTrial))
         return launched
+    }
+
+    /// Shows the client that is ready, if there is one, from the next page load on: somebody loads the page again anyway.
+    public func takeNext() async throws {
+        await look()
+        guard let client = next else { return }
+        try await bridge.setServerBasePath(client.client)
+        next = nil
+        prepared = client
     }
 
     // MARK: What a page may call
@@ -163,10 +175,8 @@ public actor ClientShell {
     /// Shows the client that is ready. Without one: `noPendingVersion`, and nothing changes.
     public func reload() async throws {
         await look()
-        guard let client = next else { throw ShellError.noPendingVersion }
-        try await bridge.setServerBasePath(client.client)
-        next = nil
-        prepared = client
+        if next == nil { throw ShellError.noPendingVersion }
+        try await takeNext()
         await bridge.reload()
     }
 
@@ -234,7 +244,7 @@ public actor ClientShell {
         let detail = what + (evidence.map { "; the page said: \($0)" } ?? "")
         let failure = StartFailure(cause, detail: detail, at: .now)
         do {
-            _ = try verdicts.fail(launched.name, token, failure)
+            try settle(launched.name, token, failure)
             let client = try launcher.prepare()
             prepared = client
             self.launched = nil
@@ -250,12 +260,39 @@ public actor ClientShell {
         }
     }
 
+    /// A disk that takes no writes must not keep a broken client on the screen: the verdict is written when it does.
+    private func settle(_ name: ClientName, _ token: LaunchToken, _ failure: StartFailure) throws {
+        do {
+            _ = try verdicts.fail(name, token, failure)
+        } catch let error as DiskError where error.isWriteRefusal {
+            launcher.refuseTrials()
+            owed = (name, token, failure)
+            observers.yield(.failed(error.failure))
+        }
+    }
+
+    /// Writes down what the disk refused before.
+    private func settleDebts() {
+        if let owed {
+            do {
+                _ = try verdicts.fail(owed.name, owed.token, owed.failure)
+            } catch let error as DiskError where error.isWriteRefusal {
+                return
+            } catch {
+                // Another launch is written down by now.
+            }
+            self.owed = nil
+        }
+        if let launched, !launched.isRecorded { self.launched = launcher.record(again: launched) }
+    }
+
     // MARK: The store
 
     /// Makes ready what runs next, if that is another client than the one that is shown, and tells of it once. A client that
     /// failed is not pushed at once at the page that follows it: its retry comes with a check or with the next start.
     private func look(retrying: Bool = false) async {
         do {
+            settleDebts()
             let inventory = try launcher.inventory()
             if inventory.ledger == seenLedger { return }
             seenLedger = inventory.ledger

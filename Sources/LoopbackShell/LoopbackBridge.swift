@@ -81,11 +81,13 @@ public final class LoopbackBridge: ShellBridge {
         }
     }
 
-    /// The files of a client that is only looked at; the last few stay open.
-    func site(of client: ReadyClient) throws -> Site {
-        if let known = state.withLock({ $0.looks.last { $0.client.root.name == client.root.name } }) {
-            return known.site
-        }
+    /// The files of a client that is only looked at, if they are open.
+    func look(at name: ClientName) -> Site? {
+        state.withLock { $0.looks.last { $0.client.name == name }?.site }
+    }
+
+    /// Opens the files of a client that is only looked at; the last few stay open.
+    func look(at client: ReadyClient) throws -> Site {
         let showing = try Self.showing(client)
         state.withLock { state in
             state.looks.append(showing)

@@ -5,6 +5,8 @@ import Synchronization
 
 /// Joins a shell and the loopback server: pages call the shell, the shell tells pages.
 public final class LoopbackHost: PageHost {
+    private static let pauseBetweenChecks = Duration.seconds(10)
+
     private let shell: ClientShell
     private let bridge: LoopbackBridge
     private let observe: @Sendable (ShellEvent) -> Void
@@ -23,14 +25,16 @@ public final class LoopbackHost: PageHost {
     private struct Heard {
         private var token: LaunchToken?
         private var hasSpoken = false
+        private var hasBrowser = false
 
         init(token: LaunchToken? = nil) { self.token = token }
 
-        /// True where the launch is another one than before.
-        mutating func expect(_ token: LaunchToken) -> Bool {
-            if self.token == token { return false }
-            self = Heard(token: token)
-            return true
+        /// Whether the launch is another one than before, and whether this is the first browser that loads its page.
+        mutating func expect(_ token: LaunchToken, isBrowser: Bool) -> (isNew: Bool, isFirstBrowser: Bool) {
+            let isNew = self.token != token
+            if isNew { self = Heard(token: token) }
+            defer { if isBrowser { hasBrowser = true } }
+            return (isNew, isBrowser && !hasBrowser)
         }
 
         mutating func speak(_ token: LaunchToken) { if self.token == token { hasSpoken = true } }
@@ -82,6 +86,8 @@ public final class LoopbackHost: PageHost {
                 for await _ in self.wantedChecks {
                     // A failure is an event of the shell.
                     _ = try? await self.shell.checkForUpdates()
+                    // A page in a loop must not become a flood at the feed.
+                    try? await self.clock.sleep(for: Self.pauseBetweenChecks)
                 }
             }
             group.addTask {
@@ -115,18 +121,24 @@ public final class LoopbackHost: PageHost {
     // MARK: What the server asks
 
     /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
-    public func page() async throws -> Page {
+    ///
+    /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
+    public func page(isBrowser: Bool) async throws -> Page {
+        let before = await shell.currentVersion
+        if isBrowser { try await shell.takeNext() }
         let launched = try await shell.pageWillLoad()
-        let isNew = heard.withLock { $0.expect(launched.token) }
-        if isNew, launched.isTrial { await waitForWord(of: launched.token) }
+        if let before, before != launched.name { bridge.reload() }
+        await watch(launched, isBrowser: isBrowser)
         return try bridge.page(of: launched)
     }
 
-    /// The watchdog's time starts with the page's first word: whoever asked may be a probe, with a browser yet to come. One
-    /// that never speaks has three times as long.
-    private func waitForWord(of token: LaunchToken) async {
-        await shell.pageDidHide(token)
-        silences.yield(token)
+    /// The watchdog's time starts with the page's first word. In a browser, one that never speaks has three times as long; a
+    /// probe says nothing at all, with a browser yet to come.
+    private func watch(_ launched: Launched, isBrowser: Bool) async {
+        guard launched.isTrial else { return }
+        let (isNew, isFirstBrowser) = heard.withLock { $0.expect(launched.token, isBrowser: isBrowser) }
+        if isNew { await shell.pageDidHide(launched.token) }
+        if isFirstBrowser { silences.yield(launched.token) }
     }
 
     private func endSilence(_ token: LaunchToken) async {
@@ -139,8 +151,9 @@ public final class LoopbackHost: PageHost {
 
     /// A client to look at, without a launch.
     public func site(named name: String) async throws -> Site? {
-        guard let name = ClientName(name), let client = try await shell.client(named: name) else { return nil }
-        return try bridge.site(of: client)
+        guard let name = ClientName(name) else { return nil }
+        if let site = bridge.look(at: name) { return site }
+        return try await shell.client(named: name).map(bridge.look)
     }
 
     /// The seed and the installed clients.

@@ -67,12 +67,11 @@ struct Serve: AsyncParsableCommand {
 
 extension Serve {
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
-        let version = try settings.required("shell-version", update.shellVersion)
-        let device = Launcher.Device(
-            store: try settings.required("store", update.place.store),
-            shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
-            seed: try settings.optional("seed", update.seed),
-            verifies: try settings.isOn("verify-on-launch", verifyOnLaunch))
+        var shell = ShellOptions()
+        shell.shellVersion = update.shellVersion
+        shell.seed = update.seed
+        shell.verifyOnLaunch = verifyOnLaunch
+        let device = try Wiring.device(update.place, shell, settings)
         var configuration = ShellConfiguration(device: device)
         configuration.keep = try settings.keep(update.keep)
         if let text = try settings.optional("startup-timeout", startupTimeout) {
@@ -109,17 +108,22 @@ extension Serve {
         }
         var configuration = ServerConfiguration(port: choice, bridge: try .page())
         if let text = try settings.optional("csp", csp) {
-            configuration.extraSources = Self.sources(text)
+            configuration.extraSources = try Self.sources(text)
         }
         return configuration
     }
 
     /// A policy as its header has it: directives with their sources, separated by semicolons.
-    private static func sources(_ policy: String) -> [String: [String]] {
+    private static func sources(_ policy: String) throws -> [String: [String]] {
         var sources: [String: [String]] = [:]
         for directive in policy.split(separator: ";") {
             let words = directive.split(separator: " ").map(String.init)
-            if let name = words.first { sources[name, default: []] += words.dropFirst() }
+            guard let name = words.first else { continue }
+            if words.count == 1 { throw ValidationError("--csp: \(UntrustedName.display(name)) names no source.") }
+            sources[name, default: []] += words.dropFirst()
+        }
+        if sources.isEmpty {
+            throw ValidationError("--csp names no directive: write \"connect-src https://api.example.com\".")
         }
         return sources
     }

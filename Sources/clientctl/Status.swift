@@ -35,7 +35,7 @@ struct Status: ParsableCommand {
         Answer.give(
             json: try settings.isOn("json", common.json),
             [
-                "wouldRun": .string(rows.first { $0.runs }?.name.description ?? ClientName.embedded.description),
+                "wouldRun": .string(orNull: rows.first { $0.runs }?.name.description),
                 "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
                 "previous": .string(orNull: ledger.previous?.description),
@@ -45,7 +45,13 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
             ],
-            rows.map { "\($0.runs ? "*" : " ") \($0.name)  \($0.state == "seed" ? "" : "\($0.state): ")\($0.reason)" })
+            rows.map(line))
+    }
+
+    /// The reasons of blocked and failed clients say so themselves.
+    private func line(_ row: StatusRule.Row) -> String {
+        let state = ["seed", "blocked", "failed"].contains(row.state) ? "" : "\(row.state): "
+        return "\(row.runs ? "*" : " ") \(row.name)  \(state)\(row.reason)"
     }
 
     private func describe(_ row: StatusRule.Row) -> JSONValue {

@@ -90,7 +90,7 @@ struct Fail: ParsableCommand {
             ],
             [
                 fall.block.map { "\(name) is blocked: \($0.reason)" }
-                    ?? "\(name) failed \(fall.failures == 1 ? "once" : "\(fall.failures) times")",
+                    ?? (fall.failures == 0 ? "\(name) failed" : "\(name) failed once, and is retried"),
                 fall.next.map { "next: \($0.name), \($0.reason)" } ?? "nothing else can be launched",
             ])
     }

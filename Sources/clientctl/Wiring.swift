@@ -59,13 +59,17 @@ enum Wiring {
     }
 
     static func launcher(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launcher {
+        try Launcher(try device(place, shell, settings)) { Answer.say("clientctl: \($0)") }
+    }
+
+    /// Who and where the device is.
+    static func device(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launcher.Device {
         let version = try settings.required("shell-version", shell.shellVersion)
-        let device = Launcher.Device(
+        return Launcher.Device(
             store: try settings.required("store", place.store),
             shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
             seed: try settings.optional("seed", shell.seed),
             verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch))
-        return try Launcher(device) { Answer.say("clientctl: \($0)") }
     }
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.

@@ -28,7 +28,7 @@ final class MemoryHost: PageHost {
 
     struct Broken: Error {}
 
-    func page() async throws -> Page {
+    func page(isBrowser: Bool) async throws -> Page {
         try state.withLock { state in
             if state.pageFails { throw Broken() }
             let number = state.pages.count + 1

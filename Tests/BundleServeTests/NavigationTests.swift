@@ -63,6 +63,7 @@ import Testing
 
     @Test(arguments: [
         ("HEAD", "/", navigation), ("GET", "/", ["Accept: */*", "Sec-Fetch-Mode: no-cors"]),
+        ("GET", "/", navigation + ["Sec-Purpose: prefetch"]),
         ("HEAD", "/settings", navigation),
         ("GET", "/", ["Accept: text/html", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"]),
         ("GET", "/settings", ["Accept: text/html", "Sec-Fetch-Mode: cors"]),

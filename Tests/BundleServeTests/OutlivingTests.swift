@@ -1,5 +1,6 @@
 import BundleCore
 import BundleServe
+import BundleTestTraits
 import BundleTesting
 import Testing
 

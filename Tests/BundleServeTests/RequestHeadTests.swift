@@ -152,6 +152,7 @@ import Testing
             case .fetchSite: "Sec-Fetch-Site"
             case .fetchMode: "Sec-Fetch-Mode"
             case .fetchDestination: "Sec-Fetch-Dest"
+            case .fetchPurpose: "Sec-Purpose"
             case .privateNetwork: "Access-Control-Request-Private-Network"
             }
         for spelling in [name, name.lowercased(), name.uppercased()] {

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// A disk that the kernel has made read-only, as it does after an error.
-@Suite struct ReadOnlyStoreTests {
+@Suite(.ownThread) struct ReadOnlyStoreTests {
     /// Whether a private tmpfs can be mounted here.
     private static let namespace: [String]? = [
         ["unshare", "-m", "--propagation", "private"], ["unshare", "-Urm", "--propagation", "private"],

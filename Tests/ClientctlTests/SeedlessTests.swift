@@ -1,9 +1,10 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Testing
 
 /// A shell that brings no client of its own.
-@Suite struct SeedlessTests {
+@Suite(.ownThread) struct SeedlessTests {
     @Test func `status promises no seed to a shell that brought none`() throws {
         let site = try Site()
         try site.publish("1.0.0")

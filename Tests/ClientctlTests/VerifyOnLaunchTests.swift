@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 /// A shell that compares every file before it shows a client.
-@Suite struct VerifyOnLaunchTests {
+@Suite(.ownThread) struct VerifyOnLaunchTests {
     private func inode(_ path: String) throws -> UInt {
         var status = stat()
         try #require(stat(path, &status) == 0, "\(path)")

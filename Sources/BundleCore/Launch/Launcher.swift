@@ -33,9 +33,7 @@ public struct Launcher: Sendable {
     private let serving: ServingFolder
     private let organizer: BundleOrganizer
     private let shellLock: FileLock
-    /// Whether the disk took what the start of a shell means for the ledger.
-    private let isSettled: Bool
-    private let writes = Writes()
+    private let writes: Writes
     private let warn: @Sendable (String) -> Void
 
     /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `warn` hears about
@@ -61,8 +59,7 @@ public struct Launcher: Sendable {
                 return nil
             }
         }
-        isSettled = try Self.settle(organizer, keeper, folders, seed, warn)
-        if !isSettled { writes.refuse() }
+        writes = Writes(areTaken: try Self.settle(organizer, keeper, folders, seed, warn))
     }
 
     /// What an interrupted run left is cleared, and what a start means is written down: another seed, and a trial that its
@@ -141,32 +138,41 @@ public struct Launcher: Sendable {
 
     /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
     ///
-    /// `switching` says that a page asked for the change: the client that ran until now is not to blame if it was still on
-    /// trial. Nil where the client may no longer run, because somebody blocked or removed it meanwhile: prepare again.
-    public func begin(_ prepared: PreparedLaunch, switching: Bool = false) throws -> Launched? {
+    /// A client that ran until now and was still on trial is not to blame: its own shell left it. Nil where the client may no longer run, because somebody blocked or removed it meanwhile: prepare again.
+    public func begin(_ prepared: PreparedLaunch) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
         do {
-            guard let launch = try record(name, token, switching) else { return nil }
-            writes.allow()
-            return Launched(prepared: prepared, token: token, isTrial: launch.isTrial)
+            guard let launch = try record(name, token) else { return nil }
+            return Launched(prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true)
         } catch  where isRefusal(error) {
-            writes.refuse()
+            refuseTrials()
             if try inventory().ledger.isOnTrial(name) { return nil }
             warn("\(UpdateFailure(error).message) \(name) has proved itself and is shown without a record of it.")
-            return Launched(prepared: prepared, token: token, isTrial: false)
+            return Launched(prepared: prepared, token: token, isTrial: false, isRecorded: false)
         }
     }
 
-    private func record(_ name: ClientName, _ token: LaunchToken, _ switching: Bool) throws -> Launch? {
+    /// Writes a launch down that the disk refused; the same launch while it still does.
+    public func record(again launched: Launched) -> Launched {
+        guard !launched.isRecorded, (try? record(launched.name, launched.token)) ?? nil != nil else { return launched }
+        return Launched(
+            prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
+    }
+
+    /// The disk takes no writes: until it does, no client on trial is chosen, since its attempts could not be counted.
+    public func refuseTrials() { writes.refuse() }
+
+    private func record(_ name: ClientName, _ token: LaunchToken) throws -> Launch? {
         let launch = try keeper.change { ledger -> Launch? in
             if let version = name.version, ledger.entry(version) == nil || ledger.block(on: version) != nil {
                 return nil
             }
-            if switching { ledger.abandonTrial() }
+            if !writes.isStartWritten { Self.start(of: &ledger, seed) }
             ledger.shell = device.shell
             return try ledger.begin(name, token, at: .now)
         }
+        writes.allow()
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
@@ -183,7 +189,7 @@ public struct Launcher: Sendable {
     /// What is remembered and installed at present.
     public func inventory() throws -> Inventory {
         var ledger = try readLedger()
-        if !isSettled { Self.start(of: &ledger, seed) }
+        if !writes.isStartWritten { Self.start(of: &ledger, seed) }
         return try Inventory.read(folders.root, ledger: ledger)
     }
 
@@ -199,7 +205,7 @@ public struct Launcher: Sendable {
     /// Whether the disk takes no writes, be it that the ledger cannot be repaired for that.
     private func isRefusal(_ error: any Error) -> Bool {
         if let error = error as? DiskError { return error.isWriteRefusal }
-        return !isSettled && (error as? UpdateFailure)?.code == .storeDamaged
+        return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
     }
 
     private var nothingToLaunch: UpdateFailure {
@@ -295,24 +301,37 @@ public struct Launched: Sendable {
     public let token: LaunchToken
     /// Whether the client has yet to prove itself.
     public let isTrial: Bool
+    /// Whether the ledger knows of it: not where the disk took no writes.
+    public let isRecorded: Bool
 
-    fileprivate init(prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool) {
+    fileprivate init(prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool, isRecorded: Bool) {
         self.prepared = prepared
         self.token = token
         self.isTrial = isTrial
+        self.isRecorded = isRecorded
     }
 
     /// The client.
     public var name: ClientName { prepared.choice.name }
 }
 
-/// Whether the disk refused the last boot attempt.
+/// What the disk takes at present.
 private final class Writes: Sendable {
-    private let refused = Mutex(false)
+    private struct State {
+        var areRefused: Bool
+        var isStartWritten: Bool
+    }
 
-    var areRefused: Bool { refused.withLock { $0 } }
+    private let state: Mutex<State>
 
-    func refuse() { refused.withLock { $0 = true } }
+    init(areTaken: Bool) { state = Mutex(State(areRefused: !areTaken, isStartWritten: areTaken)) }
 
-    func allow() { refused.withLock { $0 = false } }
+    /// Whether the last boot attempt was refused.
+    var areRefused: Bool { state.withLock { $0.areRefused } }
+    /// Whether the ledger says what the start of this shell means.
+    var isStartWritten: Bool { state.withLock { $0.isStartWritten } }
+
+    func refuse() { state.withLock { $0.areRefused = true } }
+
+    func allow() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
 }

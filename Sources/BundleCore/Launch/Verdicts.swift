@@ -102,7 +102,7 @@ public struct Verdicts: Sendable {
     /// Goes back to `target`, or to the last known good client, else the next lower one, else the seed. What is newer is
     /// blocked, so that no installation undoes it; `unblock` lets it run again.
     public func rollBack(to target: ClientName?) throws -> (target: ClientName, blocked: [SemanticVersion]) {
-        try keeper.change { ledger in
+        let result = try keeper.change { ledger in
             let inventory = try Inventory.read(folders.root, ledger: ledger)
             let target = try target ?? wayBack(inventory)
             try requireUsable(target, inventory)
@@ -110,13 +110,16 @@ public struct Verdicts: Sendable {
                 target.version.map { version > $0 } ?? true && !ledger.isLeftByHand(.installed(version))
             }
             ledger.rollBack(to: target, from: newer, at: .now)
-            return (target, newer)
+            return (target: target, blocked: newer)
         }
+        try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
+        return result
     }
 
     private func wayBack(_ inventory: Inventory) throws -> ClientName {
         let ledger = inventory.ledger
-        let runs = ledger.pending ?? ledger.current
+        let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
+        let runs = failed ?? ledger.pending ?? ledger.current
         let lower = inventory.bundles.filter { bundle in runs.version.map { bundle.version < $0 } ?? false }
             .filter { (try? requireUsable($0.name, inventory)) != nil }
         if let good = lower.last(where: { $0.name == ledger.lastKnownGood }) ?? lower.last { return good.name }

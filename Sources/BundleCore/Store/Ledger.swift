@@ -168,7 +168,8 @@ public struct Ledger: Sendable, Equatable {
         let isBlocked = block(on: version) != nil
         blocks.removeAll { $0.version == version }
         if isBlocked {
-            records.removeAll { $0.version == version }
+            // One that was good and blocked by hand is good.
+            records.removeAll { $0.version == version && $0.goodSince == nil }
             if let launch, launch.name == .installed(version), launch.verdict == .faulty { self.launch = nil }
         }
         return isBlocked

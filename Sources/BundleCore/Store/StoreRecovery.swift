@@ -48,7 +48,9 @@ struct StoreRecovery {
             return try LedgerFile.read(root)
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
-            try root.rename(StoreLayout.ledger, to: StoreLayout.ledger + ".damaged")
+            let aside = StoreLayout.ledger + ".damaged"
+            try root.removeTree(aside)
+            try root.rename(StoreLayout.ledger, to: aside)
             return nil
         }
     }

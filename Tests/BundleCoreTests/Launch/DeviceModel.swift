@@ -104,7 +104,6 @@ struct DeviceModel {
     mutating func unblocks(_ version: SemanticVersion) {
         guard blocks.removeValue(forKey: version) != nil else { return }
         failures[version] = nil
-        good.remove(version)
         if launch == .installed(version), verdict == .faulty { (launch, heldBack) = (nil, nil) }
     }
 

@@ -151,7 +151,7 @@ struct LauncherTests {
         try await bench.install("1.1.0")
         let next = try launcher.prepare()
         #expect(next.choice.name.description == "v1.1.0")
-        _ = try #require(try launcher.begin(next, switching: true))
+        _ = try #require(try launcher.begin(next))
         #expect(try bench.ledger().record(of: try Sample.version("1.0.0")) == nil)
         #expect(try bench.ledger().previous?.description == "v1.0.0")
         #expect(try bench.text("clients/previousVersion") == "v1.0.0\n")

@@ -255,7 +255,9 @@ struct DeviceWalk {
         let target = chance(40) ? nil : (installed + [.embedded]).randomElement(using: &generator)
         note("rollback", target?.description ?? "")
         guard let verdicts = try? bench.verdicts() else { return }
-        let runs = try bench.ledger().pending ?? bench.ledger().current
+        let ledger = try bench.ledger()
+        let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
+        let runs = failed ?? ledger.pending ?? ledger.current
         do {
             let result = try verdicts.rollBack(to: target)
             #expect(target == nil || result.target == target, here)
@@ -399,7 +401,7 @@ struct DeviceWalk {
     private static let edges: Set<String> = [
         "staged trial", "staged blocked", "trial good", "trial failed", "trial blocked", "trial staged", "failed trial",
         "failed blocked", "failed staged", "good failed", "good blocked", "good staged", "blocked staged",
-        "blocked trial",
+        "blocked trial", "blocked good",
         // A verdict on a launch that was left by hand, which is no trial any more.
         "staged good", "staged failed", "failed good",
     ]
