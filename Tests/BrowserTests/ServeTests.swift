@@ -162,6 +162,31 @@ import Testing
         #expect(try token(page) == token(other))
     }
 
+    @Test func `a page that is loaded again takes the client that is ready, and other windows come along`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        let other = try page.openBeside(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
+        try page.wait(until: "Capacitor.Plugins.CapacitorMeteorWebApp.isUpdateAvailable().then(a => a.available)")
+        #expect(try serving.ask("GET /lazy.js").text == "lazy 1.0.0")
+        // Nobody shows what a probe gets.
+        #expect(try serving.ask("GET /").text.contains("1.0.0"))
+        try page.reload()
+        try shows(page, "2.0.0")
+        try shows(other, "2.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "good")
+    }
+
+    @Test func `windows that nobody sees hold no connection of the six that a browser has`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm + DemoClient.Scripts.hide))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        for _ in 0..<8 { try shows(try page.openBeside(serving.root + "/"), "1.0.0") }
+        #expect(try text(page, "fetch('/lazy.js').then(answer => answer.text())") == "lazy 1.0.0")
+    }
+
     // MARK: The trial
 
     @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {
@@ -177,6 +202,17 @@ import Testing
         try page.evaluate("\(DemoClient.Scripts.visibility("visible")); null")
         try shows(page, "1.0.0")
         #expect(try kiosk.status(of: "v2.0.0").failures.map { $0["cause"] } == [.string("notConfirmed")])
+    }
+
+    @Test func `a probe starts a trial, but no time runs before a browser comes`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(timeout: "200ms")
+        #expect(try serving.ask("GET /", ["Accept": "*/*"]).status == 200)
+        let end = ContinuousClock.now + .seconds(2)
+        while ContinuousClock.now < end { #expect(try kiosk.status(of: "v1.0.0").state == "trial") }
+        // One that asks as a browser does, and never says a word.
+        #expect(try serving.ask("GET /", ["Accept": "text/html"]).status == 200)
+        try kiosk.wait(until: "v1.0.0", is: "failed")
     }
 
     @Test func `a page that is loaded again keeps its launch, and can still confirm`() throws {

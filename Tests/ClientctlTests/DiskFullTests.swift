@@ -5,15 +5,6 @@ import Testing
 
 /// A store on a disk of a few megabytes: every size installs or refuses with `diskFull`, never half.
 @Suite(.ownThread) struct DiskFullTests {
-    /// Whether a private tmpfs can be mounted here: by root, or by anybody where user namespaces are allowed.
-    private static let namespace: [String]? = [
-        ["unshare", "-m", "--propagation", "private"], ["unshare", "-Urm", "--propagation", "private"],
-    ].first { command in
-        (try? Program.run(
-            command + ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/mnt"], environment: Clientctl.environment()
-        ).status) == 0
-    }
-
     /// Leaves an answer and a status in `results` for every step; the last one is on a disk with room.
     private static let script = """
         size=$1 mount=$2 results=$3 old=$4 new=$5 program=$6 key=$7 oldManifest=$8 newManifest=$9
@@ -54,7 +45,7 @@ import Testing
 
     private func run(_ size: Int, _ newManifest: String, archiveSize: Int) throws {
         let comment: Comment = "\(size) MB"
-        let unshare = try #require(Self.namespace)
+        let unshare = try #require(PrivateMounts.command)
         let mount = try site.folder.makeFolder("mount-\(size)")
         let results = try site.folder.makeFolder("results-\(size)")
         let ending = try Program.run(
@@ -119,10 +110,10 @@ import Testing
     }
 
     private func possible() -> Bool {
-        if Self.namespace == nil {
+        if PrivateMounts.command == nil {
             print(
                 "disk full: KNOWN LIMITATION: no tmpfs can be mounted here (neither root nor user namespaces); not run")
         }
-        return Self.namespace != nil
+        return PrivateMounts.command != nil
     }
 }

@@ -5,15 +5,6 @@ import Testing
 
 /// A disk that the kernel has made read-only, as it does after an error.
 @Suite(.ownThread) struct ReadOnlyStoreTests {
-    /// Whether a private tmpfs can be mounted here.
-    private static let namespace: [String]? = [
-        ["unshare", "-m", "--propagation", "private"], ["unshare", "-Urm", "--propagation", "private"],
-    ].first { command in
-        (try? Program.run(
-            command + ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/mnt"], environment: Clientctl.environment()
-        ).status) == 0
-    }
-
     private static let script = """
         mount=$1 seed=$2 program=$3
         mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
@@ -24,12 +15,12 @@ import Testing
         launch
         """
 
-    @Test(.enabled(if: namespace != nil)) func `with a damaged ledger still shows the seed`() throws {
+    @Test(.enabled(if: PrivateMounts.command != nil)) func `with a damaged ledger still shows the seed`() throws {
         let folder = try TemporaryFolder()
         let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
         let mount = try folder.makeFolder("mount")
         let ending = try Program.run(
-            try #require(Self.namespace) + ["sh", "-c", Self.script, "sh", mount, seed, Clientctl.path],
+            try #require(PrivateMounts.command) + ["sh", "-c", Self.script, "sh", mount, seed, Clientctl.path],
             environment: Clientctl.environment())
         let outcome = Outcome(ending).succeeded()
         #expect(outcome.string("version") == "embedded")
