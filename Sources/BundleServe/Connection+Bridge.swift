@@ -80,7 +80,7 @@ extension Connection {
     private static func forward(
         _ events: AsyncStream<PageEvent>, to channel: any Channel, end: @escaping @Sendable () -> Void
     ) -> Task<Void, Never> {
-        Task {
+        Task(priority: .high) {
             for await event in events {
                 do { try await channel.writeAndFlush(text(of: event)) } catch { break }
             }

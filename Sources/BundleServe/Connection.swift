@@ -220,7 +220,10 @@ final class Connection: ChannelDuplexHandler {
         guard let context else { return }
         enter(.asking)
         let promise = context.eventLoop.makePromise(of: Value.self)
-        promise.completeWithTask(work)
+        // A page does not wait for what the process does in the background.
+        Task(priority: .high) {
+            do { promise.succeed(try await work()) } catch { promise.fail(error) }
+        }
         promise.futureResult.assumeIsolated().whenComplete { [self] result in
             guard case .asking = phase else { return }
             then(result)

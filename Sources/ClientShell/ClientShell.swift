@@ -26,8 +26,9 @@ public actor ClientShell {
     private var wakeUp: Task<Void, Never>?
     private var check: Task<Void, any Error>?
     private var evidence: String?
-    /// A verdict that the disk refused.
-    private var owed: (name: ClientName, token: LaunchToken, failure: StartFailure)?
+    /// A verdict that the disk refused; a nil failure says that the client is good.
+    private var owed: (launched: Launched, failure: StartFailure?)?
+    private var lastTrouble: UpdateFailure?
     private var seenLedger: Ledger?
 
     /// The actor runs on a thread of its own.
@@ -165,8 +166,16 @@ public actor ClientShell {
     /// The page whose launch has `token` confirms its start. Refused with any other token.
     public func startupDidComplete(_ token: LaunchToken) async throws {
         guard let launched else { throw ShellError.notStarted }
-        let wasConfirmed = try verdicts.confirm(launched.name, token)
-        if token == launched.token { end(watch: .confirmed) }
+        // What is shown without a record has proved itself before.
+        if token == launched.token, !launched.isRecorded { return }
+        let wasConfirmed: Bool
+        do {
+            wasConfirmed = try verdicts.confirm(launched.name, token)
+        } catch let error as DiskError where error.isWriteRefusal && token == launched.token {
+            wasConfirmed = false
+            owe(launched, nil, error)
+        }
+        end(watch: .confirmed)
         if wasConfirmed { return }
         observers.yield(.confirmed(launched.name))
         _ = await verdicts.retain(configuration.keep)
@@ -244,7 +253,11 @@ public actor ClientShell {
         let detail = what + (evidence.map { "; the page said: \($0)" } ?? "")
         let failure = StartFailure(cause, detail: detail, at: .now)
         do {
-            try settle(launched.name, token, failure)
+            do {
+                _ = try verdicts.fail(launched.name, token, failure)
+            } catch let error as DiskError where error.isWriteRefusal {
+                owe(launched, failure, error)
+            }
             let client = try launcher.prepare()
             prepared = client
             self.launched = nil
@@ -260,22 +273,23 @@ public actor ClientShell {
         }
     }
 
-    /// A disk that takes no writes must not keep a broken client on the screen: the verdict is written when it does.
-    private func settle(_ name: ClientName, _ token: LaunchToken, _ failure: StartFailure) throws {
-        do {
-            _ = try verdicts.fail(name, token, failure)
-        } catch let error as DiskError where error.isWriteRefusal {
-            launcher.refuseTrials()
-            owed = (name, token, failure)
-            observers.yield(.failed(error.failure))
-        }
+    /// A disk that takes no writes must neither keep a broken client on the screen nor undo a good one: the verdict counts at
+    /// once, and is written when the disk takes it.
+    private func owe(_ launched: Launched, _ failure: StartFailure?, _ error: DiskError) {
+        launcher.refuseTrials()
+        owed = (launched, failure)
+        observers.yield(.failed(error.failure))
     }
 
     /// Writes down what the disk refused before.
     private func settleDebts() {
         if let owed {
             do {
-                _ = try verdicts.fail(owed.name, owed.token, owed.failure)
+                if let failure = owed.failure {
+                    _ = try verdicts.fail(owed.launched.name, owed.launched.token, failure)
+                } else {
+                    _ = try verdicts.confirm(owed.launched.name, owed.launched.token)
+                }
             } catch let error as DiskError where error.isWriteRefusal {
                 return
             } catch {
@@ -294,6 +308,7 @@ public actor ClientShell {
         do {
             settleDebts()
             let inventory = try launcher.inventory()
+            lastTrouble = nil
             if inventory.ledger == seenLedger { return }
             seenLedger = inventory.ledger
             guard let choice = launcher.choice(inventory) else { return }
@@ -314,7 +329,10 @@ public actor ClientShell {
             next = client
             observers.yield(.updateAvailable(client.choice.name))
         } catch {
-            observers.yield(.failed(UpdateFailure(error)))
+            // It is looked at twice a second, and told once.
+            let trouble = UpdateFailure(error)
+            if trouble != lastTrouble { observers.yield(.failed(trouble)) }
+            lastTrouble = trouble
         }
     }
 

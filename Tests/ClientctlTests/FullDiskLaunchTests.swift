@@ -48,6 +48,21 @@ import Testing
             grep -q '"failed"' "$results/status" && break
             sleep 0.1
         done
+
+        install 4.0.0
+        for try in $(seq 100); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
+        token=$(curl -s --max-time 5 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
+        fill
+        curl -s -o /dev/null -w '%{http_code}' -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $token" \\
+            -H 'Content-Type: application/json' -d '{}' "${url}__clientctl/v1/startupDidComplete" > "$results/confirmed"
+        sleep 1.5
+        page kept
+        free
+        for try in $(seq 100); do
+            "$program" status --store "$store" > "$results/end"
+            grep -q 'v4.0.0  good' "$results/end" && break
+            sleep 0.1
+        done
         kill "$server"
         wait "$server"
         """
@@ -55,7 +70,7 @@ import Testing
     @Test(.enabled(if: PrivateMounts.command != nil))
     func `shows what has proved itself, and writes down what it owes when there is room`() throws {
         let site = try Site()
-        for version in ["1.0.0", "2.0.0", "3.0.0"] {
+        for version in ["1.0.0", "2.0.0", "3.0.0", "4.0.0"] {
             let page = Array("<title>client \(version)</title>".utf8)
             try site.publish(try site.folder.writeTree(["index.html": page], to: "page-\(version)"), as: version)
                 .succeeded("published")
@@ -82,5 +97,9 @@ import Testing
         #expect(try text("fallen") == "client 2.0.0\n", "\(said)")
         let status = try text("status")
         #expect(status.contains("\"cause\": \"notConfirmed\""), "\(status)")
+        // A confirmation counts at once, though it could not be written.
+        #expect(try text("confirmed") == "200")
+        #expect(try text("kept") == "client 4.0.0\n", "\(said)")
+        #expect(try text("end").contains("v4.0.0  good"), "\(said)")
     }
 }

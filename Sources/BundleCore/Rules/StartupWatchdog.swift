@@ -12,8 +12,6 @@ public struct StartupWatchdog: Sendable, Equatable {
         case resumed
         /// It confirmed its start.
         case confirmed
-        /// It, or the shell, says that it failed.
-        case failed(String)
         /// The moment that was asked for has come.
         case woken
     }
@@ -43,9 +41,6 @@ public struct StartupWatchdog: Sendable, Equatable {
         self.timeout = timeout
     }
 
-    /// Whether the trial runs and its time does too.
-    public var isCounting: Bool { if case .waiting = state { true } else { false } }
-
     /// Takes in `event` at the clock's reading `now`. What makes no sense in the present state changes nothing.
     public mutating func handle(_ event: Event, at now: Duration) -> Action? {
         switch (state, event) {
@@ -57,7 +52,6 @@ public struct StartupWatchdog: Sendable, Equatable {
         case (.waiting(let end), .woken) where now < end: return .wake(at: end)
         case (.waiting, .woken): return settle(.faulty(.notConfirmed, "no confirmation within \(shownTimeout)"))
         case (.waiting, .confirmed), (.paused, .confirmed): return settle(.healthy)
-        case (.waiting, .failed(let what)), (.paused, .failed(let what)): return settle(.faulty(.reported, what))
         default: return nil
         }
     }
