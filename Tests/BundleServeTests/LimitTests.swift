@@ -121,12 +121,15 @@ import Testing
         #expect(try idle.receiveAnswer().status == 404)
         let server = fixture.server
         // Not a child of this task, which would wait for this thread.
-        let stopped = Task { await server.stop(grace: .seconds(20)) }
+        let stopped = Task(priority: .high) { await server.stop(grace: .seconds(20)) }
         #expect(try idle.receiveAll() == [])
         #expect(try busy.receive(exactly: bytes.count) == bytes)
         #expect(try busy.receiveAll() == [])
         await stopped.value
-        #expect(throws: SystemCallError.self) { try fixture.connect() }
+        // Another test's server may have the port by now; it has no such file.
+        let late = try? fixture.connect()
+        late?.send(fixture.request("/huge.bin"))
+        #expect((try? late?.receiveAnswer().status) != 200)
     }
 
     @Test func `cuts off what lasts longer than the grace`() async throws {
@@ -151,7 +154,7 @@ import Testing
         #expect(try connection.receiveAnswer().status == 200)
         let server = fixture.server
         // Not a child of this task, which would wait for this thread.
-        let stopped = Task { await server.stop(grace: .seconds(20)) }
+        let stopped = Task(priority: .high) { await server.stop(grace: .seconds(20)) }
         #expect(try connection.receiveAll() == [])
         try await eventually { fixture.host.with { $0.endedStreams } == 1 }
         await stopped.value
