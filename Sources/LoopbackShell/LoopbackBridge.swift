@@ -58,18 +58,19 @@ public final class LoopbackBridge: ShellBridge {
 
     /// The page of a launch: the same for every load of it.
     func page(of launched: Launched) throws -> Page {
-        try state.withLock { state in
+        let client = launched.prepared.client
+        let ready = state.withLock { $0.next }
+        // Opened outside the lock, which the server's one thread takes for every request.
+        let showing = if let ready, ready.client.name == client.name { ready } else { try Self.showing(client) }
+        let newId = String(try LaunchToken.random().text.prefix(32))
+        return state.withLock { state in
             let token = launched.token.text
             if let known = state.launches.last(where: { $0.token == token }) {
                 return Page(id: known.id, token: token, site: known.showing.site)
             }
-            var showing = state.next
-            if showing?.client.name != launched.name { showing = try Self.showing(launched.prepared.client) }
-            guard let showing else { throw ShellError.notStarted }
-            let id = String(try LaunchToken.random().text.prefix(32))
-            state.launches.append((id, token, showing))
+            state.launches.append((newId, token, showing))
             if state.launches.count > Self.rememberedLaunches { state.launches.removeFirst() }
-            return Page(id: id, token: token, site: showing.site)
+            return Page(id: newId, token: token, site: showing.site)
         }
     }
 

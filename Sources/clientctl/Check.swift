@@ -21,6 +21,7 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try common.settings()
+        try Wiring.requireSeed(update, settings)
         let updater = try Wiring.updater(update, settings) { _ in }
         let (offer, decision) = try await updater.check()
         if case .wrongApp = decision.verdict, let failure = decision.verdict.failure(of: offer.version) {

@@ -26,6 +26,7 @@ struct Install: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let progress = Progress()
+        try Wiring.requireSeed(update, settings)
         let updater = try Wiring.updater(update, settings, report: progress.report)
         do {
             let outcome = try await updater.update()

@@ -49,9 +49,6 @@ enum Wiring {
             keep: try settings.keep(options.keep))
         let url = try url(try settings.required("manifest", options.manifest))
         let trust = try settings.required("trust", options.trust)
-        if let seed = try settings.optional("seed", options.seed) {
-            try requireSeed(seed)
-        }
         let channel = ArchiveChannel(
             manifestURL: url, trusted: try TrustedKeys.read(at: trust), limits: try options.limits.limits(settings),
             fetcher: try fetcher(options.network, for: url, settings), report: report)
@@ -78,8 +75,9 @@ enum Wiring {
         return try Inventory.read(at: store)
     }
 
-    /// The seed is what runs when nothing else can, so it had better be there.
-    private static func requireSeed(_ path: String) throws {
+    /// The seed is what runs when nothing else can, so it had better be there before anything is installed over it.
+    static func requireSeed(_ options: UpdateOptions, _ settings: Settings) throws {
+        guard let path = try settings.optional("seed", options.seed) else { return }
         guard case .file? = try Directory.open(path).kind(of: "index.html") else {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The seed \(path) has no index.html: name the shell's own client folder."

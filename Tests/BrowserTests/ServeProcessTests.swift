@@ -103,6 +103,20 @@ import Testing
         #expect(noStore.errors.contains("--store"))
     }
 
+    @Test func `a seed that is lost keeps no installed client from the screen, with a feed or without`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let lost = ["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", kiosk.folder.file("none")]
+        for feed in [[], ["--manifest", kiosk.manifest, "--trust", kiosk.trust]] {
+            let serving = try Serving(try kiosk.start(lost + ["--port", "0"] + feed))
+            #expect(try serving.ask("GET /", ["Accept": "text/html"]).text.contains("1.0.0"))
+            #expect(try serving.program.printed().errors.contains("The seed cannot be opened"))
+            serving.program.send(SIGTERM)
+            _ = try serving.program.wait(within: .seconds(3))
+            // A trial that ended with its shell counts; it is lifted here.
+            try kiosk.run(["unblock", "1.0.0", "--store", kiosk.store])
+        }
+    }
+
     @Test func `prints exactly one object with --json`() throws {
         let serving = try kiosk.serve(["--json"])
         _ = try serving.ask("GET /", ["Accept": "text/html"])

@@ -138,7 +138,8 @@ public struct Launcher: Sendable {
 
     /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
     ///
-    /// A client that ran until now and was still on trial is not to blame: its own shell left it. Nil where the client may no longer run, because somebody blocked or removed it meanwhile: prepare again.
+    /// A client that ran until now and was still on trial is not to blame: its own shell left it. Nil where the client may no
+    /// longer run, because somebody blocked or removed it meanwhile: prepare again.
     public func begin(_ prepared: PreparedLaunch) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
@@ -155,7 +156,7 @@ public struct Launcher: Sendable {
 
     /// Writes a launch down that the disk refused; the same launch while it still does.
     public func record(again launched: Launched) -> Launched {
-        guard !launched.isRecorded, (try? record(launched.name, launched.token)) ?? nil != nil else { return launched }
+        guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
         return Launched(
             prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
     }
