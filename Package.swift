@@ -22,7 +22,7 @@ let package = Package(
     name: "swap-clients",
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
-        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore"]),
+        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -47,10 +47,11 @@ let package = Package(
         // Level 2: the rules and the store.
         ours(
             "BundleCore", ["BundleSigning", "BundleDisk"],
-            resources: [.embedInCode("Serving/web-app-local-server.js")]),
+            resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
 
         // Level 3: the channel and the adapters.
         ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
+        ours("MeteorChannel", ["BundleCore", "BundleSigning", "BundleDisk", "BundleThreads"]),
         ours("BundlePlatform", ["BundleCore", "BundleThreads", "CCurl"]),
 
         ours(
@@ -67,7 +68,10 @@ let package = Package(
         // Level 4: what a shell embeds, with and without the loopback server.
         ours(
             "ClientShell",
-            ["ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads"]),
+            [
+                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads",
+                "MeteorChannel",
+            ]),
         ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell"]),
 
         // Level 5: the command line.
@@ -75,7 +79,7 @@ let package = Package(
             name: "clientctl",
             dependencies: [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell",
+                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell", "MeteorChannel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -92,6 +96,17 @@ let package = Package(
         .target(
             name: "BundleTestTraits", dependencies: ["BundleThreads"], path: "Tests/BundleTestTraits",
             swiftSettings: strict),
+        // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
+        .target(
+            name: "MeteorTesting",
+            dependencies: ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel"],
+            path: "Tests/MeteorTesting", swiftSettings: strict),
+        .executableTarget(
+            name: "MockMeteor",
+            dependencies: [
+                "BundleCore", "BundleTesting", "MeteorTesting",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], path: "Tests/MockMeteor", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
@@ -103,6 +118,13 @@ let package = Package(
                 "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
                 "BundleSigning", "BundleTesting",
             ]),
+        tests(
+            "MeteorChannelTests",
+            [
+                "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundlePlatform",
+                "BundleSigning",
+                "BundleTestTraits", "BundleTesting",
+            ]),
         tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTestTraits", "BundleTesting"]),
         tests(
             "BundlePublishTests",
@@ -112,9 +134,17 @@ let package = Package(
             ]),
         tests(
             "BundleServeTests",
-            ["BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads"]),
-        tests("ClientShellTests", ["ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting"]),
-        tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "clientctl"]),
-        tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "clientctl"]),
+            [
+                "BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads",
+                "MeteorTesting",
+            ]),
+        tests(
+            "ClientShellTests",
+            [
+                "ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel",
+                "MeteorTesting",
+            ]),
+        tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
+        tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
     ]
 )

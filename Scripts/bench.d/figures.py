@@ -45,6 +45,12 @@ def megabytes(value):
     return f"{value / MB:.1f} MB"
 
 
+def stage(row, name):
+    """Seconds of one of our own timings: the median over the runs."""
+    timings = [answer["timings"][name] for answer in answers.get((row, "ours"), []) if answer and answer.get("timings")]
+    return statistics.median(timings) / 1000
+
+
 def bounds(row):
     """What our own timings say, largest first: medians over the runs of `timings` in the command's JSON answer."""
     timings = [answer["timings"] for answer in answers.get((row, "ours"), []) if answer and answer.get("timings")]

@@ -102,7 +102,8 @@ struct ArchiveDownload {
 
     private func removeOthers() throws {
         for name in try downloads.list() where name != partName && name != validatorName {
-            try downloads.removeTree(name)
+            // Folders are another channel's.
+            if case .file? = try downloads.kind(of: name) { try downloads.removeFile(name) }
         }
     }
 

@@ -12,7 +12,7 @@ struct ArchiveUnpacker {
         _ archive: VerifiedArchive, of manifest: Manifest, document: JSONValue, into area: StagingArea,
         reusing reuse: ReuseIndex
     ) throws -> StagedBundle {
-        let identity = BundleIdentity(version: manifest.version, channel: "archive", shells: manifest.shells)
+        let identity = BundleIdentity(version: manifest.version, shells: manifest.shells)
         let receipt = try area.receipt(for: identity, manifest: document)
         let writer = CountingSink(
             try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)

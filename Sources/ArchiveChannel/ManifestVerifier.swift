@@ -2,7 +2,7 @@ public import BundleCore
 public import BundleSigning
 
 /// A manifest that a trusted key has signed; only `ManifestVerifier` makes one.
-public struct VerifiedManifest: UpdateOffer {
+public struct VerifiedManifest: ReleaseOffer {
     /// Its values.
     public let manifest: Manifest
     /// The key that signed it.
@@ -22,6 +22,10 @@ public struct VerifiedManifest: UpdateOffer {
     public var shells: ShellRange { manifest.shells }
     /// The application it names.
     public var appId: String? { manifest.appId }
+    /// That its signature is good.
+    public var evidence: [Decision.Outcome] {
+        [Decision.Outcome(rule: "signature", passed: true, detail: "\(key.algorithm.rawValue) key \(key.id)")]
+    }
     /// The room it states.
     public var footprint: Footprint {
         Footprint(

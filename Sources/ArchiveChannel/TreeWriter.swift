@@ -12,7 +12,7 @@ struct TreeWriter: EntrySink {
     private static let foldersPerSlab = 8
 
     private let area: StagingArea
-    private let folders: FolderCache
+    private let folders: TreeFolders
     private let line: SlabLine
     private var slab: Slab?
     private var path: BundlePath?
@@ -21,11 +21,11 @@ struct TreeWriter: EntrySink {
 
     init(area: StagingArea, reusing reuse: ReuseIndex, receipt: consuming ReceiptWriter) throws {
         self.area = area
-        folders = FolderCache(root: area.tree)
+        folders = TreeFolders(root: area.tree)
         line = try SlabLine(ReuseStage(reuse), PlacementStage(area, receipt: receipt))
     }
 
-    mutating func addDirectory(_ path: BundlePath) throws { _ = try folders.folder(path.bytes[...]) }
+    mutating func addDirectory(_ path: BundlePath) throws { _ = try folders.folder(at: path) }
 
     mutating func beginFile(_ path: BundlePath, size: Int) throws {
         self.path = path
@@ -139,40 +139,6 @@ private final class SlabLine: @unchecked Sendable {
         // Both workers have ended, so the stage is this thread's.
         guard let receipt = placement.finish() else { throw CancellationError() }
         return receipt
-    }
-}
-
-/// Open folders of the growing tree. Used by the reading thread only.
-private final class FolderCache {
-    private static let capacity = 32
-
-    private let root: Directory
-    private var folders: [ArraySlice<UInt8>: Directory] = [:]
-    private var last: (path: ArraySlice<UInt8>, folder: Directory)?
-
-    init(root: Directory) { self.root = root }
-
-    func folder(of path: BundlePath) throws(DiskError) -> Directory {
-        guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return root }
-        return try folder(path.bytes[..<slash])
-    }
-
-    /// The folder at a path that is safe, being a parent of one.
-    func folder(_ path: ArraySlice<UInt8>) throws(DiskError) -> Directory {
-        if let last, last.path.elementsEqual(path) { return last.folder }
-        let folder: Directory
-        if let known = folders[path] {
-            folder = known
-        } else {
-            let slash = path.lastIndex(of: UInt8(ascii: "/"))
-            let parent = try slash.map { index throws(DiskError) in try self.folder(path[..<index]) } ?? root
-            let name = path[(slash.map { $0 + 1 } ?? path.startIndex)...]
-            folder = try parent.directory(creating: String(decoding: name, as: UTF8.self))
-            if folders.count == Self.capacity { folders.removeAll(keepingCapacity: true) }
-            folders[path] = folder
-        }
-        last = (path, folder)
-        return folder
     }
 }
 

@@ -10,9 +10,14 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         public let appId: String?
         /// Clients to keep.
         public let keep: Int
+        /// Whose clients may run, in order; nil for what the store remembers.
+        public let channels: ChannelOrder?
 
         /// States a device.
-        public init(store: String, shell: SemanticVersion, appId: String?, keep: Int) {
+        public init(
+            store: String, shell: SemanticVersion, appId: String?, keep: Int, channels: ChannelOrder? = nil
+        ) {
+            self.channels = channels
             self.store = store
             self.shell = shell
             self.appId = appId
@@ -32,38 +37,69 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     }
 
     /// What `update` would do, with every rule's answer. Changes nothing.
-    public func check() async throws -> (offer: Channel.Offer, decision: AcceptanceRule.Decision) {
+    public func check() async throws -> (offered: ClientVersion, decision: Decision) {
         let offer = try await channel.latestOffer()
-        return (offer, decide(offer, try Inventory.read(at: device.store)))
+        return (offer.clientVersion, decide(offer, try Inventory.read(at: device.store)))
     }
 
-    /// Brings the newest release into the store, if the rules take it. After a failure the store is what it was.
-    public func update() async throws -> UpdateOutcome<Channel.Offer> {
-        let offer = try await channel.latestOffer()
+    /// What the channel offers at present.
+    public func latestOffer() async throws -> Channel.Offer { try await channel.latestOffer() }
+
+    /// Brings the newest client into the store, if the rules take it. After a failure the store is what it was.
+    public func update() async throws -> UpdateOutcome {
+        try await update(following: try await latestOffer())
+    }
+
+    /// Brings `offer` into the store; where that fails because the server has gone on to another client meanwhile, that one.
+    public func update(following offer: Channel.Offer) async throws -> UpdateOutcome {
+        do {
+            return try await update(to: offer)
+        } catch let failure {
+            guard UpdateFailure(failure).mayComeFromAnotherVersion, let now = try? await latestOffer(),
+                now.clientVersion != offer.clientVersion
+            else { throw failure }
+            return try await update(to: now)
+        }
+    }
+
+    /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
+    public func update(to offer: Channel.Offer) async throws -> UpdateOutcome {
         // A look without the lock: a device that has nothing to do writes nothing and disturbs nobody.
-        if let glance = try Inventory.settled(at: device.store), isFinished(glance),
-            let newest = try standing(offer, glance)
+        if let glance = try Inventory.settled(at: device.store),
+            case .upToDate(let newest) = try verdict(offer, glance),
+            isFinished(glance, notes(offer, newest))
         {
-            return .upToDate(offer, inventory: glance, newest: newest)
+            return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
         }
 
         let store = try BundleStore.open(at: device.store, warn: warn)
         let appId = try await store.bound(to: device.appId)
-        if let newest = try standing(offer, try await store.inventory()) {
+        switch try verdict(offer, try await store.inventory()) {
+        case .upToDate(let newest):
             // What an interrupted run left undone, or what another shell or number to keep asks for.
-            try await store.select(appId: appId, select)
+            try await store.select(appId: appId, noting: notes(offer, newest), select)
             _ = try await retain(in: store)
-            return .upToDate(offer, inventory: try await store.inventory(), newest: newest)
+            return .upToDate(offer.clientVersion, inventory: try await store.inventory(), newest: newest)
+        case .choose(let name):
+            try await store.select(appId: appId, noting: notes(offer, name), select)
+            let plan = try await retain(in: store)
+            let inventory = try await store.inventory()
+            return .chosen(
+                offer.clientVersion,
+                InstallReport(
+                    name: name, bundle: name.version.flatMap(inventory.bundle), ledger: inventory.ledger,
+                    bytesDownloaded: 0, retention: plan))
+        default: break
         }
 
         let staged = try await stage(offer, in: store)
-        let installed = try await store.install(staged, appId: appId, selecting: select)
+        let installed = try await store.install(staged, appId: appId, noting: notes(offer, nil), selecting: select)
         let plan = try await retain(in: store)
         let ledger = try await store.inventory().ledger
         return .installed(
-            offer,
+            offer.clientVersion,
             InstallReport(
-                bundle: installed, ledger: ledger,
+                name: installed.name, bundle: installed, ledger: ledger,
                 bytesDownloaded: staged.bytesDownloaded, retention: plan))
     }
 
@@ -72,8 +108,9 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     }
 
     /// Whether nothing is left to do but what an offer brings.
-    private func isFinished(_ inventory: Inventory) -> Bool {
-        (inventory.ledger.pending ?? inventory.ledger.current) == select(inventory)
+    private func isFinished(_ inventory: Inventory, _ notes: Ledger.Notes) -> Bool {
+        inventory.ledger.noting(notes) == inventory.ledger
+            && (inventory.ledger.pending ?? inventory.ledger.current) == select(inventory)
             && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
             && (device.appId == nil || inventory.ledger.appId != nil)
     }
@@ -84,23 +121,26 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
             return try await store.retain(keeping: device.keep)
         } catch {
             warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
-            let left = try await store.inventory().bundles.map(\.version)
+            let left = try await store.inventory().bundles.map(\.name)
             return RetentionPlan(retained: left, removed: [])
         }
     }
 
-    private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> AcceptanceRule.Decision {
-        AcceptanceRule.decide(
-            offer, inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId)
+    private func decide(_ offer: Channel.Offer, _ inventory: Inventory) -> Decision {
+        let decision = channel.decide(offer, inventory, shell: device.shell, appId: device.appId)
+        return Decision(verdict: decision.verdict, outcomes: offer.evidence + decision.outcomes)
     }
 
-    /// The client that is as new as `offer`; nil where there is something to install. What must not be passed over is
-    /// thrown.
-    private func standing(_ offer: Channel.Offer, _ inventory: Inventory) throws -> SemanticVersion? {
+    /// The verdict where it is no refusal; a refusal is thrown.
+    private func verdict(_ offer: Channel.Offer, _ inventory: Inventory) throws -> Decision.Verdict {
         let verdict = decide(offer, inventory).verdict
-        if case .upToDate(let newest) = verdict { return newest }
-        if let failure = verdict.failure(of: offer.version) { throw failure }
-        return nil
+        if let failure = verdict.failure(of: offer.clientVersion) { throw failure }
+        return verdict
+    }
+
+    /// What the ledger is to note beside the choice: the order of the channels, and what the Meteor server offers.
+    private func notes(_ offer: Channel.Offer, _ name: ClientName?) -> Ledger.Notes {
+        Ledger.Notes(channels: device.channels, offered: offer.clientVersion.channel == .meteor ? name : nil)
     }
 
     private func stage(_ offer: Channel.Offer, in store: BundleStore) async throws -> StagedBundle {
@@ -114,18 +154,22 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     }
 }
 
-/// How an update ended.
-public enum UpdateOutcome<Offer: UpdateOffer>: Sendable {
+/// How an update ended; the version is the one that was offered.
+public enum UpdateOutcome: Sendable {
     /// The offer is installed.
-    case installed(Offer, InstallReport)
+    case installed(ClientVersion, InstallReport)
+    /// The offer is in the store, and runs next; nothing was downloaded.
+    case chosen(ClientVersion, InstallReport)
     /// Nothing newer was offered; `newest` is the usable client that is as new.
-    case upToDate(Offer, inventory: Inventory, newest: SemanticVersion)
+    case upToDate(ClientVersion, inventory: Inventory, newest: ClientName)
 }
 
 /// What an installation did.
 public struct InstallReport: Sendable {
-    /// The client that was installed.
-    public let bundle: InstalledBundle
+    /// The client that was installed, or chosen.
+    public let name: ClientName
+    /// The same in the store; nil for the seed.
+    public let bundle: InstalledBundle?
     private let ledger: Ledger
     /// The client that runs, or runs first.
     public var current: ClientName { ledger.current }
@@ -138,7 +182,8 @@ public struct InstallReport: Sendable {
     /// Which clients stayed and which went.
     public let retention: RetentionPlan
 
-    init(bundle: InstalledBundle, ledger: Ledger, bytesDownloaded: Int, retention: RetentionPlan) {
+    init(name: ClientName, bundle: InstalledBundle?, ledger: Ledger, bytesDownloaded: Int, retention: RetentionPlan) {
+        self.name = name
         self.bundle = bundle
         self.ledger = ledger
         self.bytesDownloaded = bytesDownloaded

@@ -24,7 +24,9 @@ extension Connection {
         case .version(let name, let path): show(path, ofVersion: name, request)
         case .versionWithoutSlash(let name):
             let status = Status.permanentRedirect
-            finish(status, fields: "Location: /clients/\(name)/\r\n", text: "\(status.reason)", request)
+            finish(
+                status, fields: "Location: /clients/\(PercentEncoding.encode(path: Array("\(name)".utf8)))/\r\n",
+                text: "\(status.reason)", request)
         case .clients: list(request)
         case .events: openEvents(request)
         case .call: break
@@ -37,7 +39,7 @@ extension Connection {
         let page = service.page(of: request)
         let site: Site
         if page == nil, let pinned { site = pinned } else { site = service.host.site(ofPage: page) }
-        switch Shown(path, in: site, for: request) {
+        switch Shown(path, in: site, for: request, service.fallback) {
         case .file(let file): send(file, request)
         case .index where request.startsLaunch: launch(request)
         case .index: send(site.bareIndex, request)
@@ -52,7 +54,7 @@ extension Connection {
         } then: { [self] result in
             guard case .success(let found) = result else { return refuse(.failed, request) }
             guard let site = found else { return refuse(.notFound, request) }
-            switch Shown(path, in: site, for: request) {
+            switch Shown(path, in: site, for: request, service.fallback) {
             case .file(let file): send(file, request)
             case .index: send(site.bareIndex, request)
             case .missing: refuse(.notFound, request)
@@ -62,8 +64,9 @@ extension Connection {
     }
 
     private func send(_ file: SiteFile, _ request: Request) {
+        let fields = file.fields(for: request)
         if request.with(.ifNoneMatch, { EntityTag.isNamed(file.tag, in: $0) }) ?? false {
-            return send(.notModified, policy(file) + file.validators + Array("\r\n".utf8))
+            return send(.notModified, policy(file) + fields.validators + Array("\r\n".utf8))
         }
         let range = request.isHead ? .whole : range(of: file, request)
         switch range {
@@ -73,14 +76,14 @@ extension Connection {
                 text: "\(Status.rangeNotSatisfiable.reason)", request)
         case .part(let part):
             write(service.fields.start(.partialContent, closes: !keepsOpen))
-            write(ByteBuffer(bytes: policy(file) + file.partHead(part)))
+            write(ByteBuffer(bytes: policy(file) + fields.partHead(part)))
             sendContent(of: file, part)
         case .whole:
             write(service.fields.start(.ok, closes: !keepsOpen))
             if file.isPage { write(ByteBuffer(bytes: policy(file))) }
-            if request.isHead { return finish(.byteBuffer(file.wholeHead)) }
-            if !file.isOpen { return finish(.byteBuffer(file.whole)) }
-            write(file.wholeHead)
+            if request.isHead { return finish(.byteBuffer(fields.wholeHead)) }
+            if !file.isOpen { return finish(.byteBuffer(fields.whole)) }
+            write(fields.wholeHead)
             sendContent(of: file, 0..<file.size)
         }
     }
@@ -123,7 +126,7 @@ extension Connection {
                 \(service.policy.line(scriptSources: page.site.index.scriptSources))\
                 \(cookie); Path=/; HttpOnly; SameSite=Strict\r
                 ETag: \(String(decoding: tag, as: UTF8.self))\r
-                Cache-Control: \(SiteFile.revalidated)\r\n
+                Cache-Control: \(Caching.revalidated)\r\n
                 """
             if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
                 return send(.notModified, Array((fields + "\r\n").utf8))
@@ -141,7 +144,7 @@ extension Connection {
             try await host.clients()
         } then: { [self] result in
             guard case .success(let names) = result else { return refuse(.failed, request) }
-            sendJSON(.ok, ["versions": .array(names.map { .string($0) })], caching: SiteFile.revalidated, request)
+            sendJSON(.ok, ["versions": .array(names.map { .string($0) })], caching: Caching.revalidated, request)
         }
     }
 

@@ -11,6 +11,14 @@ enum EntityTag {
         return false
     }
 
+    /// A word as a strong tag, with quotes; nil where it is empty or has bytes that no tag may have.
+    static func quoting(_ word: String) -> [UInt8]? {
+        guard !word.isEmpty, word.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != HTTPBytes.quote }) else {
+            return nil
+        }
+        return [HTTPBytes.quote] + Array(word.utf8) + [HTTPBytes.quote]
+    }
+
     /// Takes a tag off a list; tags may have commas in them, so quotes are what counts. Nil at the end and for what is no tag.
     private static func next(_ rest: inout Slice<UnsafeRawBufferPointer>) -> Slice<UnsafeRawBufferPointer>? {
         rest = rest.drop { HTTPBytes.isBlank($0) || $0 == HTTPBytes.comma }

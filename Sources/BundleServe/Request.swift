@@ -53,6 +53,13 @@ struct Request {
         }
     }
 
+    /// Whether the target has a query with something in it.
+    var hasQuery: Bool {
+        with(head.target) { target in
+            target.firstIndex(of: UInt8(ascii: "?")).map { $0 + 1 < target.endIndex } ?? false
+        }
+    }
+
     private func with<Answer>(_ place: Range<Int>, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
         bytes.withUnsafeReadableBytes { body(UnsafeRawBufferPointer(rebasing: $0[place])) }
     }

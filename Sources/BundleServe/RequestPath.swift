@@ -49,14 +49,21 @@ struct RequestPath: Equatable {
         }
     }
 
-    /// Whether the path is below `/__`, which no client's files are.
-    var isReserved: Bool { bytes.starts(with: "__".utf8) }
+    /// Whether the path is below `/__`, where nothing is an address inside an application.
+    var isSpecial: Bool { bytes.starts(with: "__".utf8) }
+
+    /// Whether it is special and not below `/__cordova/`, where the assets of a Meteor client have a second name.
+    var isReserved: Bool { isSpecial && !bytes.starts(with: "__cordova/".utf8) }
 
     /// Whether it ends with a slash, or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }
 
     /// Whether it is the index page itself.
     var isIndex: Bool { bytes.isEmpty || bytes.elementsEqual("index.html".utf8) }
+
+    /// Whether it is one that Cordova's server never answers with a page: browsers ask for the icon by themselves, and files of the
+    /// device are none of a client's.
+    var isNeverPage: Bool { bytes.elementsEqual("favicon.ico".utf8) || bytes.starts(with: "local-filesystem".utf8) }
 
     /// What follows the last slash.
     var lastComponent: ArraySlice<UInt8> {

@@ -49,7 +49,7 @@ struct RequestRules: Sendable {
             request.has(.fetchDestination, "document")
         else { return false }
         return request.withTarget { _, path in
-            guard let path = RequestPath(decoding: path), !path.isReserved else { return false }
+            guard let path = RequestPath(decoding: path), !path.isSpecial else { return false }
             return !path.hasExtension || MediaType.isPage(MediaType.of(path.bytes))
         }
     }

@@ -14,6 +14,15 @@ public struct ServerConfiguration: Sendable {
         }
     }
 
+    /// Which paths without a file get the index page.
+    public enum Fallback: Sendable {
+        /// Those that somebody goes to, as addresses inside an application: never a script, a style sheet or an image, which
+        /// the page would take for the missing one.
+        case navigation
+        /// All but `/favicon.ico` and what is below `/local-filesystem`, whoever asks: as Cordova's server does.
+        case everything
+    }
+
     /// Where to listen.
     public var port: PortChoice
     /// The script of the page.
@@ -23,6 +32,8 @@ public struct ServerConfiguration: Sendable {
     public var extraSources: [String: [String]] = [:]
     /// The `Permissions-Policy` of every answer: visible ASCII and spaces.
     public var permissionsPolicy = "camera=(), microphone=(), geolocation=()"
+    /// What paths without a file get.
+    public var fallback = Fallback.navigation
     /// How much and how long.
     public var limits = ServerLimits()
 

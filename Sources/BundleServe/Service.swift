@@ -4,6 +4,7 @@ import NIOCore
 final class Service: Sendable {
     let host: any PageHost
     let bridge: [UInt8]
+    let fallback: ServerConfiguration.Fallback
     let limits: ServerLimits
     let rules: RequestRules
     let fields: ResponseFields
@@ -14,6 +15,7 @@ final class Service: Sendable {
     init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws(ServerFailure) {
         self.host = host
         bridge = configuration.bridge.script
+        fallback = configuration.fallback
         limits = configuration.limits
         rules = RequestRules(port: port)
         policy = try ContentSecurityPolicy(

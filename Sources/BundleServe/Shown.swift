@@ -5,7 +5,7 @@ enum Shown {
     case missing
     case failed
 
-    init(_ path: RequestPath, in site: Site, for request: Request) {
+    init(_ path: RequestPath, in site: Site, for request: Request, _ fallback: ServerConfiguration.Fallback) {
         if path.isIndex {
             self = .index
             return
@@ -15,10 +15,20 @@ enum Shown {
             if let file = try site.file(at: file) {
                 self = .file(file)
             } else {
-                self = request.isNavigation && !path.hasExtension ? .index : .missing
+                self = Self.isPage(path, request, fallback) ? .index : .missing
             }
         } catch {
             self = .failed
+        }
+    }
+
+    /// Whether a path without a file is an address inside the application.
+    private static func isPage(
+        _ path: RequestPath, _ request: Request, _ fallback: ServerConfiguration.Fallback
+    ) -> Bool {
+        switch fallback {
+        case .navigation: request.isNavigation && !path.hasExtension && !path.isSpecial
+        case .everything: !path.isNeverPage
         }
     }
 }

@@ -1,3 +1,4 @@
+public import BundleCore
 public import BundleDisk
 import BundleSigning
 import NIOCore
@@ -15,16 +16,19 @@ public final class Site: Sendable {
 
     /// Every file's path; nothing else is ever opened.
     private let paths: Set<FilePath>
+    private let labels: AssetLabels
     private let shelf = Mutex(FileShelf())
     let bareIndex: SiteFile
 
-    /// Lists the folder once. Throws `DiskError` where it cannot be listed.
-    public init(root: Directory, index: IndexPage) throws {
+    /// Lists the folder once; `labels` are what the client's manifest says about files in it. Throws `DiskError` where it cannot
+    /// be listed.
+    public init(root: Directory, index: IndexPage, labels: AssetLabels = .none) throws {
         self.root = root
+        self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
         bareIndex = SiteFile(
-            type: MediaType.html, tag: try Self.tag(of: [index.before, index.after]), caching: SiteFile.revalidated,
+            type: MediaType.html, FileDescription(pageWithTag: try Self.tag(of: [index.before, index.after])),
             size: index.before.count + index.after.count,
             content: .bytes(ByteBuffer(bytes: index.before + index.after)),
             scriptSources: index.scriptSources)
@@ -39,10 +43,23 @@ public final class Site: Sendable {
         if let file = shelf.withLock({ $0.files[path] }) { return file }
         guard paths.contains(path) else { return nil }
         do {
-            let file = try SiteFile(opening: path.bytes, in: root)
+            let label = label(of: path)
+            let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))
+            let file = try SiteFile(
+                opening: path.bytes, in: root, label: label,
+                sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil })
             shelf.withLock { $0.put(file, path) }
             return file
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
+    }
+
+    private func label(of path: FilePath) -> AssetLabels.Label? {
+        do throws(BundlePathError) {
+            return labels[try BundlePath(parsing: path.bytes)]
+        } catch {
+            // No manifest can name it.
             return nil
         }
     }

@@ -12,6 +12,8 @@ final class LibraryContext: @unchecked Sendable {
     let pointer: OpaquePointer
     /// SHA-256, fetched once: a fetch for each digest costs four times the digest of a small input.
     let sha256: OpaquePointer
+    let sha1: OpaquePointer
+    let sha512: OpaquePointer
 
     private static let shared = Result { () throws(OpenSSLFailure) in try LibraryContext() }
 
@@ -33,12 +35,19 @@ final class LibraryContext: @unchecked Sendable {
             OSSL_LIB_CTX_free(pointer)
             throw failure
         }
-        guard let sha256 = EVP_MD_fetch(pointer, "SHA256", nil) else {
-            let failure = OpenSSLFailure(draining: "fetching SHA-256")
+        do throws(OpenSSLFailure) {
+            sha256 = try Self.fetch("SHA256", from: pointer)
+            sha1 = try Self.fetch("SHA1", from: pointer)
+            sha512 = try Self.fetch("SHA512", from: pointer)
+        } catch {
             OSSL_LIB_CTX_free(pointer)
-            throw failure
+            throw error
         }
         self.pointer = pointer
-        self.sha256 = sha256
+    }
+
+    private static func fetch(_ name: String, from library: OpaquePointer) throws(OpenSSLFailure) -> OpaquePointer {
+        guard let method = EVP_MD_fetch(library, name, nil) else { throw OpenSSLFailure(draining: "fetching \(name)") }
+        return method
     }
 }

@@ -12,7 +12,7 @@ static const char library_name[] = "libcurl.so.4";
     USE(curl_global_init) USE(curl_easy_init) USE(curl_easy_cleanup) USE(curl_easy_reset) USE(curl_easy_setopt) \
     USE(curl_easy_strerror) USE(curl_multi_init) USE(curl_multi_cleanup) USE(curl_multi_add_handle) \
     USE(curl_multi_remove_handle) USE(curl_multi_perform) USE(curl_multi_poll) USE(curl_multi_wakeup) \
-    USE(curl_multi_info_read) USE(curl_multi_strerror) USE(curl_slist_append) USE(curl_slist_free_all)
+    USE(curl_multi_info_read) USE(curl_multi_setopt) USE(curl_multi_strerror) USE(curl_slist_append) USE(curl_slist_free_all)
 
 #define MEMBER(name) __typeof__(name) *name;
 static struct { FUNCTIONS(MEMBER) } loaded;
@@ -60,6 +60,9 @@ struct curl_slist *ccurl_slist_append(struct curl_slist *list, const char *text)
 }
 void ccurl_slist_free_all(struct curl_slist *list) { loaded.curl_slist_free_all(list); }
 
+CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return loaded.curl_multi_setopt(multi, option, value);
+}
 CURLcode ccurl_set_long(CURL *handle, CURLoption option, long value) {
     return loaded.curl_easy_setopt(handle, option, value);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <locale.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,3 +110,5 @@ void clinux_close_stream(void *stream) { closedir((DIR *)stream); }
 int clinux_use_utf8(void) {
     return setlocale(LC_CTYPE, "C.UTF-8") || setlocale(LC_CTYPE, "en_US.UTF-8") ? 0 : -1;
 }
+
+int clinux_limit_heaps(int count) { return mallopt(M_ARENA_MAX, count); }

@@ -24,7 +24,6 @@ public actor ClientShell {
     private var next: PreparedLaunch?
     private var watchdog: StartupWatchdog?
     private var wakeUp: Task<Void, Never>?
-    private var check: Task<Void, any Error>?
     private var evidence: String?
     /// A verdict that the disk refused; a nil failure says that the client is good.
     private var owed: (launched: Launched, failure: StartFailure?)?
@@ -130,19 +129,11 @@ public actor ClientShell {
     /// The client that `reload` would show.
     public var availableVersion: ClientName? { next?.choice.name }
 
-    /// Checks for an update and brings it into the store; several calls at once are one check. A client that failed once
-    /// becomes available again. Throws, and tells in an event, why the check failed.
+    /// Checks for an update and brings it into the store. A client that failed once becomes available again. Throws, and tells
+    /// in an event, why the check failed.
     ///
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
-        if let check { return try await Self.value(of: check) }
-        let task = Task { try await bringUpdate() }
-        check = task
-        try await Self.value(of: task)
-    }
-
-    private func bringUpdate() async throws {
-        defer { check = nil }
         do {
             try await update?()
             seenLedger = nil
@@ -151,15 +142,6 @@ public actor ClientShell {
             let failure = UpdateFailure(error)
             observers.yield(.failed(failure))
             throw failure
-        }
-    }
-
-    /// Whoever waits and is cancelled, because the shell ends, ends the check: a server may take very long to answer.
-    private static func value(of check: Task<Void, any Error>) async throws {
-        try await withTaskCancellationHandler {
-            try await check.value
-        } onCancel: {
-            check.cancel()
         }
     }
 
@@ -203,6 +185,9 @@ public actor ClientShell {
 
     /// Every client that could be shown, the seed first.
     public func clientNames() throws -> [ClientName] { [.embedded] + (try launcher.inventory().bundles.map(\.name)) }
+
+    /// The application that the Meteor bundle which runs names, or the seed; nil where neither is one.
+    public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
 
     /// A client to look at, without a launch; nil where there is none of that name or it is blocked.
     public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
@@ -265,8 +250,8 @@ public actor ClientShell {
             let told = UpdateFailure(
                 .healthFailed, subject: "\(launched.name)",
                 "\(launched.name) was rolled back to \(client.choice.name): \(failure).")
-            observers.yield(.rolledBack(launched.name, to: client.choice.name, told))
             try await bridge.setServerBasePath(client.client)
+            observers.yield(.rolledBack(launched.name, to: client.choice.name, told))
             await bridge.reload()
         } catch {
             observers.yield(.failed(UpdateFailure(error)))
@@ -346,8 +331,8 @@ public actor ClientShell {
         let told = UpdateFailure(
             .versionBlocked, subject: "\(name)",
             "\(name) was left for \(client.choice.name), because it is blocked since \(block.since): \(block.reason).")
-        observers.yield(.rolledBack(name, to: client.choice.name, told))
         try await bridge.setServerBasePath(client.client)
+        observers.yield(.rolledBack(name, to: client.choice.name, told))
         await bridge.reload()
     }
 }

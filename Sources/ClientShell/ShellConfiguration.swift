@@ -19,5 +19,17 @@ public struct ShellConfiguration: Sendable {
     }
 }
 
-/// Brings the newest release into the store, by whatever channel; `Updater.update` is one.
+/// Brings the newest client into the store, by whatever channel; several calls may be made at once, as `UpdateRunner.check`
+/// takes them.
 public typealias UpdateStep = @Sendable () async throws -> Void
+
+/// The steps of several channels as one: each is taken, whatever becomes of the others; the first failure is thrown at the end.
+public func allOf(_ steps: [UpdateStep]) -> UpdateStep {
+    {
+        var failure: (any Error)?
+        for step in steps {
+            do { try await step() } catch { failure = failure ?? error }
+        }
+        if let failure { throw failure }
+    }
+}

@@ -2,6 +2,7 @@ import ArchiveChannel
 public import BundleCore
 import BundlePlatform
 import BundleSigning
+public import MeteorChannel
 
 /// Builds shells out of real collaborators, for programs that embed one.
 public enum ShellContainer {
@@ -29,19 +30,39 @@ public enum ShellContainer {
         return CurlFetcher(options: FetchOptions(userAgent: userAgent))
     }
 
-    /// A shell that takes its updates from `feed` by signed archives.
+    /// A shell that takes its updates from `feed` by signed archives, from a Meteor `server` by hot code push, or from both.
+    ///
+    /// A shell that shows Meteor bundles needs a `MeteorBundles` as the layout of its device.
     public static func shell(
-        _ configuration: ShellConfiguration, feed: Feed, fetcher: any Fetcher, bridge: any ShellBridge,
-        clock: any Clock<Duration> = SuspendingClock(), warn: @escaping @Sendable (String) -> Void
+        _ configuration: ShellConfiguration, feed: Feed? = nil, server: MeteorSource? = nil, fetcher: any Fetcher,
+        bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock(),
+        warn: @escaping @Sendable (String) -> Void
     ) throws -> ClientShell {
-        let channel = ArchiveChannel(
-            manifestURL: feed.manifest, trusted: try TrustedKeys.read(at: feed.trust), limits: ArchiveLimits(),
-            fetcher: fetcher, report: { _ in })
-        let device = Updater<ArchiveChannel>.Device(
-            store: configuration.device.store, shell: configuration.device.shell, appId: feed.appId,
-            keep: configuration.keep)
-        let updater = Updater(channel: channel, device: device, warn: warn)
+        var steps: [UpdateStep] = []
+        if let server {
+            let layout = MeteorBundles(platform: server.platform)
+            let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
+            let channel = try MeteorChannel(server, seed: seed, fetcher: fetcher, report: { _ in })
+            steps.append(step(channel, configuration, appId: nil, warn))
+        }
+        if let feed {
+            let channel = ArchiveChannel(
+                manifestURL: feed.manifest, trusted: try TrustedKeys.read(at: feed.trust), limits: ArchiveLimits(),
+                fetcher: fetcher, report: { _ in })
+            steps.append(step(channel, configuration, appId: feed.appId, warn))
+        }
         return try ClientShell(
-            configuration, update: { _ = try await updater.update() }, bridge: bridge, clock: clock, warn: warn)
+            configuration, update: steps.isEmpty ? nil : allOf(steps), bridge: bridge, clock: clock, warn: warn)
+    }
+
+    private static func step<Channel: UpdateChannel>(
+        _ channel: Channel, _ configuration: ShellConfiguration, appId: String?,
+        _ warn: @escaping @Sendable (String) -> Void
+    ) -> UpdateStep {
+        let device = Updater<Channel>.Device(
+            store: configuration.device.store, shell: configuration.device.shell, appId: appId,
+            keep: configuration.keep, channels: configuration.device.channels)
+        let runner = UpdateRunner(Updater(channel: channel, device: device, warn: warn))
+        return { _ = try await runner.check() }
     }
 }

@@ -51,7 +51,8 @@ public final class LoopbackBridge: ShellBridge {
         let page = IndexPage(
             before: Array(index[..<start]), after: Array(index[start...]),
             scriptSources: try ScriptSource.expressions(for: index))
-        return Showing(client: client, site: try Site(root: client.root.directory, index: page))
+        return Showing(
+            client: client, site: try Site(root: client.root.directory, index: page, labels: try client.labels()))
     }
 
     // MARK: Pages

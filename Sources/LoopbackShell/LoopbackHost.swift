@@ -83,11 +83,13 @@ public final class LoopbackHost: PageHost {
                 for await event in self.shell.events { self.pass(event) }
             }
             group.addTask {
-                for await _ in self.wantedChecks {
-                    // A failure is an event of the shell.
-                    _ = try? await self.shell.checkForUpdates()
-                    // A page in a loop must not become a flood at the feed.
-                    try? await self.clock.sleep(for: Self.pauseBetweenChecks)
+                await withDiscardingTaskGroup { running in
+                    for await _ in self.wantedChecks {
+                        // A failure is an event of the shell. A download may take long; what is offered then may be newer.
+                        running.addTask { _ = try? await self.shell.checkForUpdates() }
+                        // A page in a loop must not become a flood at the feed.
+                        try? await self.clock.sleep(for: Self.pauseBetweenChecks)
+                    }
                 }
             }
             group.addTask {

@@ -27,10 +27,10 @@ struct Rollback: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let target = try to.map { try settings.parsed("to", $0) { try ClientName(parsingArgument: $0) } }
-        let verdicts = try Verdicts(store: try settings.required("store", place.store)) {
-            Answer.say("clientctl: \($0)")
-        }
+        let store = try settings.required("store", place.store)
+        let verdicts = try Verdicts(store: store) { Answer.say("clientctl: \($0)") }
+        let known = try Inventory.read(at: store).knownNames
+        let target = try to.map { try settings.parsed("to", $0) { try ClientReference($0).resolve(among: known) } }
         let result = try verdicts.rollBack(to: target)
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true,
@@ -38,7 +38,7 @@ struct Rollback: ParsableCommand {
                 "outcome": .string("rolledBack"), "version": .string(result.target.shortDescription),
                 "blocked": .names(result.blocked),
             ],
-            ["next: \(result.target)"] + result.blocked.map { "blocked \($0.folderName)" })
+            ["next: \(result.target)"] + result.blocked.map { "blocked \($0)" })
     }
 }
 
@@ -59,9 +59,12 @@ struct Unblock: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let version = try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
-        let verdicts = try Verdicts(store: try settings.required("store", place.store)) {
-            Answer.say("clientctl: \($0)")
+        let store = try settings.required("store", place.store)
+        let verdicts = try Verdicts(store: store) { Answer.say("clientctl: \($0)") }
+        let known = try Inventory.read(at: store).knownNames
+        let name = try settings.parsed("version", version) { try ClientReference($0).resolve(among: known) }
+        guard let version = name.version else {
+            throw ValidationError("The seed is never blocked: name an installed client.")
         }
         let wasBlocked = try verdicts.unblock(version)
         Answer.give(

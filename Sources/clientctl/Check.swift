@@ -1,7 +1,5 @@
-import ArchiveChannel
 import ArgumentParser
 import BundleCore
-import BundleSigning
 
 /// `clientctl check`.
 struct Check: AsyncParsableCommand {
@@ -14,6 +12,8 @@ struct Check: AsyncParsableCommand {
               clientctl check --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl check --meteor https://app.example.com/ \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -21,38 +21,66 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try common.settings()
+        let json = try settings.isOn("json", common.json)
         try Wiring.requireSeed(update, settings)
-        let updater = try Wiring.updater(update, settings) { _ in }
-        let (offer, decision) = try await updater.check()
-        if case .wrongApp = decision.verdict, let failure = decision.verdict.failure(of: offer.version) {
-            throw failure
+        var answers: [CheckAnswer] = []
+        var failure: (any Error)?
+        // Each channel has its turn, whatever becomes of the others.
+        for channel in try Wiring.someChannels(update, settings, report: { _ in }) {
+            do { answers.append(try await channel.check()) } catch { failure = failure ?? error }
         }
-        let signature = AcceptanceRule.Outcome(
-            rule: "signature", passed: true, detail: "\(offer.key.algorithm.rawValue) key \(offer.key.id)")
-        let outcomes = [signature] + decision.outcomes
-        Answer.give(
-            json: try settings.isOn("json", common.json),
-            [
-                "outcome": .string(word(decision.verdict)),
-                "version": .string(offer.version.description),
-                "rules": .array(
-                    outcomes.map {
-                        .object([
-                            "rule": .string($0.rule), "passed": .bool($0.passed), "detail": .string($0.detail),
-                        ])
-                    }),
-            ],
-            ["\(word(decision.verdict)): \(offer.version)"]
-                + outcomes.map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" })
-        if decision.verdict != .install { throw ExitCode(ExitTable.nothingToDo) }
+        if let failure {
+            if answers.isEmpty { throw failure }
+            if !json { Answer.give(json: false, [:], answers.flatMap(\.lines)) }
+            throw AnsweredFailure(
+                failure: UpdateFailure(failure), members: ["channels": .array(answers.map { .object($0.object) })])
+        }
+        // Of several channels, the first one that has something to do speaks for all.
+        guard let told = answers.first(where: \.isToDo) ?? answers.first else { return }
+        var object = told.object
+        if answers.count > 1 { object["channels"] = .array(answers.map { .object($0.object) }) }
+        Answer.give(json: json, object, answers.flatMap(\.lines))
+        if !told.isToDo { throw ExitCode(ExitTable.nothingToDo) }
+    }
+}
+
+/// What `check` found out about one channel.
+struct CheckAnswer {
+    let version: ClientVersion
+    let decision: Decision
+
+    /// Whether `install` would do something.
+    var isToDo: Bool {
+        switch decision.verdict {
+        case .install, .choose: true
+        default: false
+        }
     }
 
-    private func word(_ verdict: AcceptanceRule.Verdict) -> String {
-        switch verdict {
-        case .install: "available"
+    private var word: String {
+        switch decision.verdict {
+        case .install, .choose: "available"
         case .upToDate: "upToDate"
-        case .incompatible, .wrongApp: "incompatible"
+        case .incompatible, .wrongApp, .unsuitable: "incompatible"
         case .blocked: "blocked"
         }
+    }
+
+    var object: JSONObject {
+        [
+            "outcome": .string(word), "version": .string(version.description),
+            "channel": .string(version.channel.rawValue),
+            "rules": .array(
+                decision.outcomes.map {
+                    .object([
+                        "rule": .string($0.rule), "passed": .bool($0.passed), "detail": .string($0.detail),
+                    ])
+                }),
+        ]
+    }
+
+    var lines: [String] {
+        ["\(word): \(version)"]
+            + decision.outcomes.map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
     }
 }

@@ -35,8 +35,8 @@ struct CollectGarbage: AsyncParsableCommand {
                 "outcome": .string(dryRun ? "dryRun" : "collected"), "retained": .names(plan.retained),
                 "removed": .names(plan.removed),
             ],
-            plan.retained.map { "keep    \($0.folderName)" }
-                + plan.removed.map { "\(dryRun ? "would remove" : "removed") \($0.folderName)" })
+            plan.retained.map { "keep    \($0)" }
+                + plan.removed.map { "\(dryRun ? "would remove" : "removed") \($0)" })
     }
 
     private func collect(_ path: String, keep: Int) async throws -> RetentionPlan {

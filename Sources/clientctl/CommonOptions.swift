@@ -64,6 +64,48 @@ struct ShellOptions: ParsableArguments {
 
     @Flag(help: "Compare every file with its receipt before a client is launched.")
     var verifyOnLaunch = false
+
+    @Option(
+        help: ArgumentHelp("A Meteor seed's compatibility version: android (the default) or ios.", valueName: "name"))
+    var platform: String?
+
+    @OptionGroup var channels: ChannelOptions
+}
+
+/// A Meteor server that pushes code.
+struct MeteorOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "ROOT_URL of a Meteor server: instead of --manifest and --trust, or beside them.", valueName: "url"))
+    var meteor: String?
+
+    @Option(help: ArgumentHelp("Compatibility version to read: android (the default) or ios.", valueName: "name"))
+    var platform: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "compatible (the default) takes files that neither bytes nor labels prove; strict does not.",
+            valueName: "mode"))
+    var verifyAssets: String?
+}
+
+/// Whose clients may run.
+struct ChannelOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Whose clients may run, the first one first: meteor,archive by default. The store remembers it.",
+            valueName: "list"))
+    var channels: String?
+
+    func order(_ settings: Settings) throws -> ChannelOrder? {
+        guard let text = try settings.optional("channels", channels) else { return nil }
+        guard let order = ChannelOrder(text.split(separator: ",").map(String.init)) else {
+            throw ValidationError(
+                "--channels takes a list of archive and meteor, such as archive,meteor; not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        return order
+    }
 }
 
 /// Everything that `check` and `install` share.
@@ -74,6 +116,7 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
     var trust: String?
 
+    @OptionGroup var meteor: MeteorOptions
     @OptionGroup var place: StoreOptions
 
     @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
@@ -88,6 +131,7 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
     var keep: String?
 
+    @OptionGroup var channels: ChannelOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var limits: LimitOptions
 }

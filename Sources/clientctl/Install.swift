@@ -1,4 +1,3 @@
-import ArchiveChannel
 import ArgumentParser
 import BundleCore
 
@@ -18,6 +17,11 @@ struct Install: AsyncParsableCommand {
               clientctl install --trust /etc/kiosk/keys \\
                 --manifest /media/usb/feed/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0 --json
+              clientctl install --meteor https://app.example.com/ \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+
+            With --meteor it takes a hot code push from a Meteor server instead: only files
+            that neither the seed nor an installed client has are downloaded.
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -25,77 +29,109 @@ struct Install: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try common.settings()
+        let json = try settings.isOn("json", common.json)
         let progress = Progress()
         try Wiring.requireSeed(update, settings)
-        let updater = try Wiring.updater(update, settings, report: progress.report)
-        do {
-            let outcome = try await updater.update()
-            progress.end()
-            Answer.give(
-                json: try settings.isOn("json", common.json), afterChange: true, object(outcome, progress.timings),
-                lines(outcome))
-        } catch let failure as UpdateFailure where failure.code == .incompatibleShell {
-            progress.end()
-            throw AnsweredFailure(
-                failure: failure,
-                members: ["outcome": .string("incompatible"), "version": .string(failure.subject)])
-        } catch {
-            progress.end()
-            throw error
+        let channels = try Wiring.someChannels(update, settings, report: progress.report)
+        var answers: [InstallAnswer] = []
+        var failure: (any Error)?
+        // Each channel has its turn, whatever becomes of the others.
+        for channel in channels {
+            do { answers.append(InstallAnswer(outcome: try await channel.update())) } catch {
+                failure = failure ?? error
+            }
         }
+        progress.end()
+        if let failure {
+            if !json { Answer.give(json: false, afterChange: true, [:], answers.flatMap(\.lines)) }
+            throw Self.answered(failure, beside: answers)
+        }
+        // Of several channels, the first one that did something speaks for all.
+        guard let told = answers.first(where: \.hasChanged) ?? answers.first else { return }
+        var object = told.object
+        object["timings"] = .object(progress.timings)
+        if answers.count > 1 { object["channels"] = .array(answers.map { .object($0.object) }) }
+        Answer.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
     }
 
-    private func object(_ outcome: UpdateOutcome<VerifiedManifest>, _ timings: JSONObject) -> JSONObject {
+    /// A failure that answers something, too: that the shell is no match, and what the other channels did.
+    private static func answered(_ error: any Error, beside answers: [InstallAnswer]) -> any Error {
+        let failure = UpdateFailure(error)
+        var members: JSONObject = [:]
+        if failure.code == .incompatibleShell {
+            members["outcome"] = .string("incompatible")
+            members["version"] = .string(failure.subject)
+        }
+        if !answers.isEmpty { members["channels"] = .array(answers.map { .object($0.object) }) }
+        return members.members.isEmpty ? error : AnsweredFailure(failure: failure, members: members)
+    }
+}
+
+/// What `install` did with one channel.
+struct InstallAnswer {
+    let outcome: UpdateOutcome
+
+    var hasChanged: Bool { if case .upToDate = outcome { false } else { true } }
+
+    var object: JSONObject {
         switch outcome {
-        case .installed(let offer, let report):
+        case .installed(let version, let report), .chosen(let version, let report):
             [
                 "outcome": .string("installed"),
-                "version": .string(offer.version.description),
-                "path": .string(report.bundle.path),
+                "version": .string(version.description),
+                "channel": .string(version.channel.rawValue),
+                "path": .string(orNull: report.bundle?.path),
                 "previous": .string(orNull: report.previous?.description),
                 "bytesDownloaded": .integer(report.bytesDownloaded),
                 "retained": .names(report.retention.retained),
                 "removed": .names(report.retention.removed),
                 "current": .string(report.current.description),
                 "pending": .string(orNull: report.pending?.description),
-                "timings": .object(timings),
             ]
-        case .upToDate(_, let inventory, let newest):
+        case .upToDate(let offered, let inventory, let newest):
             [
                 "outcome": .string("upToDate"),
-                "version": .string(newest.description),
-                "path": .string(orNull: inventory.bundle(newest)?.path),
+                "version": .string(newest.shortDescription),
+                "channel": .string(offered.channel.rawValue),
+                "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
                 "previous": .string(orNull: inventory.ledger.previous?.description),
                 "bytesDownloaded": .integer(0),
-                "retained": .names(inventory.bundles.map(\.version)),
+                "retained": .names(inventory.bundles.map(\.name)),
                 "removed": .array([]),
                 "current": .string(inventory.ledger.current.description),
                 "pending": .string(orNull: inventory.ledger.pending?.description),
-                "timings": .object(timings),
             ]
         }
     }
 
-    private func lines(_ outcome: UpdateOutcome<VerifiedManifest>) -> [String] {
+    var lines: [String] {
         switch outcome {
-        case .installed(let offer, let report):
+        case .installed(let version, let report):
             [
-                "installed \(offer.version) in \(report.bundle.path) "
-                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)",
-                "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
-                    + (report.previous.map { ", previous \($0)" } ?? ""),
-            ] + report.retention.removed.map { "removed \($0.folderName)" }
-        case .upToDate(let offer, _, let newest):
+                "installed \(version) in \(report.bundle?.path ?? "") "
+                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)"
+            ] + roles(report) + report.retention.removed.map { "removed \($0)" }
+        case .chosen(let version, let report):
+            ["\(version) is here already, as \(report.name)"] + roles(report)
+                + report.retention.removed.map { "removed \($0)" }
+        case .upToDate(let offered, _, let newest):
             [
-                offer.version == newest
-                    ? "up to date: \(newest) is installed"
-                    : "up to date: \(newest) is installed, the feed offers \(offer.version)"
+                newest.shortDescription == offered.description
+                    ? "up to date: \(offered) is installed"
+                    : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)"
             ]
         }
+    }
+
+    private func roles(_ report: InstallReport) -> [String] {
+        [
+            "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
+                + (report.previous.map { ", previous \($0)" } ?? "")
+        ]
     }
 }
 
 extension JSONValue {
     /// Clients by the names that `list` gives them.
-    static func names(_ versions: [SemanticVersion]) -> JSONValue { .array(versions.map { .string($0.folderName) }) }
+    static func names(_ names: [ClientName]) -> JSONValue { .array(names.map { .string($0.description) }) }
 }

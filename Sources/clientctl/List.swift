@@ -5,7 +5,7 @@ import BundleSigning
 /// `clientctl list`.
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Lists the installed clients, oldest version first.",
+        abstract: "Lists the installed clients: archives, oldest version first, then hot code pushes.",
         discussion: """
             Example:
               clientctl list --store /var/lib/kiosk
@@ -36,13 +36,13 @@ struct List: ParsableCommand {
         return .object([
             "name": .string(bundle.name.description),
             "version": .string(entry.version.description),
-            "channel": .string(entry.identity.channel),
+            "channel": .string(entry.identity.channel.rawValue),
             "path": .string(bundle.path),
             "files": .integer(entry.fileCount),
             "installedSize": .integer(entry.installedSize),
             "contentSha256": .string(entry.contentSha256.hex),
-            "minShellVersion": .string(entry.shells.minimum.description),
-            "maxShellVersion": .string(orNull: entry.shells.maximum?.description),
+            "minShellVersion": .string(orNull: entry.shells?.minimum.description),
+            "maxShellVersion": .string(orNull: entry.shells?.maximum?.description),
             "installedAt": .string(entry.installedAt.description),
         ])
     }

@@ -30,6 +30,7 @@ enum Main {
                 "The system has no UTF-8 character set (C.UTF-8 or en_US.UTF-8): install its locales.")
         }
         umask(0o022)
+        Heaps.limit(to: 2)
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
     }

@@ -53,6 +53,7 @@ final class Progress: Sendable {
 
     private static func describe(_ event: UpdateEvent) -> (step: String, text: String) {
         switch event {
+        case .planning: ("plan", "looking for what is here already")
         case .downloading(let bytes, let total):
             ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
         case .unpacking(let files, let total): ("unpack", "unpacking " + bar(files, total) + " \(files) files")

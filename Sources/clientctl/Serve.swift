@@ -12,8 +12,8 @@ struct Serve: AsyncParsableCommand {
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --manifest and --trust it checks for updates itself; without, it
-            notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
+            blocked. With --meteor, or --manifest and --trust, it checks for updates itself;
+            without, it notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
 
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
@@ -22,6 +22,8 @@ struct Serve: AsyncParsableCommand {
                 --manifest https://updates.example.com/manifest.json \\
                 --trust /etc/kiosk/keys --check-interval 15m \\
                 --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --meteor https://app.example.com/ --seed /usr/share/kiosk/www
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -41,6 +43,12 @@ struct Serve: AsyncParsableCommand {
     @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
     var csp: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "What gets the index page where there is no file: navigation (the default), or everything, as in Cordova.",
+            valueName: "requests"))
+    var fallback: String?
+
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
@@ -52,7 +60,8 @@ struct Serve: AsyncParsableCommand {
         let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) {
             Self.say(Self.describe($0))
         }
-        let server = try await PageServer.start(try serverConfiguration(settings), host: host)
+        let server = try await PageServer.start(
+            try serverConfiguration(settings, application: await shell.meteorAppId()), host: host)
         // Whoever reads the address may end it at once.
         let signals = StopSignals()
         try await announce(server, shell, settings)
@@ -71,6 +80,8 @@ extension Serve {
         shell.shellVersion = update.shellVersion
         shell.seed = update.seed
         shell.verifyOnLaunch = verifyOnLaunch
+        shell.channels = update.channels
+        shell.platform = update.meteor.platform
         let device = try Wiring.device(update.place, shell, settings)
         var configuration = ShellConfiguration(device: device)
         configuration.keep = try settings.keep(update.keep)
@@ -88,29 +99,52 @@ extension Serve {
         let text = try settings.optional("check-interval", checkInterval) ?? "15m"
         let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
-        return try settings.optional("manifest", update.manifest) == nil ? nil : interval
+        return try hasFeed(settings) ? interval : nil
+    }
+
+    private func hasFeed(_ settings: Settings) throws -> Bool {
+        try settings.optional("manifest", update.manifest) != nil
+            || settings.optional("meteor", update.meteor.meteor) != nil
     }
 
     private func updateStep(_ settings: Settings) throws -> UpdateStep? {
-        guard try settings.optional("manifest", update.manifest) != nil else { return nil }
-        let updater = try Wiring.updater(update, settings) { _ in }
-        return { _ = try await updater.update() }
+        guard try hasFeed(settings) else { return nil }
+        return allOf(try Wiring.channels(update, settings) { _ in }.map(\.step))
     }
 
-    private func serverConfiguration(_ settings: Settings) throws -> ServerConfiguration {
+    /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does.
+    private func serverConfiguration(
+        _ settings: Settings, application: String?
+    ) throws -> ServerConfiguration {
         let choice: PortChoice
         if let text = try settings.optional("port", port) {
             let number = try settings.integer("port", text, atLeast: 0)
             guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
             choice = .fixed(number)
         } else {
-            choice = .derived(appId: try settings.optional("app-id", update.appId))
+            choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)
         }
         var configuration = ServerConfiguration(port: choice, bridge: try .page())
+        switch try settings.optional("fallback", fallback) {
+        case nil, "navigation"?: configuration.fallback = .navigation
+        case "everything"?: configuration.fallback = .everything
+        case let text?:
+            throw ValidationError("--fallback is navigation or everything, not \(UntrustedName.display(text)).")
+        }
         if let text = try settings.optional("csp", csp) {
             configuration.extraSources = try Self.sources(text)
         }
+        if let text = try settings.optional("meteor", update.meteor.meteor) {
+            let server = try settings.parsed("meteor", text) { try FetchURL(parsing: $0) }
+            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.origin)
+        }
         return configuration
+    }
+
+    /// A Meteor page talks to its server, over HTTP and WebSockets.
+    private static func connections(to origin: FetchURL.Origin) -> [String] {
+        let host = "\(origin.host):\(origin.port)"
+        return origin.scheme == .https ? ["https://\(host)", "wss://\(host)"] : ["http://\(host)", "ws://\(host)"]
     }
 
     /// A policy as its header has it: directives with their sources, separated by semicolons.

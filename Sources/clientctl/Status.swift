@@ -41,6 +41,9 @@ struct Status: ParsableCommand {
                 "previous": .string(orNull: ledger.previous?.description),
                 "lastKnownGood": .string(ledger.lastKnownGood.description),
                 "appId": .string(orNull: ledger.appId),
+                "channels": .array(ledger.channels.names.map { .string($0.rawValue) }),
+                "offered": .string(orNull: ledger.offered?.description),
+                "meteor": ledger.meteorFacts.map(describe) ?? .null,
                 "launch": ledger.launch.map(describe) ?? .null,
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
@@ -68,6 +71,13 @@ struct Status: ParsableCommand {
         ])
     }
 
+    private func describe(_ facts: MeteorFacts) -> JSONValue {
+        .object([
+            "version": .string(facts.version.description), "appId": .string(orNull: facts.appId),
+            "rootURL": .string(orNull: facts.rootURL), "compatibility": .string(orNull: facts.compatibility),
+        ])
+    }
+
     private func describe(_ launch: Launch) -> JSONValue {
         .object([
             "name": .string(launch.name.description), "at": .string(launch.at.description),
@@ -77,6 +87,7 @@ struct Status: ParsableCommand {
 
     private func describe(_ block: Ledger.Block) -> JSONValue {
         .object([
+            "name": .string("\(ClientName.installed(block.version))"),
             "version": .string(block.version.description), "cause": .string(block.cause.rawValue),
             "reason": .string(block.reason), "count": .integer(block.count), "since": .string(block.since.description),
         ])

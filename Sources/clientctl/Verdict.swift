@@ -19,7 +19,13 @@ struct VerdictOptions: ParsableArguments {
     }
 
     func launch(_ settings: Settings) throws -> (ClientName, LaunchToken) {
-        let name = try settings.parsed("version", version) { try ClientName(parsingArgument: $0) }
+        let inventory = try Inventory.read(at: try settings.required("store", place.store))
+        // What was launched is what is meant, whatever else has the same version.
+        let launched = inventory.ledger.launch.map { [$0.name] } ?? []
+        let reference = ClientReference(version)
+        let name = try settings.parsed("version", version) { _ in
+            try launched.first(where: reference.fits) ?? reference.resolve(among: inventory.knownNames)
+        }
         return (name, LaunchToken(text: try settings.required("token", token)))
     }
 }
@@ -54,7 +60,7 @@ struct Confirm: AsyncParsableCommand {
                 "outcome": .string(wasConfirmed ? "alreadyConfirmed" : "confirmed"),
                 "version": .string(name.shortDescription), "removed": .names(removed),
             ],
-            ["\(name) is \(wasConfirmed ? "already " : "")good"] + removed.map { "removed \($0.folderName)" })
+            ["\(name) is \(wasConfirmed ? "already " : "")good"] + removed.map { "removed \($0)" })
     }
 }
 

@@ -77,7 +77,7 @@ struct Verify: AsyncParsableCommand {
         }
         Answer.give(
             json: try settings.isOn("json", common.json),
-            ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.version))],
+            ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name))],
             inventory.bundles.map { "verified \($0.name): every file is what was installed" })
     }
 }

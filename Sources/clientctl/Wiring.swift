@@ -1,9 +1,11 @@
 import ArchiveChannel
+import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundlePlatform
 import BundleSigning
 import Glibc
+import MeteorChannel
 
 /// Builds real collaborators out of settings; the only place here that names concrete adapters.
 enum Wiring {
@@ -37,36 +39,130 @@ enum Wiring {
         return CurlFetcher(options: options)
     }
 
-    static func updater(
+    /// The channels that are named, in their order. Flags name them; where none does, the environment and the file.
+    static func channels(
         _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws -> Updater<ArchiveChannel> {
+    ) throws -> [ChannelWork] {
+        let isFlagged = options.manifest != nil || options.meteor.meteor != nil
+        let manifest = isFlagged ? options.manifest : try settings.optional("manifest", nil)
+        let meteor = isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
+        if manifest == nil && meteor == nil {
+            throw ValidationError(
+                "Missing --manifest or --meteor: give one of them, set CLIENTCTL_MANIFEST or CLIENTCTL_METEOR, or put "
+                    + "\"manifest\" or \"meteor\" into the configuration file.")
+        }
+        let given = try options.channels.order(settings)
         let store = try settings.required("store", options.place.store)
-        let shell = try settings.required("shell-version", options.shellVersion)
-        let device = Updater<ArchiveChannel>.Device(
-            store: store,
-            shell: try settings.parsed("shell-version", shell) { try SemanticVersion(parsingArgument: $0) },
-            appId: try settings.optional("app-id", options.appId),
-            keep: try settings.keep(options.keep))
-        let url = try url(try settings.required("manifest", options.manifest))
+        // A ledger that cannot be read is the updater's to repair.
+        let order = given ?? (try? Inventory.read(at: store))?.ledger.channels ?? .standard
+        let off = ChannelName.allCases.filter { !order.names.contains($0) }
+        // A flag leaves a channel out. What the store remembers only keeps its clients from running.
+        let named = off.filter { given == nil && ($0 == .archive ? manifest : meteor) != nil }
+        for name in named {
+            Answer.say(
+                "clientctl: the channel \(name) is switched off in this store: what it brings does not run until it is named "
+                    + "with --channels")
+        }
+        return try (order.names + named).compactMap { name in
+            switch name {
+            case .archive: try manifest.map { try archive($0, options, settings, report) }
+            case .meteor: try meteor.map { try hotCodePush($0, isAlone: manifest == nil, options, settings, report) }
+            }
+        }
+    }
+
+    /// The same for a command that has nothing to do without one.
+    static func someChannels(
+        _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> [ChannelWork] {
+        let channels = try channels(options, settings, report: report)
+        if channels.isEmpty {
+            throw ValidationError(
+                "--channels leaves out the only channel that has an address: there is nothing to do. Name it there, or give "
+                    + "the other channel's address.")
+        }
+        return channels
+    }
+
+    private static func archive(
+        _ manifest: String, _ options: UpdateOptions, _ settings: Settings,
+        _ report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> ChannelWork {
+        let url = try url(manifest)
         let trust = try settings.required("trust", options.trust)
         let channel = ArchiveChannel(
             manifestURL: url, trusted: try TrustedKeys.read(at: trust), limits: try options.limits.limits(settings),
             fetcher: try fetcher(options.network, for: url, settings), report: report)
+        return ChannelWork(
+            try updater(channel, appId: try settings.optional("app-id", options.appId), options, settings))
+    }
+
+    private static func hotCodePush(
+        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, _ settings: Settings,
+        _ report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> ChannelWork {
+        let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
+        if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
+        var server = MeteorSource(rootURL: url, platform: try platform(options.meteor.platform, settings))
+        server.verification = try verification(options.meteor, settings)
+        // Beside archives, --app-id is their word for the application, which Meteor does not know.
+        if isAlone { server.appId = try settings.optional("app-id", options.appId) }
+        server.maximumFiles = try options.limits.limits(settings).entries
+        let layout = MeteorBundles(platform: server.platform)
+        let seed = try settings.optional("seed", options.seed).map { try SeedFolder(at: $0, layout: layout) }
+        if let trouble = seed?.trouble { Answer.say("clientctl: \(trouble)") }
+        let channel = try MeteorChannel(
+            server, seed: seed, fetcher: try fetcher(options.network, for: url, settings), report: report)
+        return ChannelWork(try updater(channel, appId: nil, options, settings))
+    }
+
+    private static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {
+        let text = try settings.optional("platform", given) ?? MeteorPlatform.android.rawValue
+        guard let platform = MeteorPlatform(rawValue: text) else {
+            throw ValidationError("--platform is android or ios, not \(UntrustedName.display(text)).")
+        }
+        return platform
+    }
+
+    private static func verification(_ options: MeteorOptions, _ settings: Settings) throws -> VerificationMode {
+        switch try settings.optional("verify-assets", options.verifyAssets) {
+        case nil, "compatible"?: return .compatible
+        case "strict"?: return .strict
+        case let text?:
+            throw ValidationError("--verify-assets is compatible or strict, not \(UntrustedName.display(text)).")
+        }
+    }
+
+    private static func updater<Channel: UpdateChannel>(
+        _ channel: Channel, appId: String?, _ options: UpdateOptions, _ settings: Settings
+    ) throws -> Updater<Channel> {
+        let shell = try settings.required("shell-version", options.shellVersion)
+        let device = Updater<Channel>.Device(
+            store: try settings.required("store", options.place.store),
+            shell: try settings.parsed("shell-version", shell) { try SemanticVersion(parsingArgument: $0) },
+            appId: appId,
+            keep: try settings.keep(options.keep), channels: try options.channels.order(settings))
         return Updater(channel: channel, device: device) { Answer.say("clientctl: \($0)") }
     }
 
-    static func launcher(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launcher {
+    static func launcher(
+        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
+    ) throws -> Launcher {
         try Launcher(try device(place, shell, settings)) { Answer.say("clientctl: \($0)") }
     }
 
     /// Who and where the device is.
-    static func device(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launcher.Device {
+    static func device(
+        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
+    ) throws -> Launcher.Device {
         let version = try settings.required("shell-version", shell.shellVersion)
         return Launcher.Device(
             store: try settings.required("store", place.store),
             shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
             seed: try settings.optional("seed", shell.seed),
-            verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch))
+            verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch),
+            layout: MeteorBundles(platform: try platform(shell.platform, settings)),
+            channels: try shell.channels.order(settings))
     }
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.

@@ -36,8 +36,8 @@ import Testing
             let report = try await device.install("\(device.folder.path)/tar", as: "1.0.0") {
                 ($0.fileCount, $0.installedSize, $0.contentSha256) = (2, 4, content)
             }
-            #expect(report.bundle.entry.contentSha256 == content)
-            #expect(report.bundle.entry.installedSize == 4)
+            #expect(report.bundle?.entry.contentSha256 == content)
+            #expect(report.bundle?.entry.installedSize == 4)
         }
     }
 

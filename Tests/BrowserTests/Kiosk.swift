@@ -85,17 +85,21 @@ final class Kiosk {
 
     /// What `status` says of one client.
     func status(of name: String) throws -> (state: String, failures: [JSONObject]) {
-        let rows = try status()["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
-        let row = try #require(rows.first { $0["name"]?.stringValue == name }, "\(name) is not there")
+        let row = try #require(try row(of: name), "\(name) is not there")
         let failures = row["failures"]?.arrayValue?.compactMap(\.objectValue) ?? []
         return (row["state"]?.stringValue ?? "", failures)
+    }
+
+    private func row(of name: String) throws -> JSONObject? {
+        let rows = try status()["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        return rows.first { $0["name"]?.stringValue == name }
     }
 
     /// Waits until `status` calls a client `state`.
     func wait(until name: String, is state: String, within limit: Duration = .seconds(10)) throws {
         let deadline = ContinuousClock.now + limit
         while true {
-            let found = try status(of: name).state
+            let found = try row(of: name)?["state"]?.stringValue ?? "not there"
             if found == state { return }
             try #require(ContinuousClock.now < deadline, "\(name) is \(found), not \(state)")
         }

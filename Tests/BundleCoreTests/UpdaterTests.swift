@@ -5,10 +5,11 @@ import Testing
 @testable import BundleCore
 
 struct UpdaterTests {
-    private static func word<Offer>(_ outcome: UpdateOutcome<Offer>) -> String {
+    private static func word(_ outcome: UpdateOutcome) -> String {
         switch outcome {
-        case .installed(_, let report): "installed \(report.bundle.version)"
-        case .upToDate(_, _, let newest): "upToDate \(newest)"
+        case .installed(let version, _): "installed \(version)"
+        case .chosen(let version, _): "chosen \(version)"
+        case .upToDate(_, _, let newest): "upToDate \(newest.shortDescription)"
         }
     }
 
@@ -40,12 +41,12 @@ struct UpdaterTests {
         let bench = try StoreBench()
         let none = try await bench.updater(try MemoryOffer("1.0.0")).check()
         #expect(none.decision.verdict == .install)
-        #expect(none.offer.version == (try Sample.version("1.0.0")))
+        #expect(none.offered == (try Sample.version("1.0.0")))
         #expect(try bench.snapshot().entries.isEmpty)
         try await bench.install("1.0.0")
         let before = try bench.snapshot()
         let same = try await bench.updater(try MemoryOffer("1.0.0")).check()
-        #expect(same.decision.verdict == .upToDate(newest: try Sample.version("1.0.0")))
+        #expect(same.decision.verdict == .upToDate(newest: try Sample.name("1.0.0")))
         #expect(try bench.snapshot() == before)
     }
 
@@ -88,11 +89,12 @@ struct UpdaterTests {
         let offer = try MemoryOffer("1.2.0", appId: "org.example.a")
         let updater = try bench.updater(offer, appId: "org.example.a", keep: 1)
         let report = try #require(try await Self.report(updater))
-        #expect(report.bundle.version.description == "1.2.0")
+        #expect(report.name.description == "v1.2.0")
+        #expect(report.bundle?.version.description == "1.2.0")
         #expect(report.current.description == "v1.2.0")
         #expect(report.previous?.description == "v1.1.0")
-        #expect(report.retention.retained.map(\.description) == ["1.1.0", "1.2.0"])
-        #expect(report.retention.removed.map(\.description) == ["1.0.0"])
+        #expect(report.retention.retained.map(\.shortDescription) == ["1.1.0", "1.2.0"])
+        #expect(report.retention.removed.map(\.shortDescription) == ["1.0.0"])
         #expect(report.bytesDownloaded > 0)
         let inventory = try Inventory.read(at: bench.path)
         #expect(inventory.bundles.map(\.version.description) == ["1.1.0", "1.2.0"])

@@ -51,7 +51,7 @@ import Testing
         #expect(code { _ = try File.open(reading: "\(folder.path)/pipe") } == EINVAL)
     }
 
-    @Test func `tells kinds without following links`() throws {
+    @Test func `SW-57, SW-58: tells kinds without following links`() throws {
         try folder.write("file", "four")
         try folder.makeDirectory("below")
         try folder.symbolicLink("link", to: "file")
@@ -105,6 +105,20 @@ import Testing
         #expect(try Set(folder.list()) == ["other", "full", "d"])
     }
 
+    @Test func `AN-05: moves a folder with all that is below it, at once`() throws {
+        let old = try folder.directory(creating: "old")
+        try old.write("top", "1")
+        try old.directory(creating: "a").directory(creating: "b").write("deep", "2")
+        let other = try folder.directory(creating: "other")
+        try folder.move("old", to: other, as: "new")
+        #expect(try folder.list() == ["other"])
+        #expect(try other.directory("new").text("top") == "1")
+        #expect(try other.directory("new/a/b").text("deep") == "2")
+        // Who has it open keeps it: nothing was copied.
+        try old.write("late", "3")
+        #expect(try other.directory("new").text("late") == "3")
+    }
+
     @Test func `links a file under a second name`() throws {
         let other = try folder.directory(creating: "other")
         try folder.write("a", "text")
@@ -119,7 +133,7 @@ import Testing
         return UInt64(status.st_ino)
     }
 
-    @Test func `creates what is missing above a path, with the mode only for the last`() throws {
+    @Test func `AN-04: creates what is missing above a path, with the mode only for the last`() throws {
         let path = folder.path + "/x/y/z"
         try Directory.createAll(path, mode: 0o700)
         #expect(try Directory.open(path).permissions().mode == 0o700)

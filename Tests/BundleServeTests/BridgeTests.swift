@@ -43,7 +43,7 @@ import Testing
             ("Origin: ", "Origin: ORIGIN\r\nSec-Fetch-Site: cross-site", 403, nil),
             ("Origin: ", "Origin: ORIGIN\r\nExpect: something", 417, "expectationFailed"),
         ] as [(String, String?, Int, String?)])
-    func `is refused without`(field: String, instead: String?, status: Int, code: String?) async throws {
+    func `N-22: is refused without`(field: String, instead: String?, status: Int, code: String?) async throws {
         let (fixture, token) = try await loaded()
         let answer = try fixture.call("reload", token: token, body: "{}") { fields in
             fields = fields.compactMap { line in

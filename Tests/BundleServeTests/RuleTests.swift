@@ -86,7 +86,7 @@ import Testing
         ("20240101120000000.js", false),
     ])
     func `carries a hash or not`(name: String, carries: Bool) {
-        #expect(SiteFile.carriesHash(Array(name.utf8)[...]) == carries)
+        #expect(Caching.carriesHash(Array(name.utf8)[...]) == carries)
     }
 
     @Test(arguments: [

@@ -5,11 +5,14 @@ struct Answering {
 
     /// False when the connection is at its end.
     func send() -> Bool {
+        if route.delayMilliseconds > 0 { socket.waitForPeer(milliseconds: route.delayMilliseconds) }
+        route.gate?.wait(besides: socket.descriptor)
         if let raw = route.raw {
             _ = socket.write(raw)
             return false
         }
         guard socket.write(Array(head.utf8)) else { return false }
+        if route.isHeadOnly { return true }
         switch route.pace {
         case .full: return sendAll()
         case .stall(let count):
@@ -44,6 +47,7 @@ struct Answering {
         switch (route.framing, route.body) {
         case (.honest, .bytes(let bytes)): head += "Content-Length: \(bytes.count)\r\n"
         case (.stated(let length), _): head += "Content-Length: \(length)\r\n"
+        case (.none, _): break
         case (.chunked, _): head += "Transfer-Encoding: chunked\r\n"
         case (.untilClose, _), (.honest, .endless): head += "Connection: close\r\n"
         }
@@ -59,7 +63,7 @@ struct Answering {
         case .bytes(let bytes):
             guard sendStart(bytes.count) else { return false }
             switch route.framing {
-            case .honest: return true
+            case .honest, .none: return true
             case .chunked: return socket.write(Array("0\r\n\r\n".utf8))
             case .stated, .untilClose: return false
             }
@@ -68,6 +72,7 @@ struct Answering {
 
     private func sendStart(_ count: Int) -> Bool {
         guard case .bytes(let bytes) = route.body else { return false }
+        if case .none = route.framing { return true }
         let start = bytes.prefix(count)
         guard case .chunked = route.framing else { return socket.write(Array(start)) }
         return stride(from: 0, to: start.count, by: 1024).allSatisfy { offset in

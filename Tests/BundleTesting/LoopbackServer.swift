@@ -31,6 +31,8 @@ public final class LoopbackServer: Sendable {
         var requests: [Request] = []
         var connections: [Int: Int32] = [:]
         var threads: [pthread_t] = []
+        var finished: [pthread_t] = []
+        var answer: (@Sendable (Request) -> Route)?
         var accepted = 0
         var isStopping = false
     }
@@ -45,6 +47,14 @@ public final class LoopbackServer: Sendable {
         let listener = try Socket.listening()
         port = try listener.port()
         service = Service(listener, State(routes: routes, folder: folder))
+        try service.start()
+    }
+
+    /// Starts on `port`, on a free one for 0, and answers every request with what `answer` gives; many threads call it.
+    public init(port: Int = 0, answer: @escaping @Sendable (Request) -> Route) throws {
+        let listener = try Socket.listening(on: port)
+        self.port = try listener.port()
+        service = Service(listener, State(answer: answer))
         try service.start()
     }
 
@@ -103,8 +113,19 @@ private final class Service: Sendable {
         while let thread = state.withLock({ $0.threads.popLast() }) { pthread_join(thread, nil) }
     }
 
+    /// A thread keeps its stack until it is joined; a server that is up for long has seen many.
+    private func joinFinished() {
+        let finished = state.withLock { state in
+            defer { state.finished = [] }
+            state.threads.removeAll { thread in state.finished.contains { pthread_equal($0, thread) != 0 } }
+            return state.finished
+        }
+        for thread in finished { pthread_join(thread, nil) }
+    }
+
     private func acceptAll() {
         while let socket = listener.accept() {
+            joinFinished()
             let number = state.withLock { state -> Int? in
                 guard !state.isStopping, state.connections.count < Self.maximumConnections else { return nil }
                 state.accepted += 1
@@ -112,9 +133,13 @@ private final class Service: Sendable {
                 return state.accepted
             }
             guard let number else { continue }
-            let thread = try? PosixThread.start { [self] in serve(socket, number: number) }
+            // Under the lock, so that the thread is among `threads` before it can be among `finished`.
             state.withLock { state in
-                if let thread { state.threads.append(thread) } else { state.connections[number] = nil }
+                if let thread = try? PosixThread.start({ [self] in serve(socket, number: number) }) {
+                    state.threads.append(thread)
+                } else {
+                    state.connections[number] = nil
+                }
             }
         }
     }
@@ -123,15 +148,18 @@ private final class Service: Sendable {
         while let block = socket.readHeaderBlock(), var request = Self.parse(block, connection: number) {
             guard let body = socket.read(Int(request["Content-Length"] ?? "0") ?? 0) else { break }
             request.body = body
-            let route = state.withLock { [request] state in
+            let (handler, route) = state.withLock { [request] state in
                 state.requests.append(request)
-                return state.routes[request.target]
+                return (state.answer, state.routes[request.target])
             }
-            let answer = (route ?? fileRoute(request.target)).answering(request)
+            let answer = (handler?(request) ?? route ?? fileRoute(request.target)).answering(request)
             guard Answering(socket: socket, route: answer).send() else { break }
         }
-        state.withLock { $0.connections[number] = nil }
         socket.shutDown()
+        state.withLock { state in
+            state.connections[number] = nil
+            if !state.isStopping { state.finished.append(pthread_self()) }
+        }
     }
 
     private func fileRoute(_ target: String) -> Route {

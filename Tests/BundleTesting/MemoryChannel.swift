@@ -20,7 +20,7 @@ public struct MemoryChannel: UpdateChannel {
     public func stage(
         _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) throws -> StagedBundle {
-        let identity = BundleIdentity(version: offer.version, channel: "memory", shells: offer.shells)
+        let identity = BundleIdentity(version: offer.version, shells: offer.shells)
         var receipt = try area.receipt(
             for: identity, manifest: .object(["version": .string(offer.version.description)]))
         var content: [UInt8] = []
@@ -41,13 +41,15 @@ public struct MemoryChannel: UpdateChannel {
 }
 
 /// A release that stands in memory.
-public struct MemoryOffer: UpdateOffer {
+public struct MemoryOffer: ReleaseOffer {
     /// The version offered.
     public let version: SemanticVersion
     /// The shells it is for.
     public let shells: ShellRange
     /// The application it belongs to.
     public let appId: String?
+    /// None.
+    public var evidence: [Decision.Outcome] { [] }
     /// The room it says it needs.
     public let footprint: Footprint
     /// Its files: path and text.

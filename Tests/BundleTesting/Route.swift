@@ -18,6 +18,8 @@ public struct Route: Sendable {
         case chunked
         /// Neither: the end of the connection ends the body.
         case untilClose
+        /// Neither, and no body: for 204 and 304.
+        case none
     }
 
     /// How the body is sent.
@@ -52,6 +54,14 @@ public struct Route: Sendable {
     public var entityTag: String?
     /// The like with a Last-Modified date.
     public var lastModified: String?
+    /// How the field with the entity tag is written.
+    public var entityTagName = "ETag"
+    /// Whether the body stays away, as in the answer to a HEAD; the head is the same.
+    public var isHeadOnly = false
+    /// Nothing at all is sent before this time is over.
+    public var delayMilliseconds: Int32 = 0
+    /// Nothing at all is sent before it opens.
+    public var gate: Gate?
 
     /// An answer with these bytes, honest and fast unless changed.
     public init(_ bytes: [UInt8] = [], status: Int = 200) {
@@ -85,25 +95,35 @@ public struct Route: Sendable {
     func answering(_ request: LoopbackServer.Request) -> Route {
         guard entityTag != nil || lastModified != nil, case .bytes(let bytes) = body else { return self }
         var answer = self
-        if let entityTag { answer.headers.append(("ETag", entityTag)) }
+        if let entityTag { answer.headers.append((entityTagName, entityTag)) }
         if let lastModified { answer.headers.append(("Last-Modified", lastModified)) }
         let condition = request["If-Range"]
-        guard let start = request["Range"].flatMap(Self.start),
+        guard let range = request["Range"].flatMap({ Self.range($0, of: bytes.count) }),
             condition == nil || condition == entityTag ?? lastModified
         else { return answer }
-        guard start < bytes.count else {
+        guard !range.isEmpty else {
             answer.status = 416
+            answer.headers.append(("Content-Range", "bytes */\(bytes.count)"))
             answer.body = .bytes([])
             return answer
         }
         answer.status = 206
-        answer.headers.append(("Content-Range", "bytes \(start)-\(bytes.count - 1)/\(bytes.count)"))
-        answer.body = .bytes(Array(bytes[start...]))
+        answer.headers.append(("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(bytes.count)"))
+        answer.body = .bytes(Array(bytes[range]))
         return answer
     }
 
-    private static func start(ofRange text: String) -> Int? {
-        guard text.hasPrefix("bytes="), text.hasSuffix("-") else { return nil }
-        return Int(text.dropFirst(6).dropLast())
+    /// The one range of `bytes=a-b`, `bytes=a-` or `bytes=-n`, empty where there is none such; nil for any other text.
+    private static func range(_ text: String, of count: Int) -> Range<Int>? {
+        guard text.hasPrefix("bytes=") else { return nil }
+        let ends = text.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let end = ends.last else { return nil }
+        guard let first = ends.first, !first.isEmpty else {
+            return Int(end).map { max(0, count - $0)..<count }
+        }
+        guard let start = Int(first) else { return nil }
+        guard start < count else { return count..<count }
+        guard !end.isEmpty else { return start..<count }
+        return Int(end).flatMap { $0 < start ? nil : start..<min($0 + 1, count) }
     }
 }

@@ -20,18 +20,23 @@ final class Socket: Sendable {
 
     deinit { close(descriptor) }
 
-    static func listening() throws -> Socket {
+    /// Listens on `port`, on a free one for 0.
+    static func listening(on port: Int = 0) throws -> Socket {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
         let listener = Socket(descriptor)
+        // A port of one's own choice is taken again at once after the last server on it.
+        var on: Int32 = 1
+        if port != 0 { setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size)) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(truncatingIfNeeded: port).bigEndian
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
         let length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let bound = withUnsafePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) }
         }
-        guard bound == 0 else { throw SystemCallError("bind") }
+        guard bound == 0 else { throw SystemCallError("cannot take port \(port) of 127.0.0.1") }
         guard listen(descriptor, 64) == 0 else { throw SystemCallError("listen") }
         return listener
     }
@@ -65,13 +70,33 @@ final class Socket: Sendable {
     /// Nil at the end of the connection and for a block of more than 64 KiB.
     func readHeaderBlock() -> [UInt8]? {
         var block: [UInt8] = []
-        var byte: UInt8 = 0
+        var window = [UInt8](repeating: 0, count: 4096)
         while block.count < 65536 {
-            guard recv(descriptor, &byte, 1, 0) == 1 else { return nil }
-            block.append(byte)
-            if block.suffix(4).elementsEqual("\r\n\r\n".utf8) { return block }
+            // Looked at first and then taken up to the end of the block: what follows belongs to the next reader.
+            let seen = recv(descriptor, &window, window.count, Int32(MSG_PEEK))
+            guard seen > 0 else { return nil }
+            let start = block.count
+            block += window[..<seen]
+            let end = Self.endOfHeaders(in: block, from: max(0, start - 3))
+            block.removeLast(block.count - (end ?? block.count))
+            guard recv(descriptor, &window, block.count - start, 0) == block.count - start else { return nil }
+            if end != nil { return block }
         }
         return nil
+    }
+
+    /// Where the first CR LF CR LF at or behind `start` ends.
+    private static func endOfHeaders(in block: [UInt8], from start: Int) -> Int? {
+        block.withUnsafeBufferPointer { block in
+            var index = start
+            while index + 3 < block.count {
+                if block[index] == 13, block[index + 1] == 10, block[index + 2] == 13, block[index + 3] == 10 {
+                    return index + 4
+                }
+                index += 1
+            }
+            return nil
+        }
     }
 
     /// Exactly `count` bytes; nil when the connection ends before, and for more than 1 MiB.

@@ -8,14 +8,17 @@ public final class TLSServer: Sendable {
     private let process: Command
     private let port: Int
 
-    /// Starts one that answers `/ok` with "ok", sends `/away` to `redirect`, and has the files of `serving`.
-    public init(redirect: String = "/ok", serving files: String = "/nonexistent") throws {
+    /// Starts one that answers `/ok` with "ok", sends `away` to `redirect`, and has the files of `serving` below `prefix`.
+    public init(
+        redirect: String = "/ok", serving files: String = "/nonexistent", below prefix: String = "",
+        redirecting away: String = "/away"
+    ) throws {
         folder = try TemporaryFolder()
         caFile = folder.file("ca.pem")
         try Self.makeCertificates(in: folder)
         let script = try folder.write(Array(Self.script.utf8), to: "server.py")
         process = try Command([
-            "python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files,
+            "python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files, prefix, away,
         ])
         let line = process.nextLine()
         guard let port = Int(line) else { throw CommandError(command: ["python3", script], printed: line) }
@@ -48,11 +51,16 @@ public final class TLSServer: Sendable {
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             def do_GET(self):
-                body = b"ok" if self.path == "/ok" else b""
-                if os.path.isfile(sys.argv[4] + self.path):
-                    body = open(sys.argv[4] + self.path, "rb").read()
-                self.send_response(302 if self.path == "/away" else 200 if body else 404)
-                if self.path == "/away":
+                path = self.path.split("?")[0]
+                is_away = path == sys.argv[6]
+                body = b"ok" if path == "/ok" else b""
+                file = sys.argv[4] + path[len(sys.argv[5]):] if path.startswith(sys.argv[5]) else ""
+                if file.endswith("/"):
+                    file += "index.html"
+                if os.path.isfile(file):
+                    body = open(file, "rb").read()
+                self.send_response(302 if is_away else 200 if body else 404)
+                if is_away:
                     self.send_header("Location", sys.argv[3])
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -125,7 +125,7 @@ import Testing
         #expect(failure.message.contains("no confirmation within 10s; the page said: TypeError: x"))
         // The ledger first: even a shell that ends now starts the other one.
         #expect(try bench.ledger().launch?.verdict == .faulty)
-        #expect(try bench.ledger().record(of: bench.version("1.1.0"))?.failures.map(\.cause) == [.notConfirmed])
+        #expect(try bench.ledger().record(of: bench.client("1.1.0"))?.failures.map(\.cause) == [.notConfirmed])
         let next = try await shell.pageWillLoad()
         #expect(next.name == to)
         #expect(!next.isTrial)
@@ -151,7 +151,7 @@ import Testing
         await shell.pageDidHide(old.token)
         #expect(try bench.ledger().launch?.isOpenTrial == true)
         // A page that asked for the change did not fail.
-        #expect(try bench.ledger().record(of: bench.version("1.0.0")) == nil)
+        #expect(try bench.ledger().record(of: bench.client("1.0.0")) == nil)
         #expect(await events.line() == "available v1.1.0")
         #expect(await events.line() == "launched v1.1.0 on trial")
         // Its time runs, whatever the old page says.
@@ -191,7 +191,7 @@ import Testing
         await shell.startupDidFail(try .random(), "not mine")
         await shell.startupDidFail(launched.token, "white screen")
         #expect(await events.line() == "rolled back v1.0.0 to embedded: healthFailed")
-        let failure = try #require(try bench.ledger().record(of: bench.version("1.0.0"))?.failures.first)
+        let failure = try #require(try bench.ledger().record(of: bench.client("1.0.0"))?.failures.first)
         #expect(failure.cause == .reported)
         #expect(failure.detail == "white screen")
     }
@@ -204,7 +204,7 @@ import Testing
         _ = try bench.verdicts().fail(launched.name, launched.token, failure)
         bench.clock.advance(by: .seconds(10))
         #expect(await events.line() == "rolled back v1.0.0 to embedded: healthFailed")
-        #expect(try bench.ledger().record(of: bench.version("1.0.0"))?.failures.count == 1)
+        #expect(try bench.ledger().record(of: bench.client("1.0.0"))?.failures.count == 1)
     }
 
     @Test func `after a good start older clients go`() async throws {
@@ -298,7 +298,7 @@ import Testing
         #expect(await events.line() == "launched v1.1.0 on trial")
         await shell.startupDidFail(second.token, "white again")
         #expect(await events.line() == "rolled back v1.1.0 to v1.0.0: healthFailed")
-        #expect(try bench.ledger().block(on: bench.version("1.1.0"))?.cause == .failedStarts)
+        #expect(try bench.ledger().block(on: bench.client("1.1.0"))?.cause == .failedStarts)
         _ = try await shell.pageWillLoad()
         #expect(await events.line() == "launched v1.0.0")
         let failure = await #expect(throws: UpdateFailure.self) { try await shell.checkForUpdates() }
@@ -321,21 +321,6 @@ import Testing
         #expect(await events.line() == "confirmed v1.0.0")
         try await shell.checkForUpdates()
         #expect(await events.line() == "available v1.1.0")
-    }
-
-    @Test func `checks at the same time are one, and each returns when it is done`() async throws {
-        let bench = try await Self.good("1.0.0")
-        let (shell, _, _) = try await Self.running(bench)
-        bench.offer("1.1.0")
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            for _ in 0..<8 {
-                group.addTask {
-                    try await shell.checkForUpdates()
-                    return await shell.isUpdateAvailable
-                }
-            }
-            for try await isAvailable in group { #expect(isAvailable) }
-        }
     }
 
     @Test func `a check that fails is an event, and the client runs on`() async throws {

@@ -24,7 +24,9 @@ final class ShellBench: Sendable {
 
     func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
 
-    func name(_ text: String) throws -> ClientName { .installed(try version(text)) }
+    func client(_ text: String) throws -> ClientVersion { .archive(try version(text)) }
+
+    func name(_ text: String) throws -> ClientName { .installed(try client(text)) }
 
     /// Installs as another process would.
     func install(_ version: String, files: [String: String]? = nil) async throws {

@@ -31,8 +31,8 @@ import Testing
         let store = try site.stored()
         let clients = Site.client("1.0.0").keys.map { "clients/v1.0.0/\($0)" }
         let folders = [
-            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "receipts", "serving",
-            "staging",
+            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "meteor", "receipts",
+            "serving", "staging",
         ]
         #expect(
             store.paths

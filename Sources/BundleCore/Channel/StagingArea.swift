@@ -3,20 +3,42 @@ public import BundleSigning
 
 /// A private folder that the store opened for one attempt; it is removed unless its bundle is installed.
 public final class StagingArea: Sendable {
+    /// The file in an attempt's folder that makes the store keep the attempt when it fails: what it says is complete is of use
+    /// to the next one.
+    public static let journalName = "assets.journal"
+    /// The name of the tree in an attempt's folder.
+    public static let treeName = StoreLayout.stagedTree
+
     /// Where the client's tree grows.
     public let tree: Directory
     /// Where downloads are kept between runs, so that an interrupted one can go on.
     public let downloads: Directory
-    let folder: Directory
+    /// The attempt's own folder, which holds the tree, and what a channel keeps beside it.
+    public let folder: Directory
     let name: String
+    /// The store as it was when the area was opened.
+    public let inventory: Inventory
     private let reserveBytes: Int
 
-    init(folder: Directory, name: String, tree: Directory, downloads: Directory, reserveBytes: Int) {
+    init(
+        folder: Directory, name: String, tree: Directory, downloads: Directory, inventory: Inventory, reserveBytes: Int
+    ) {
+        self.inventory = inventory
         self.folder = folder
         self.name = name
         self.tree = tree
         self.downloads = downloads
         self.reserveBytes = reserveBytes
+    }
+
+    /// The folder of the last attempt that kept a journal and did not reach its end; nil where there is none.
+    public func interrupted() throws(DiskError) -> Directory? {
+        do {
+            return try downloads.directory(StoreLayout.interrupted)
+        } catch {
+            if [.missing, .unsuitable].contains(error.kind) { return nil }
+            throw error
+        }
     }
 
     /// Refuses to go on, with `diskFull`, once less room is left than the device needs to go on running.
@@ -26,6 +48,26 @@ public final class StagingArea: Sendable {
             .diskFull, subject: tree.path,
             "The disk is full: less than \(ByteCount(bytes: reserveBytes)) would be left free. "
                 + "Free some space, then run it again.")
+    }
+
+    /// Refuses to begin, with `diskFull`, where `footprint` does not fit: all of it is new.
+    public func requireRoom(for footprint: Footprint) throws {
+        try Self.requireRoom(for: footprint, tree)
+    }
+
+    /// The same, with what is here already: content of the largest client that is linked, and bytes that were downloaded.
+    static func requireRoom(
+        for footprint: Footprint, _ folder: Directory, reusableBytes: Int = 0, reusableFiles: Int = 0,
+        downloadedBytes: Int = 0
+    ) throws {
+        guard
+            let refusal = DiskRule.refusal(
+                footprint, space: try folder.freeSpace(), reusableBytes: reusableBytes, reusableFiles: reusableFiles,
+                downloadedBytes: downloadedBytes)
+        else { return }
+        throw UpdateFailure(
+            .diskFull, subject: folder.path,
+            "Not enough room for the store \(folder.path): \(refusal). Free some space, then run it again.")
     }
 
     /// Starts the receipt of this attempt.

@@ -1,14 +1,24 @@
 /// One way that clients reach a store.
 ///
 /// An offer that exists has passed the channel's checks. `stage` returns a complete tree or throws; a half-filled area
-/// never leaves staging. Channels decide nothing and never touch the ledger.
+/// never leaves staging. Channels never touch the ledger.
 public protocol UpdateChannel: Sendable {
-    /// A verified release.
+    /// A client that the channel vouches for.
     associatedtype Offer: UpdateOffer
 
-    /// The newest release that this channel vouches for.
+    /// The newest client that this channel vouches for.
     func latestOffer() async throws -> Offer
+
+    /// What the channel's rule says about `offer`; pure. `appId` is the application that the device names.
+    func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
 
     /// Fills `area` with the complete tree of `offer`, linking what `installed` already has.
     func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
+}
+
+extension UpdateChannel where Offer: ReleaseOffer {
+    /// `AcceptanceRule`, for the application that the store belongs to where the device names none.
+    public func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+        AcceptanceRule.decide(offer, inventory: inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
+    }
 }

@@ -1,5 +1,7 @@
 /// What an observer sees of an update under way.
 public enum UpdateEvent: Sendable, Equatable {
+    /// What the device has already is looked for.
+    case planning
     /// The release is verified and its download starts or goes on.
     case downloading(bytes: Int, of: Int?)
     /// The archive is verified and unpacks.

@@ -1,13 +1,26 @@
 /// What any offer says about itself, after its channel has checked it.
 public protocol UpdateOffer: Sendable {
     /// The version offered.
+    var clientVersion: ClientVersion { get }
+    /// What the channel has found out about it before any rule was asked.
+    var evidence: [Decision.Outcome] { get }
+    /// What it takes on the wire and on the disk.
+    var footprint: Footprint { get }
+}
+
+/// An offer of the archive channel: a release with a semantic version, for certain shells.
+public protocol ReleaseOffer: UpdateOffer {
+    /// The version offered.
     var version: SemanticVersion { get }
     /// The shells it is for.
     var shells: ShellRange { get }
     /// The application it belongs to; nil where it does not say.
     var appId: String? { get }
-    /// What it takes on the wire and on the disk.
-    var footprint: Footprint { get }
+}
+
+extension ReleaseOffer {
+    /// The version offered.
+    public var clientVersion: ClientVersion { .archive(version) }
 }
 
 /// Room that an offer needs, as far as it says.

@@ -31,6 +31,16 @@ public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible
     }
 }
 
+extension UpdateFailure {
+    /// Whether a server that changed under a download explains it.
+    var mayComeFromAnotherVersion: Bool {
+        switch code {
+        case .versionMismatch, .digestMismatch, .sizeMismatch, .httpStatus: true
+        default: false
+        }
+    }
+}
+
 /// An error that knows its public reason.
 public protocol ClassifiedFailure: Error {
     /// The public form.

@@ -24,7 +24,9 @@ public enum JSONError: Error, Sendable, Equatable {
     case invalidEscape(offset: Int)
     /// A `\u` escape names half of a surrogate pair.
     case loneSurrogate(offset: Int)
-    /// A number has no digit after its sign, or a leading zero.
+    /// A string or name has more bytes between its quotes than the caller allows.
+    case stringTooLong(limit: Int, offset: Int)
+    /// A number has no digit after its sign, point or exponent, or a leading zero.
     case malformedNumber(offset: Int)
     /// A number has a fraction or an exponent, or is -0.
     case notAnInteger(offset: Int)
@@ -36,6 +38,10 @@ public enum JSONError: Error, Sendable, Equatable {
 public enum JSONExpectation: String, Sendable {
     /// Any value.
     case value = "a value"
+    /// An object.
+    case object = "an object"
+    /// An array.
+    case array = "an array"
     /// A quoted member name, or the end of an empty object.
     case memberNameOrEnd = "a quoted member name or '}'"
     /// A quoted member name.
@@ -54,7 +60,8 @@ extension JSONError {
         switch self {
         case .empty, .byteOrderMark: 0
         case .tooLong(_, let limit): limit
-        case .invalidUTF8(let offset), .tooDeep(_, let offset), .unexpectedEnd(let offset),
+        case .invalidUTF8(let offset), .tooDeep(_, let offset), .stringTooLong(_, let offset),
+            .unexpectedEnd(let offset),
             .unexpectedByte(_, _, let offset), .trailingBytes(let offset), .duplicateMember(_, let offset),
             .controlCharacter(_, let offset), .invalidEscape(let offset), .loneSurrogate(let offset),
             .malformedNumber(let offset), .notAnInteger(let offset), .integerOutOfRange(let offset):
@@ -87,6 +94,7 @@ extension JSONError: CustomStringConvertible {
         case .controlCharacter(let byte, _): "the unescaped control character \(UntrustedName.display([byte]))"
         case .invalidEscape: "an escape that JSON does not have"
         case .loneSurrogate: "half of a surrogate pair"
+        case .stringTooLong(let limit, _): "a string of more than \(limit) bytes"
         case .malformedNumber: "a malformed number"
         case .notAnInteger: "a number that is not a plain integer"
         case .integerOutOfRange: "a number beyond ±9007199254740991"

@@ -1,8 +1,10 @@
 extension JSONReader {
-    /// Reads a string whose opening quote stands at `position`, and unescapes it.
-    mutating func readString() throws(JSONError) -> String {
+    /// Reads a string whose opening quote stands at `position`, and unescapes it; `maximumBytes` counts what stands between
+    /// the quotes.
+    mutating func readString(maximumBytes: Int = .max) throws(JSONError) -> String {
         position += 1
         let start = position
+        if maximumBytes < .max { try refuseLongString(from: start, maximumBytes: maximumBytes) }
         while position < bytes.count {
             let byte = bytes[position]
             if byte == UInt8(ascii: "\"") {
@@ -12,6 +14,37 @@ extension JSONReader {
             }
             if byte == UInt8(ascii: "\\") { return try readEscapedString(from: start) }
             position += try lengthOfCharacter()
+        }
+        throw .unexpectedEnd(offset: bytes.count)
+    }
+
+    /// Looks no further than the limit; whether the string is well-formed is for the reading to find out.
+    private func refuseLongString(from start: Int, maximumBytes: Int) throws(JSONError) {
+        guard bytes.count - start > maximumBytes else { return }
+        var index = start
+        while index <= start + maximumBytes {
+            if index >= bytes.count || bytes[index] == UInt8(ascii: "\"") { return }
+            index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        throw .stringTooLong(limit: maximumBytes, offset: start)
+    }
+
+    /// Passes over a string whose opening quote stands at `position`.
+    mutating func skipString() throws(JSONError) {
+        position += 1
+        var unused: [UInt8] = []
+        while position < bytes.count {
+            let byte = bytes[position]
+            if byte == UInt8(ascii: "\"") {
+                position += 1
+                return
+            }
+            if byte == UInt8(ascii: "\\") {
+                try readEscape(into: &unused)
+                unused.removeAll(keepingCapacity: true)
+            } else {
+                position += try lengthOfCharacter()
+            }
         }
         throw .unexpectedEnd(offset: bytes.count)
     }

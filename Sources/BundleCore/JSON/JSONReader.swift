@@ -1,12 +1,33 @@
-/// A recursive descent over the bytes of one document; `position` is the next byte that nobody has read.
-struct JSONReader {
+/// A recursive descent over the bytes of one document.
+///
+/// `JSONScanner.parse` reads a whole document with it. Documents too large for that, and those with numbers that are none
+/// of ours, are stepped through member by member, and what nobody wants is skipped.
+public struct JSONReader: Sendable {
     let bytes: [UInt8]
     let depthLimit: Int
-    var position = 0
+    /// The offset of the next byte to read.
+    public internal(set) var position = 0
+    /// Containers entered step by step and not yet left.
+    var depth = 0
+    /// Whether the innermost of them has given nothing yet.
+    var isAtStart = false
 
-    init(bytes: [UInt8], depthLimit: Int) {
+    /// Starts before the one value of a document.
+    ///
+    /// Refuses more than `maximumBytes` bytes and a byte order mark; `maximumDepth` (at most `JSONScanner.deepestNesting`)
+    /// bounds the arrays and objects inside one another.
+    public init(
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
+    ) throws(JSONError) {
+        guard bytes.count <= maximumBytes else { throw .tooLong(bytes: bytes.count, limit: maximumBytes) }
+        guard !bytes.isEmpty else { throw .empty }
+        guard !Self.startsWithByteOrderMark(bytes) else { throw .byteOrderMark }
         self.bytes = bytes
-        self.depthLimit = depthLimit
+        depthLimit = min(maximumDepth, JSONScanner.deepestNesting)
+    }
+
+    private static func startsWithByteOrderMark(_ bytes: [UInt8]) -> Bool {
+        bytes.starts(with: [0xEF, 0xBB, 0xBF]) || bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE])
     }
 
     mutating func readDocument() throws(JSONError) -> JSONValue {
@@ -75,7 +96,7 @@ struct JSONReader {
         return value
     }
 
-    private mutating func readInteger() throws(JSONError) -> Int {
+    mutating func readInteger() throws(JSONError) -> Int {
         let start = position
         let isNegative = bytes[position] == UInt8(ascii: "-")
         if isNegative { position += 1 }
@@ -98,7 +119,7 @@ struct JSONReader {
         return isNegative ? -magnitude : magnitude
     }
 
-    private mutating func open(_ depth: Int) throws(JSONError) {
+    mutating func open(_ depth: Int) throws(JSONError) {
         guard depth <= depthLimit else { throw .tooDeep(limit: depthLimit, offset: position) }
         step()
     }
@@ -108,12 +129,12 @@ struct JSONReader {
         return container
     }
 
-    private mutating func step() {
+    mutating func step() {
         position += 1
         skipWhiteSpace()
     }
 
-    private mutating func skipWhiteSpace() {
+    mutating func skipWhiteSpace() {
         while position < bytes.count {
             switch bytes[position] {
             case 0x20, 0x09, 0x0A, 0x0D: position += 1
@@ -122,12 +143,12 @@ struct JSONReader {
         }
     }
 
-    private func peek() throws(JSONError) -> UInt8 {
+    func peek() throws(JSONError) -> UInt8 {
         guard position < bytes.count else { throw .unexpectedEnd(offset: bytes.count) }
         return bytes[position]
     }
 
-    private func unexpected(_ wanted: JSONExpectation) -> JSONError {
+    func unexpected(_ wanted: JSONExpectation) -> JSONError {
         .unexpectedByte(bytes[position], expected: wanted, offset: position)
     }
 }

@@ -1,4 +1,4 @@
-/// The only door for JSON from outside: one document of RFC 8259, read more strictly than the RFC demands.
+/// The door for JSON from outside that is ours: one document of RFC 8259, read more strictly than the RFC demands.
 ///
 /// Readers that disagree about duplicate members, number forms or encodings let one document mean two things; so all
 /// of these are refused, also inside members that nobody asks for.
@@ -17,14 +17,7 @@ public enum JSONScanner {
     public static func parse(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
     ) throws(JSONError) -> JSONValue {
-        guard bytes.count <= maximumBytes else { throw .tooLong(bytes: bytes.count, limit: maximumBytes) }
-        guard !bytes.isEmpty else { throw .empty }
-        guard !startsWithByteOrderMark(bytes) else { throw .byteOrderMark }
-        var reader = JSONReader(bytes: bytes, depthLimit: min(maximumDepth, deepestNesting))
+        var reader = try JSONReader(bytes, maximumBytes: maximumBytes, maximumDepth: maximumDepth)
         return try reader.readDocument()
-    }
-
-    private static func startsWithByteOrderMark(_ bytes: [UInt8]) -> Bool {
-        bytes.starts(with: [0xEF, 0xBB, 0xBF]) || bytes.starts(with: [0xFE, 0xFF]) || bytes.starts(with: [0xFF, 0xFE])
     }
 }

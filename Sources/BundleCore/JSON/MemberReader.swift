@@ -35,6 +35,12 @@ public struct MemberReader {
         return value
     }
 
+    /// Reads the object in `member`; nil where it is absent or null.
+    func optionalObject(_ member: String) throws(Refusal) -> MemberReader? {
+        guard let value = optional(member) else { return nil }
+        return try MemberReader(value, of: "\(path).\(member)")
+    }
+
     private func required(_ member: String) throws(Refusal) -> JSONValue {
         guard let value = optional(member) else { throw refusal(member, "is missing") }
         return value
@@ -79,6 +85,11 @@ public struct MemberReader {
     public func digest(_ member: String) throws(Refusal) -> SHA256Digest {
         let text = try string(member)
         do { return try SHA256Digest(parsingHex: text) } catch { throw refusal(member, "is refused: \(error)") }
+    }
+
+    /// A SHA-256 in hex, or nil where absent or null.
+    public func optionalDigest(_ member: String) throws(Refusal) -> SHA256Digest? {
+        optional(member) == nil ? nil : try digest(member)
     }
 
     /// An RFC 3339 time.

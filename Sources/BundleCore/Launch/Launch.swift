@@ -25,7 +25,7 @@ public struct Launch: Sendable, Equatable {
 /// What the ledger knows about the starts of one installed client.
 public struct StartRecord: Sendable, Equatable {
     /// The client.
-    public let version: SemanticVersion
+    public let version: ClientVersion
     /// When it confirmed a start; nil while it never did since it last failed.
     public internal(set) var goodSince: Timestamp?
     /// The failed starts since it was last good, oldest first.

@@ -16,9 +16,18 @@ public struct Launcher: Sendable {
         public let seed: String?
         /// Whether every file of a client is compared with its receipt before it is launched.
         public let verifies: Bool
+        /// Reads Meteor bundles; without it none is launched.
+        public let layout: (any MeteorLayout)?
+        /// Whose clients may run, in order; nil for what the store remembers.
+        public let channels: ChannelOrder?
 
         /// States a device.
-        public init(store: String, shell: SemanticVersion, seed: String?, verifies: Bool) {
+        public init(
+            store: String, shell: SemanticVersion, seed: String?, verifies: Bool, layout: (any MeteorLayout)? = nil,
+            channels: ChannelOrder? = nil
+        ) {
+            self.layout = layout
+            self.channels = channels
             self.store = store
             self.shell = shell
             self.seed = seed
@@ -31,7 +40,7 @@ public struct Launcher: Sendable {
     private let folders: StoreFolders
     private let keeper: LedgerKeeper
     private let serving: ServingFolder
-    private let organizer: BundleOrganizer
+    private let roots: ServingRoots
     private let shellLock: FileLock
     private let writes: Writes
     private let warn: @Sendable (String) -> Void
@@ -50,15 +59,18 @@ public struct Launcher: Sendable {
         }
         shellLock = lock
         serving = ServingFolder(folders.serving)
-        organizer = BundleOrganizer(serving: folders.serving)
+        let organizer = BundleOrganizer(serving: folders.serving)
         seed = device.seed.flatMap { path in
             do {
-                return try SeedFolder(at: path)
+                let seed = try SeedFolder(at: path, layout: device.layout)
+                if let trouble = seed.trouble { warn(trouble) }
+                return seed
             } catch {
                 warn("\(UpdateFailure(error).message) There is nothing to fall back to until then.")
                 return nil
             }
         }
+        roots = ServingRoots(device: device, seed: seed, folders: folders, organizer: organizer, warn: warn)
         writes = Writes(areTaken: try Self.settle(organizer, keeper, folders, seed, warn))
     }
 
@@ -75,7 +87,17 @@ public struct Launcher: Sendable {
                 defer { withExtendedLifetime(lock) {} }
                 try StoreRecovery(folders, warn: warn).run()
             }
-            try keeper.change { start(of: &$0, seed) }
+            let forgotten = try keeper.change { ledger in
+                let before = ledger.entries.map(\.version)
+                start(of: &ledger, seed)
+                return before.filter { ledger.entry($0) == nil }
+            }
+            if !forgotten.isEmpty, let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
+                defer { withExtendedLifetime(lock) {} }
+                // A bundle that owns all its files fits any seed, so its receipt would make it known again.
+                for version in forgotten { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
+                try StoreRecovery(folders, warn: warn).run()
+            }
             return true
         } catch let error as DiskError where error.isWriteRefusal {
             warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
@@ -84,7 +106,7 @@ public struct Launcher: Sendable {
     }
 
     private static func start(of ledger: inout Ledger, _ seed: SeedFolder?) {
-        ledger.adopt(seed: seed?.identity)
+        ledger.adopt(seed: seed?.identity, seed?.facts)
         ledger.settleInterrupted(at: .now)
     }
 
@@ -132,8 +154,10 @@ public struct Launcher: Sendable {
 
     /// Nil where somebody removes the client at this moment.
     private func ready(_ name: ClientName, _ inventory: Inventory) throws -> ReadyClient? {
-        guard let root = try organize(name, inventory), let use = try serving.use(root.name) else { return nil }
-        return ReadyClient(name: name, channel: inventory.channel(of: name), root: root, use: use)
+        guard let root = try roots.root(of: name, inventory), let use = try serving.use(root.name) else { return nil }
+        return ReadyClient(
+            name: name, channel: inventory.channel(of: name), root: root, use: use,
+            manifest: try roots.manifestFolder(of: name), layout: device.layout)
     }
 
     /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
@@ -171,6 +195,7 @@ public struct Launcher: Sendable {
             }
             if !writes.isStartWritten { Self.start(of: &ledger, seed) }
             ledger.shell = device.shell
+            ledger.note(Ledger.Notes(channels: device.channels))
             return try ledger.begin(name, token, at: .now)
         }
         writes.allow()
@@ -191,6 +216,7 @@ public struct Launcher: Sendable {
     public func inventory() throws -> Inventory {
         var ledger = try readLedger()
         if !writes.isStartWritten { Self.start(of: &ledger, seed) }
+        ledger.note(Ledger.Notes(channels: device.channels))
         return try Inventory.read(folders.root, ledger: ledger)
     }
 
@@ -216,51 +242,6 @@ public struct Launcher: Sendable {
                 + "\(device.shell), and \(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
                 + "Name the shell's own client with --seed, or install one.")
     }
-
-    // MARK: Organizing
-
-    /// Nil where there is no such client.
-    private func organize(_ name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
-        guard let version = name.version else { return try seed.map(organize) }
-        guard let bundle = inventory.bundle(version) else { return nil }
-        let servingName = bundle.entry.identity.servingName
-        if device.verifies { try requireWhole(bundle) }
-        if let root = try organizer.existing(servingName) { return root }
-        let tree = try folders.clients.directory(bundle.version.folderName)
-        return try organized(AssetMap(tree: tree), as: servingName)
-    }
-
-    private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
-        let name = try seed.servingName(shell: device.shell)
-        if let root = try organizer.existing(name) { return root }
-        try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
-        return try organized(AssetMap(tree: seed.directory), as: name)
-    }
-
-    private func organized(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
-        let root = try organizer.organize(map, as: name)
-        for warning in root.warnings { warn("\(name): \(warning)") }
-        return root
-    }
-
-    /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
-    private func requireWhole(_ bundle: InstalledBundle) throws {
-        guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
-            // A root that was organized before may have been changed by itself. One that is shown is not taken away.
-            let name = bundle.entry.identity.servingName
-            guard let claim = try serving.claim(name) else { return }
-            defer { withExtendedLifetime(claim) {} }
-            try serving.remove(name)
-            return
-        }
-        if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
-            defer { withExtendedLifetime(lock) {} }
-            try ClientRemoval(folders).remove(bundle.entry) { _ in false }
-        }
-        throw UpdateFailure(
-            .storeDamaged, subject: "\(bundle.name): \(difference)",
-            "The store disagrees with its receipts: in \(bundle.name), \(difference). It is removed; install it again.")
-    }
 }
 
 /// A client with its serving root, which stays for as long as this lives; only `Launcher` makes one.
@@ -272,8 +253,21 @@ public struct ReadyClient: Sendable {
     /// Its serving root.
     public let root: OrganizedRoot
     private let use: FileLock
+    private let manifest: Directory?
+    private let layout: (any MeteorLayout)?
 
-    fileprivate init(name: ClientName, channel: String, root: OrganizedRoot, use: FileLock) {
+    /// What its asset manifest says to those who serve it; nothing for a client without one.
+    public func labels() throws -> AssetLabels {
+        guard let manifest, let layout else { return .none }
+        return try layout.labels(of: manifest)
+    }
+
+    fileprivate init(
+        name: ClientName, channel: String, root: OrganizedRoot, use: FileLock, manifest: Directory?,
+        layout: (any MeteorLayout)?
+    ) {
+        self.manifest = manifest
+        self.layout = layout
         self.name = name
         self.channel = channel
         self.root = root

@@ -19,7 +19,7 @@ extension Ledger {
     }
 
     /// What the installed client `version` is at present.
-    public func standing(of version: SemanticVersion) -> Standing {
+    public func standing(of version: ClientVersion) -> Standing {
         if let block = block(on: version) { return .blocked(block) }
         let record = record(of: version)
         if let launch, launch.name == .installed(version), launch.isOpenTrial { return .trial }
@@ -88,20 +88,34 @@ extension Ledger {
 
     private mutating func insert(_ record: StartRecord) {
         records.append(record)
-        records.sort { $0.version < $1.version }
+        records.sortByVersion(\.version)
     }
 
     /// Notes which seed the shell brings. With another one than before it is another shell: what was learnt about starts
-    /// under the old one is forgotten. Blocks by hand stay, and so do the clients, which depend on no seed.
-    mutating func adopt(seed: SHA256Digest?) {
-        guard let seed, seed != self.seed else { return }
+    /// under the old one is forgotten, and so are the Meteor bundles that were made for it (METEOR section 4.2). Blocks by hand
+    /// stay, and so do archives, which depend on no seed.
+    mutating func adopt(seed: SHA256Digest?, _ facts: MeteorFacts?) {
+        guard let seed else { return }
+        seedFacts = facts ?? (seed == self.seed ? seedFacts : nil)
+        if seed == self.seed { return }
         let isFirst = self.seed == nil
         self.seed = seed
+        for entry in entries where entry.identity.channel == .meteor && entry.identity.seed != seed {
+            // One that owns all its files may have come before the shell ran first.
+            if !isFirst || entry.identity.seed != nil { forget(entry.version) }
+        }
         if isFirst { return }
+        offered = offered.flatMap { $0 == .embedded ? nil : $0 }
         records = []
         launch = nil
         lastKnownGood = .embedded
         blocks.removeAll { $0.cause == .failedStarts }
+    }
+
+    /// Whether a client fits the seed of the present shell: it inherits from none, or from this very one. Before its first
+    /// launch nobody knows what the shell brings.
+    func fitsSeed(_ identity: BundleIdentity) -> Bool {
+        identity.seed == nil || seed == nil || identity.seed == seed
     }
 
     /// Whether somebody went back from `name` by hand.
@@ -109,7 +123,7 @@ extension Ledger {
 
     /// Goes back to `target` by hand: every version of `newer` is blocked, so that no update undoes it, and how the last
     /// launch ended decides nothing any more.
-    mutating func rollBack(to target: ClientName, from newer: [SemanticVersion], at: Timestamp) {
+    mutating func rollBack(to target: ClientName, from newer: [ClientVersion], at: Timestamp) {
         for version in newer {
             block(
                 Block(

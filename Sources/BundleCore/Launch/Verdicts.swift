@@ -101,15 +101,15 @@ public struct Verdicts: Sendable {
 
     /// Goes back to `target`, or to the last known good client, else the next lower one, else the seed. What is newer is
     /// blocked, so that no installation undoes it; `unblock` lets it run again.
-    public func rollBack(to target: ClientName?) throws -> (target: ClientName, blocked: [SemanticVersion]) {
+    public func rollBack(to target: ClientName?) throws -> (target: ClientName, blocked: [ClientName]) {
         let result = try keeper.change { ledger in
             let inventory = try Inventory.read(folders.root, ledger: ledger)
             let target = try target ?? wayBack(inventory)
             try requireUsable(target, inventory)
-            let newer = inventory.bundles.map(\.version).filter { version in
-                target.version.map { version > $0 } ?? true && !ledger.isLeftByHand(.installed(version))
-            }
-            ledger.rollBack(to: target, from: newer, at: .now)
+            let ranking = SelectionRule.ranking(inventory).map(\.name)
+            let better = Set(ranking.prefix { $0 != target }.filter { !ledger.isLeftByHand($0) })
+            let newer = inventory.bundles.map(\.name).filter(better.contains)
+            ledger.rollBack(to: target, from: newer.compactMap(\.version), at: .now)
             return (target: target, blocked: newer)
         }
         try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
@@ -120,9 +120,9 @@ public struct Verdicts: Sendable {
         let ledger = inventory.ledger
         let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
         let runs = failed ?? ledger.pending ?? ledger.current
-        let lower = inventory.bundles.filter { bundle in runs.version.map { bundle.version < $0 } ?? false }
-            .filter { (try? requireUsable($0.name, inventory)) != nil }
-        if let good = lower.last(where: { $0.name == ledger.lastKnownGood }) ?? lower.last { return good.name }
+        let behind = SelectionRule.ranking(inventory).map(\.name).drop { $0 != runs }.dropFirst()
+        let lower = behind.filter { (try? requireUsable($0, inventory)) != nil }
+        if let good = lower.first(where: { $0 == ledger.lastKnownGood }) ?? lower.first { return good }
         if runs != .embedded, ledger.seed != nil { return .embedded }
         throw UpdateFailure(
             .usage, subject: "\(runs)", "There is nothing to go back to from \(runs): name a client with --to.")
@@ -141,21 +141,29 @@ public struct Verdicts: Sendable {
                 .usage, subject: "\(target)", "\(target) is not installed; here are: \(names.isEmpty ? "none" : names)."
             )
         }
-        let shell = inventory.ledger.shell ?? bundle.entry.shells.minimum
-        switch SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: shell) {
+        if !SelectionRule.ranking(inventory).contains(bundle) {
+            throw UpdateFailure(
+                .usage, subject: "\(target)",
+                "\(target) cannot be next: its channel is switched off, or its server offers the seed's own version.")
+        }
+        switch SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: inventory.ledger.shell) {
         case .usable: return
+        case .otherSeed:
+            throw UpdateFailure(
+                .usage, subject: "\(target)",
+                "\(target) inherits files of another seed than the shell brings: choose another client.")
         case .blocked(let block):
             throw UpdateFailure(
                 .versionBlocked, subject: "\(target)",
                 "\(target) is blocked since \(block.since): \(block.reason). "
-                    + "If it shall run all the same: `clientctl unblock \(version)`.")
+                    + "If it shall run all the same: `clientctl unblock \(target.shortDescription)`.")
         case .incompatible(let answer):
-            throw AcceptanceRule.Verdict.incompatible(answer).failure(of: version) ?? tooLate(target, inventory.ledger)
+            throw Decision.Verdict.incompatible(answer).failure(of: version) ?? tooLate(target, inventory.ledger)
         }
     }
 
     /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
-    public func unblock(_ version: SemanticVersion) throws -> Bool {
+    public func unblock(_ version: ClientVersion) throws -> Bool {
         try keeper.change { ledger in
             let wasBlocked = ledger.unblock(version)
             if wasBlocked { _ = try reschedule(&ledger) }

@@ -47,7 +47,10 @@ public struct BundlePath: Sendable {
     }
 
     /// The page that a client starts with.
-    static let index = BundlePath(checked: Array("index.html".utf8))
+    public static let index = BundlePath(checked: Array("index.html".utf8))
+
+    /// Where a Meteor client keeps the list of its files.
+    public static let assetManifest = BundlePath(checked: Array("program.json".utf8))
 
     private static func refusal(of candidate: some Collection<UInt8>) -> BundlePathError? {
         guard let first = candidate.first else { return .notCanonical(path: "") }

@@ -83,8 +83,9 @@ extension URIReference {
 }
 
 /// RFC 3986, section 2.1.
-enum PercentEncoding {
-    static func encode(path: [UInt8]) -> String {
+public enum PercentEncoding {
+    /// A path with everything encoded but unreserved characters and slashes.
+    public static func encode(path: [UInt8]) -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var encoded: [UInt8] = []
         for byte in path {
@@ -95,6 +96,16 @@ enum PercentEncoding {
             }
         }
         return String(decoding: encoded, as: UTF8.self)
+    }
+
+    /// What the escapes spell; nil where a '%' has no two digits behind it.
+    public static func decodeStrictly(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
+        for index in bytes.indices where bytes[index] == UInt8(ascii: "%") {
+            guard index + 2 < bytes.endIndex, bytes[index + 1].hexValue != nil, bytes[index + 2].hexValue != nil else {
+                return nil
+            }
+        }
+        return decode(Array(bytes))
     }
 
     /// A '%' without two digits stays as it is.

@@ -45,11 +45,15 @@ public struct FetchHead: Sendable, Equatable {
     public var lastModified: String?
     /// The offset of the first body byte of a 206; nil means that the body starts over at byte 0.
     public var rangeStart: Int?
+    /// The codings of this body, as sent; nil where it is the resource's own bytes.
+    public var contentEncoding: String?
+    /// Whether the answer says where its body ends; otherwise one that was cut short looks complete.
+    public var isDelimited: Bool
 
     /// Creates a head, for a `Fetcher` to hand over.
     public init(
         status: Int, effectiveURL: FetchURL, contentLength: Int? = nil, entityTag: String? = nil,
-        lastModified: String? = nil, rangeStart: Int? = nil
+        lastModified: String? = nil, rangeStart: Int? = nil, contentEncoding: String? = nil, isDelimited: Bool = true
     ) {
         self.status = status
         self.effectiveURL = effectiveURL
@@ -57,6 +61,8 @@ public struct FetchHead: Sendable, Equatable {
         self.entityTag = entityTag
         self.lastModified = lastModified
         self.rangeStart = rangeStart
+        self.contentEncoding = contentEncoding
+        self.isDelimited = isDelimited
     }
 
     /// What to keep for a later `Resume`: the strong entity tag, else the date, else nil.

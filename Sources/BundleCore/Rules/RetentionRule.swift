@@ -1,39 +1,57 @@
 /// Which clients may go. A pure rule.
 public struct RetentionPlan: Sendable, Equatable {
-    /// Versions that stay, lowest first.
-    public let retained: [SemanticVersion]
-    /// Versions that go, lowest first.
-    public let removed: [SemanticVersion]
+    /// Clients that stay, in the order of the ledger.
+    public let retained: [ClientName]
+    /// Clients that go, in the order of the ledger.
+    public let removed: [ClientName]
 
     /// States a plan.
-    public init(retained: [SemanticVersion], removed: [SemanticVersion]) {
+    public init(retained: [ClientName], removed: [ClientName]) {
         self.retained = retained
         self.removed = removed
     }
 }
 
-/// Keeps what runs, ran, runs next or is fallen back to, and the newest; fills up to N with the next newest, those that are
-/// blocked last.
+/// Keeps what runs, ran, runs next or is fallen back to, and the best of each channel; fills up to N with the next newest of
+/// whatever channel, those that cannot run last.
 public enum RetentionRule {
     /// Clients kept unless told otherwise.
     public static let defaultKeep = 3
 
     /// The plan that keeps `keep` clients; protected ones stay even where that makes more.
     public static func plan(_ inventory: Inventory, keep: Int) -> RetentionPlan {
-        let versions = inventory.bundles.map(\.version)
-        var kept = Set(versions.filter { isProtected($0, inventory.ledger) })
-        let isBlocked = { (version: SemanticVersion) in inventory.ledger.block(on: version) != nil }
-        if let newest = versions.last(where: { !isBlocked($0) }) { kept.insert(newest) }
-        let newestFirst = versions.reversed()
-        for version in newestFirst.filter({ !isBlocked($0) }) + newestFirst.filter(isBlocked) where kept.count < keep {
-            kept.insert(version)
+        let ledger = inventory.ledger
+        let names = inventory.bundles.map(\.name)
+        var kept = Set(inventory.bundles.filter { isProtected($0.version, ledger) }.map(\.name))
+        let isOfUse = { (bundle: InstalledBundle) in
+            SelectionRule.usability(of: bundle, ledger: ledger, shell: nil) == .usable
         }
-        return RetentionPlan(
-            retained: versions.filter(kept.contains), removed: versions.filter { !kept.contains($0) })
+        let newestFirst = newestFirst(inventory.bundles)
+        for channel in ChannelName.allCases {
+            let usable = newestFirst.filter { $0.version.channel == channel && isOfUse($0) }
+            // A server that went back offers an older push, which is the one to run.
+            if let best = usable.first(where: { $0.name == ledger.offered }) ?? usable.first { kept.insert(best.name) }
+        }
+        for bundle in newestFirst.filter(isOfUse) + newestFirst.filter({ !isOfUse($0) }) where kept.count < keep {
+            kept.insert(bundle.name)
+        }
+        return RetentionPlan(retained: names.filter(kept.contains), removed: names.filter { !kept.contains($0) })
+    }
+
+    /// Each channel in its own order; between channels, what was installed later.
+    private static func newestFirst(_ bundles: [InstalledBundle]) -> [InstalledBundle] {
+        var archives = bundles.filter { $0.version.channel == .archive }
+        var pushes = bundles.filter { $0.version.channel == .meteor }
+        var merged: [InstalledBundle] = []
+        while let archive = archives.last, let push = pushes.last {
+            let isLater = archive.entry.installedAt.secondsSinceEpoch > push.entry.installedAt.secondsSinceEpoch
+            merged.append(isLater ? archives.removeLast() : pushes.removeLast())
+        }
+        return merged + archives.reversed() + pushes.reversed()
     }
 
     /// Whether `version` has a role in the ledger, so that it must never be removed.
-    static func isProtected(_ version: SemanticVersion, _ ledger: Ledger) -> Bool {
+    static func isProtected(_ version: ClientVersion, _ ledger: Ledger) -> Bool {
         ledger.mentioned.contains(version)
     }
 }

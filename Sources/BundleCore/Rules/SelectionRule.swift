@@ -1,14 +1,17 @@
 /// Which client is launched next. A pure rule.
 ///
 /// After a failed launch, unless its client was left by hand, it is the last known good client or the embedded seed.
-/// Otherwise it is the newest one that is compatible and not blocked, else the seed; a client that failed once is among them
-/// again, which is its retry.
+/// Otherwise the first channel in order that has a usable client gives its best one: the highest version of the archives,
+/// the Meteor bundle that was offered last. The seed comes last. A client that failed once is among the usable ones again,
+/// which is its retry.
 public enum SelectionRule {
     /// Whether a client may run.
     public enum Usability: Sendable, Equatable {
         case usable
         case incompatible(ShellCompatibility)
         case blocked(Ledger.Block)
+        /// It inherits files of another seed than the shell brings.
+        case otherSeed
     }
 
     /// What is launched next, and why.
@@ -21,9 +24,11 @@ public enum SelectionRule {
 
     /// Why a client is chosen.
     public enum Reason: Sendable, Equatable {
-        /// No usable client is newer.
+        /// No usable archive is newer.
         case newest
-        /// No usable client is newer, and it failed once.
+        /// It is the Meteor bundle that the server offered last, or the last one that is usable.
+        case hotCodePush
+        /// It is the best one, and it failed once.
         case retry(StartFailure)
         /// `failed` was launched last and failed; this one is the last known good.
         case fallback(failed: ClientName)
@@ -31,16 +36,31 @@ public enum SelectionRule {
         case onlyOne
     }
 
-    /// Whether `bundle` may run on a device with `ledger` and `shell`.
-    public static func usability(of bundle: InstalledBundle, ledger: Ledger, shell: SemanticVersion) -> Usability {
+    /// Whether `bundle` may run on a device with `ledger` and `shell`; a nil `shell` meets every range.
+    public static func usability(of bundle: InstalledBundle, ledger: Ledger, shell: SemanticVersion?) -> Usability {
         if let block = ledger.block(on: bundle.version) { return .blocked(block) }
-        let answer = bundle.entry.shells.answer(for: shell)
+        if !ledger.fitsSeed(bundle.entry.identity) { return .otherSeed }
+        guard let shell, let answer = bundle.entry.shells?.answer(for: shell) else { return .usable }
         return answer == .compatible ? .usable : .incompatible(answer)
     }
 
-    /// The highest usable version; nil where none is.
+    /// The highest usable archive; nil where none is.
     public static func newestUsable(_ inventory: Inventory, shell: SemanticVersion) -> InstalledBundle? {
-        inventory.bundles.last { usability(of: $0, ledger: inventory.ledger, shell: shell) == .usable }
+        inventory.bundles.last {
+            $0.version.channel == .archive && usability(of: $0, ledger: inventory.ledger, shell: shell) == .usable
+        }
+    }
+
+    /// The clients of the channels that are switched on, the best one first, usable or not.
+    public static func ranking(_ inventory: Inventory) -> [InstalledBundle] {
+        inventory.ledger.channels.names.flatMap { channel in
+            let newestFirst = inventory.bundles.filter { $0.version.channel == channel }.reversed()
+            guard channel == .meteor else { return Array(newestFirst) }
+            // The server says that the shell's own client is the one to run.
+            if inventory.ledger.offered == .embedded { return [] }
+            let offered = newestFirst.filter { $0.name == inventory.ledger.offered }
+            return offered + newestFirst.filter { $0.name != inventory.ledger.offered }
+        }
     }
 
     /// What runs next; a nil `shell` meets every range.
@@ -51,29 +71,35 @@ public enum SelectionRule {
         _ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true, excluding excluded: Set<ClientName> = []
     ) -> Choice? {
         let ledger = inventory.ledger
-        let usable = inventory.bundles.filter { bundle in
-            !excluded.contains(bundle.name)
-                && usability(of: bundle, ledger: ledger, shell: shell ?? bundle.entry.shells.minimum) == .usable
+        let isUsable = { (bundle: InstalledBundle) in
+            !excluded.contains(bundle.name) && usability(of: bundle, ledger: ledger, shell: shell) == .usable
         }
+        let ranked = ranking(inventory).filter(isUsable)
         let seed = hasSeed && !excluded.contains(.embedded)
         if let launch = ledger.launch, launch.verdict == .faulty, !ledger.isLeftByHand(launch.name) {
-            return fallback(from: launch.name, ledger.lastKnownGood, usable.map(\.name), hasSeed: seed)
+            // What was good may be fallen back to, whatever is offered by now.
+            let good = inventory.bundles.filter { bundle in
+                bundle.name == ledger.lastKnownGood && isUsable(bundle)
+                    && ledger.channels.names.contains(bundle.version.channel)
+            }
+            return fallback(from: launch.name, good.map(\.name), ranked.map(\.name), hasSeed: seed)
         }
-        guard let newest = usable.last else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }
-        if case .failed(let failure) = ledger.standing(of: newest.version) {
-            return Choice(name: newest.name, reason: .retry(failure))
+        guard let best = ranked.first else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }
+        if case .failed(let failure) = ledger.standing(of: best.version) {
+            return Choice(name: best.name, reason: .retry(failure))
         }
-        return Choice(name: newest.name, reason: .newest)
+        return Choice(name: best.name, reason: best.version.channel == .archive ? .newest : .hotCodePush)
     }
 
     private static func fallback(
-        from failed: ClientName, _ good: ClientName, _ usable: [ClientName], hasSeed: Bool
+        from failed: ClientName, _ good: [ClientName], _ usable: [ClientName], hasSeed: Bool
     ) -> Choice? {
-        let possible = usable + (hasSeed ? [.embedded] : [])
-        for name in [good, .embedded] + usable.reversed() where name != failed && possible.contains(name) {
+        let seed: [ClientName] = hasSeed ? [.embedded] : []
+        if let name = (good + seed + usable).first(where: { $0 != failed }) {
             return Choice(name: name, reason: .fallback(failed: failed))
         }
-        return possible.contains(failed) ? Choice(name: failed, reason: .onlyOne) : nil
+        return usable.contains(failed) || (failed == .embedded && hasSeed)
+            ? Choice(name: failed, reason: .onlyOne) : nil
     }
 }
 
@@ -82,6 +108,7 @@ extension SelectionRule.Reason: CustomStringConvertible {
     public var description: String {
         switch self {
         case .newest: "the newest usable client"
+        case .hotCodePush: "the last usable hot code push"
         case .retry(let failure): "the newest usable client, once more: \(failure)"
         case .fallback(let failed): "the last known good client, because \(failed) failed"
         case .onlyOne: "nothing else can run"

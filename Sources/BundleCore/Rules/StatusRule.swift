@@ -43,14 +43,29 @@ public enum StatusRule {
         _ choice: SelectionRule.Choice?
     ) -> String {
         if let choice, choice.name == bundle.name { return choice.reason.description }
-        switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell ?? bundle.entry.shells.minimum) {
+        switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell) {
         case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
         case .incompatible(.shellTooOld(let minimum)): return "needs shell \(minimum) or newer"
         case .incompatible(.shellTooNew(let maximum)): return "is for shells up to \(maximum)"
+        case .otherSeed: return "inherits files of another seed than the shell brings"
         case .incompatible(.compatible), .usable: break
         }
         if case .failed(let failure) = standing { return "failed once, to be retried: \(failure)" }
-        return "usable, but \(choice?.name.description ?? "nothing") runs"
+        return "usable, but \(choice?.name.description ?? "nothing") runs" + orderReason(bundle, ledger, choice)
+    }
+
+    /// What the channels have to do with it, where they do.
+    private static func orderReason(
+        _ bundle: InstalledBundle, _ ledger: Ledger, _ choice: SelectionRule.Choice?
+    ) -> String {
+        let channel = bundle.version.channel
+        if !ledger.channels.names.contains(channel) { return ": the channel \(channel) is switched off" }
+        if channel == .meteor && ledger.offered == .embedded { return ": the server offers the seed's own version" }
+        switch choice?.reason {
+        case .newest?, .hotCodePush?, .retry?:
+            return choice?.name.version?.channel == channel ? "" : ": the order of the channels is \(ledger.channels)"
+        case .fallback?, .onlyOne?, nil: return ""
+        }
     }
 }
 

@@ -44,8 +44,10 @@ public struct BundleOrganizer: Sendable {
             if case .file? = try root.kind(of: BundlePath.index.string) {
                 return OrganizedRoot(name: name, directory: root, warnings: [])
             }
-        } catch  where error.kind == .missing {
-            return nil
+        } catch {
+            if error.kind == .missing { return nil }
+            // What is no folder is none of ours.
+            guard error.kind == .unsuitable else { throw error }
         }
         try remove(name)
         return nil

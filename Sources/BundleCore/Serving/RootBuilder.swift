@@ -27,10 +27,13 @@ struct RootBuilder {
                 try place(asset)
             }
         }
+        for file in map.generated {
+            try targetFolder(of: file.urlPath).createDurableFile(file.urlPath.name, file.bytes)
+        }
         if !hasIndex { throw OrganizingError.indexMissing(path: BundlePath.index.string) }
     }
 
-    /// The only file that is not the store's own.
+    /// The only file of the client that is not the store's own.
     private mutating func writeIndex(_ asset: AssetMap.Asset) throws {
         do {
             let folder = try sourceFolder(of: asset)

@@ -6,6 +6,7 @@ import Glibc
 /// aside, sync, rename, sync the folder, then the ledger; a stop at any point leaves the old state or the new one.
 public actor BundleStore {
     private let root: Directory
+    private let folders: StoreFolders
     private let clients: Directory
     private let receipts: Directory
     private let staging: Directory
@@ -21,6 +22,7 @@ public actor BundleStore {
         serving = ServingFolder(folders.serving)
         removal = ClientRemoval(folders)
         keeper = LedgerKeeper(root: folders.root)
+        self.folders = folders
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
@@ -72,27 +74,23 @@ public actor BundleStore {
         for name in try downloads.list() {
             if case .file(let size)? = try downloads.kind(of: name) { downloaded += size }
         }
-        if let refusal = DiskRule.refusal(
-            footprint, space: space, reusableBytes: largest, reusableFiles: most, downloadedBytes: downloaded)
-        {
-            throw UpdateFailure(
-                .diskFull, subject: root.path,
-                "Not enough room for the store \(root.path): \(refusal). Free some space, then run it again.")
-        }
+        try StagingArea.requireRoom(
+            for: footprint, root, reusableBytes: largest, reusableFiles: most, downloadedBytes: downloaded)
         let name = randomName(StoreLayout.attemptPrefix)
         try staging.makeDirectory(name, mode: 0o700)
         let folder = try staging.directory(name)
         return StagingArea(
             folder: folder, name: name, tree: try folder.directory(creating: StoreLayout.stagedTree),
-            downloads: downloads, reserveBytes: DiskRule.reserveBytes(space))
+            downloads: downloads, inventory: inventory, reserveBytes: DiskRule.reserveBytes(space))
     }
 
     /// What the installed clients have, for linking.
     public func reuseIndex() throws -> ReuseIndex { ReuseIndex(try inventory().bundles, in: root) }
 
-    /// Removes an area that did not become a bundle; what cannot be removed is cleared at the next start.
+    /// Takes away an area that did not become a bundle; what it downloaded under a journal is kept for the next attempt. What
+    /// cannot be removed is cleared at the next start.
     public func discard(_ area: StagingArea) {
-        try? staging.removeTree(area.name)
+        try? InterruptedAttempt(staging: staging, downloads: downloads).keep(area.name)
     }
 
     /// Publishes a staged bundle under its final name and makes it known, together with the client that `rule` chooses:
@@ -100,8 +98,9 @@ public actor BundleStore {
     ///
     /// When it returns, the bundle and the choice survive a power cut; when it throws, the store is what it was. A
     /// version that is installed already is only known by its new manifest; with other content it is `versionExists`.
-    public func install(
-        _ staged: StagedBundle, appId: String?, selecting rule: (Inventory) -> ClientName
+    func install(
+        _ staged: StagedBundle, appId: String?, noting notes: Ledger.Notes = Ledger.Notes(),
+        selecting rule: @Sendable (Inventory) -> ClientName
     ) throws -> InstalledBundle {
         let version = staged.identity.version
         let entry = Ledger.Entry(
@@ -113,6 +112,7 @@ public actor BundleStore {
             try keeper.change { ledger in
                 ledger.record(entry)
                 if let appId { ledger.bind(appId: appId) }
+                ledger.note(notes)
                 ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
             }
         } catch {
@@ -124,10 +124,11 @@ public actor BundleStore {
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
             try staging.removeTree(staged.area.name)
+            if version.channel == .meteor { try downloads.removeTree(StoreLayout.interrupted) }
         } catch {
-            warn("\(error). \(version.folderName) is installed all the same; the next run clears up.")
+            warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")
         }
-        return InstalledBundle(entry: entry, path: "\(clients.path)/\(version.folderName)")
+        return InstalledBundle(entry: entry, path: "\(folders.trees(of: version).path)/\(version.folderName)")
     }
 
     /// Gives a staged tree and its receipt their final names.
@@ -140,8 +141,9 @@ public actor BundleStore {
         try staged.area.folder.move(StoreLayout.stagedReceipt, to: receipts, as: receipt)
         // The barrier: nothing gets its final name before every byte of it is on the disk.
         try staged.area.tree.syncFileSystem()
-        try staged.area.folder.move(StoreLayout.stagedTree, to: clients, as: version.folderName)
-        try clients.sync()
+        let trees = folders.trees(of: version)
+        try staged.area.folder.move(StoreLayout.stagedTree, to: trees, as: version.folderName)
+        try trees.sync()
         try receipts.sync()
     }
 
@@ -158,18 +160,21 @@ public actor BundleStore {
     }
 
     /// Undoes `place` as far as the disk lets it. The receipt goes first: without it, recovery does not adopt the folder.
-    private func takeBack(_ version: SemanticVersion) {
+    private func takeBack(_ version: ClientVersion) {
         try? receipts.removeFile(StoreLayout.receipt(version))
         let trash = randomName(StoreLayout.trashPrefix)
-        try? clients.move(version.folderName, to: staging, as: trash)
+        try? folders.trees(of: version).move(version.folderName, to: staging, as: trash)
         try? staging.removeTree(trash)
     }
 
     /// Makes the client that `rule` chooses from the present picture the next one, and binds the store to `appId` where one
     /// is named.
-    public func select(appId: String?, _ rule: (Inventory) -> ClientName) throws {
+    func select(
+        appId: String?, noting notes: Ledger.Notes = Ledger.Notes(), _ rule: @Sendable (Inventory) -> ClientName
+    ) throws {
         try keeper.change { ledger in
             if let appId { ledger.bind(appId: appId) }
+            ledger.note(notes)
             ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
         }
         try keeper.publishPrevious(clients: clients, staging: staging)
@@ -182,11 +187,11 @@ public actor BundleStore {
     /// What a running server shows stays, and so does what has meanwhile got a role.
     public func retain(keeping keep: Int) throws -> RetentionPlan {
         let plan = RetentionRule.plan(try inventory(), keep: keep)
-        for version in plan.removed {
-            guard let entry = try keeper.read().entry(version) else { continue }
+        for name in plan.removed {
+            guard let version = name.version, let entry = try keeper.read().entry(version) else { continue }
             try removal.remove(entry) { RetentionRule.isProtected(version, $0) }
         }
-        let left = try inventory().bundles.map(\.version)
+        let left = try inventory().bundles.map(\.name)
         return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })
     }
 }

@@ -28,17 +28,17 @@ struct ClientRemoval {
         try removeTree(of: entry.version)
     }
 
-    private func removeTree(of version: SemanticVersion) throws {
+    private func removeTree(of version: ClientVersion) throws {
         let trash = randomName(StoreLayout.trashPrefix)
         // Without its receipt the folder is nobody's, so a stop from here on does not bring it back.
         try folders.receipts.removeFile(StoreLayout.receipt(version))
         do {
-            try folders.clients.move(version.folderName, to: folders.staging, as: trash)
-            try folders.clients.sync()
+            try folders.trees(of: version).move(version.folderName, to: folders.staging, as: trash)
+            try folders.trees(of: version).sync()
             try folders.staging.removeTree(trash)
         } catch  where error.kind == .crossesDevice {
             // A folder from a lower layer of an overlay cannot be renamed; the ledger has forgotten it already.
-            try folders.clients.removeTree(version.folderName)
+            try folders.trees(of: version).removeTree(version.folderName)
         }
     }
 }

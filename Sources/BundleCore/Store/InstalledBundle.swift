@@ -12,7 +12,7 @@ public struct InstalledBundle: Sendable, Equatable {
     }
 
     /// Its version.
-    public var version: SemanticVersion { entry.version }
+    public var version: ClientVersion { entry.version }
 
     /// Its name in answers.
     public var name: ClientName { .installed(entry.version) }

@@ -11,17 +11,17 @@ public enum InstalledTree {
         guard let receipt = try existing({ () throws(DiskError) in try root.file(name) }) else {
             return "its receipt is missing"
         }
-        return try difference(receipt, root.directory(StoreLayout.clients).directory(bundle.version.folderName))
+        return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
     }
 
     /// A ledger entry for the folder of `version`, if its receipt vouches for every byte of it; nil if it does not.
     ///
     /// Throws where the disk could not tell: an unreadable client is not a wrong one.
     static func entry(
-        vouchedBy receipts: Directory, for version: SemanticVersion, in clients: Directory
+        vouchedBy receipts: Directory, for version: ClientVersion, in trees: Directory
     ) throws -> Ledger.Entry? {
         guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
-            let tree = try existing({ () throws(DiskError) in try clients.directory(version.folderName) }),
+            let tree = try existing({ () throws(DiskError) in try trees.directory(version.folderName) }),
             let (identity, contentSha256) = try Receipt.validFrame(of: receipt), identity.version == version,
             try difference(receipt, tree) == nil
         else { return nil }

@@ -6,7 +6,7 @@ public struct Inventory: Sendable, Equatable {
     public let path: String
     /// What is remembered.
     public let ledger: Ledger
-    /// The complete clients, lowest version first.
+    /// The complete clients, in the order of the ledger.
     public let bundles: [InstalledBundle]
 
     /// Whether an interrupted run left something to clear.
@@ -20,11 +20,16 @@ public struct Inventory: Sendable, Equatable {
     }
 
     /// The client of that version, if it is installed.
-    public func bundle(_ version: SemanticVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
+    public func bundle(_ version: ClientVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
+
+    /// Every client that an answer may name: the seed, the installed ones, and those that are blocked.
+    public var knownNames: [ClientName] {
+        [.embedded] + bundles.map(\.name) + ledger.blocks.map { .installed($0.version) }
+    }
 
     /// The channel that a client came by; the seed's is called as the seed is.
     public func channel(of name: ClientName) -> String {
-        name.version.flatMap(bundle)?.entry.identity.channel ?? ClientName.embedded.description
+        name.version.flatMap(bundle)?.entry.identity.channel.rawValue ?? ClientName.embedded.description
     }
 
     /// Whether there is a store at `path`.
@@ -59,15 +64,15 @@ public struct Inventory: Sendable, Equatable {
     }
 
     static func read(_ root: Directory, ledger: Ledger) throws(DiskError) -> Inventory {
-        let names: Set<String>
-        do {
-            names = Set(try root.directory(StoreLayout.clients).list())
-        } catch  where error.kind == .missing {
-            names = []
+        var names: Set<String> = []
+        for channel in ChannelName.allCases {
+            let folder = StoreLayout.trees(of: channel)
+            do {
+                names.formUnion(try root.directory(folder).list().map { "\(folder)/\($0)" })
+            } catch  where error.kind == .missing {}
         }
-        let bundles = ledger.entries.filter { names.contains($0.version.folderName) }.map { entry in
-            InstalledBundle(
-                entry: entry, path: "\(root.path)/\(StoreLayout.clients)/\(entry.version.folderName)")
+        let bundles = ledger.entries.filter { names.contains(StoreLayout.tree($0.version)) }.map { entry in
+            InstalledBundle(entry: entry, path: "\(root.path)/\(StoreLayout.tree(entry.version))")
         }
         return Inventory(
             path: root.path, ledger: ledger, bundles: bundles, isUnsettled: try isUnsettled(root, names, ledger))
@@ -76,8 +81,8 @@ public struct Inventory: Sendable, Equatable {
     private static func isUnsettled(
         _ root: Directory, _ names: Set<String>, _ ledger: Ledger
     ) throws(DiskError) -> Bool {
-        let folders = names.subtracting([StoreLayout.previousVersion])
-        if folders != Set(ledger.entries.map(\.version.folderName)) { return true }
+        let folders = names.subtracting(["\(StoreLayout.clients)/\(StoreLayout.previousVersion)"])
+        if folders != Set(ledger.entries.map { StoreLayout.tree($0.version) }) { return true }
         do {
             return try !root.directory(StoreLayout.staging).list().isEmpty
         } catch  where error.kind == .missing {

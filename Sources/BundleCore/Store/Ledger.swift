@@ -6,7 +6,7 @@ public struct Ledger: Sendable, Equatable {
     public struct Entry: Sendable, Equatable {
         /// What it is and which shells it is for.
         public let identity: BundleIdentity
-        /// SHA-256 of its canonical tar.
+        /// SHA-256 of its canonical tar; for a Meteor bundle, of the list of files in its receipt.
         public let contentSha256: SHA256Digest
         /// Sum of its files' sizes in bytes.
         public let installedSize: Int
@@ -16,9 +16,9 @@ public struct Ledger: Sendable, Equatable {
         public let installedAt: Timestamp
 
         /// Its version.
-        public var version: SemanticVersion { identity.version }
-        /// The shells that it is for.
-        public var shells: ShellRange { identity.shells }
+        public var version: ClientVersion { identity.version }
+        /// The shells that it is for; nil where its channel does not say.
+        public var shells: ShellRange? { identity.shells }
 
         /// States what to remember.
         public init(
@@ -44,7 +44,7 @@ public struct Ledger: Sendable, Equatable {
         }
 
         /// The version.
-        public let version: SemanticVersion
+        public let version: ClientVersion
         /// What blocked it.
         public let cause: Cause
         /// Why, for people.
@@ -55,7 +55,7 @@ public struct Ledger: Sendable, Equatable {
         public let since: Timestamp
 
         /// States a block.
-        public init(version: SemanticVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
+        public init(version: ClientVersion, cause: Cause, reason: String, count: Int, since: Timestamp) {
             self.version = version
             self.cause = cause
             self.reason = reason
@@ -66,7 +66,7 @@ public struct Ledger: Sendable, Equatable {
 
     /// The application this store belongs to; nil until an installation named one.
     public internal(set) var appId: String?
-    /// The installed clients, oldest version first.
+    /// The installed clients: archives, lowest version first, then Meteor bundles, in the order of their installation.
     public internal(set) var entries: [Entry] = []
     /// The client that was launched last; before the first launch, the one that is launched first.
     public internal(set) var current = ClientName.embedded
@@ -76,9 +76,9 @@ public struct Ledger: Sendable, Equatable {
     public internal(set) var pending: ClientName?
     /// The client to fall back to: the one that confirmed a start last.
     public internal(set) var lastKnownGood = ClientName.embedded
-    /// The blocked versions, lowest first.
+    /// The blocked versions: archives, lowest first, then Meteor bundles.
     public internal(set) var blocks: [Block] = []
-    /// What is known about starts, lowest version first.
+    /// What is known about starts: of archives, lowest version first, then of Meteor bundles.
     public internal(set) var records: [StartRecord] = []
     /// The last boot attempt; nil before the first.
     public internal(set) var launch: Launch?
@@ -86,21 +86,27 @@ public struct Ledger: Sendable, Equatable {
     public internal(set) var shell: SemanticVersion?
     /// Which seed the shell brought at the last launch that had one.
     public internal(set) var seed: SHA256Digest?
+    /// What that seed says about itself, where it is a Meteor bundle.
+    public internal(set) var seedFacts: MeteorFacts?
+    /// What the Meteor server offered last, where it was taken: a bundle, or the seed that has the same version.
+    public internal(set) var offered: ClientName?
+    /// The channels whose clients may run, the first one first.
+    public internal(set) var channels = ChannelOrder.standard
 
     /// An empty store's ledger.
     public init() {}
 
     /// What is remembered about `version`.
-    public func entry(_ version: SemanticVersion) -> Entry? { entries.first { $0.version == version } }
+    public func entry(_ version: ClientVersion) -> Entry? { entries.first { $0.version == version } }
 
     /// The block on `version`, if there is one.
-    public func block(on version: SemanticVersion) -> Block? { blocks.first { $0.version == version } }
+    public func block(on version: ClientVersion) -> Block? { blocks.first { $0.version == version } }
 
     /// What is known about the starts of `version`.
-    public func record(of version: SemanticVersion) -> StartRecord? { records.first { $0.version == version } }
+    public func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 
     /// Every installed client that one of the roles names.
-    var mentioned: [SemanticVersion] {
+    var mentioned: [ClientVersion] {
         [current, previous, pending, lastKnownGood, launch?.name].compactMap { $0?.version }
     }
 
@@ -113,8 +119,38 @@ public struct Ledger: Sendable, Equatable {
     public mutating func record(_ entry: Entry) {
         entries.removeAll { $0.version == entry.version }
         entries.append(entry)
-        entries.sort { $0.version < $1.version }
+        entries.sortByVersion(\.version)
+        if entry.identity.channel == .meteor { offered = .installed(entry.version) }
     }
+
+    /// Knows an installed client again; what is offered stays what it is. A Meteor bundle comes last where its installation
+    /// was stopped (`isNewest`), else first: it may be one whose removal was stopped.
+    mutating func adopt(_ entry: Entry, isNewest: Bool) {
+        entries.removeAll { $0.version == entry.version }
+        entries.insert(entry, at: isNewest ? entries.endIndex : 0)
+        entries.sortByVersion(\.version)
+    }
+
+    /// What an update brings beside a client; nil changes nothing.
+    struct Notes: Sendable {
+        var channels: ChannelOrder?
+        /// What the Meteor server offers: a bundle that is installed, or the seed.
+        var offered: ClientName?
+    }
+
+    mutating func note(_ notes: Notes) {
+        channels = notes.channels ?? channels
+        offered = notes.offered ?? offered
+    }
+
+    func noting(_ notes: Notes) -> Ledger {
+        var ledger = self
+        ledger.note(notes)
+        return ledger
+    }
+
+    /// What the bundle that runs says about itself (METEOR section 4.1); where that is none of Meteor's, the seed.
+    public var meteorFacts: MeteorFacts? { current.version.flatMap(entry)?.identity.meteor ?? seedFacts }
 
     /// Makes `name` what is launched next. Before the first launch nothing runs, so it is current at once.
     public mutating func schedule(_ name: ClientName) {
@@ -136,13 +172,14 @@ public struct Ledger: Sendable, Equatable {
     }
 
     /// Forgets an installed client. One that was current is followed by the seed.
-    public mutating func forget(_ version: SemanticVersion) {
+    public mutating func forget(_ version: ClientVersion) {
         let name = ClientName.installed(version)
         entries.removeAll { $0.version == version }
         records.removeAll { $0.version == version }
         if current == name { current = .embedded }
-        if previous == name { previous = nil }
+        if previous == name || previous == current { previous = nil }
         if pending == name { pending = nil }
+        if offered == name { offered = nil }
         if lastKnownGood == name { lastKnownGood = newestGood() }
         if launch?.name == name { launch = nil }
     }
@@ -150,7 +187,10 @@ public struct Ledger: Sendable, Equatable {
     /// The installed client that confirmed a start last; the seed where none did.
     func newestGood() -> ClientName {
         let good = records.filter { entry($0.version) != nil && block(on: $0.version) == nil }
-        let newest = good.max { ($0.goodSince, $0.version) < ($1.goodSince, $1.version) }
+        // Of two that were confirmed in one second, the last one in the list.
+        let newest = good.reversed().max {
+            ($0.goodSince?.secondsSinceEpoch ?? -1) < ($1.goodSince?.secondsSinceEpoch ?? -1)
+        }
         return newest.flatMap { $0.goodSince == nil ? nil : .installed($0.version) } ?? .embedded
     }
 
@@ -158,13 +198,13 @@ public struct Ledger: Sendable, Equatable {
     mutating func block(_ block: Block) {
         blocks.removeAll { $0.version == block.version }
         blocks.append(block)
-        blocks.sort { $0.version < $1.version }
+        blocks.sortByVersion(\.version)
         if pending == .installed(block.version) { pending = nil }
         if lastKnownGood == .installed(block.version) { lastKnownGood = newestGood() }
     }
 
     /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
-    mutating func unblock(_ version: SemanticVersion) -> Bool {
+    mutating func unblock(_ version: ClientVersion) -> Bool {
         let isBlocked = block(on: version) != nil
         blocks.removeAll { $0.version == version }
         if isBlocked {
@@ -174,9 +214,4 @@ public struct Ledger: Sendable, Equatable {
         }
         return isBlocked
     }
-}
-
-private func < (left: (Timestamp?, SemanticVersion), right: (Timestamp?, SemanticVersion)) -> Bool {
-    let times = (left.0?.secondsSinceEpoch ?? -1, right.0?.secondsSinceEpoch ?? -1)
-    return times.0 == times.1 ? left.1 < right.1 : times.0 < times.1
 }

@@ -40,31 +40,45 @@ enum LedgerFile {
 
 extension Ledger {
     init(_ reader: MemberReader) throws {
-        // Schema 1 knew neither launches nor checksums.
+        // Schema 1 knew neither launches nor checksums, schema 2 no channel but archives.
         let schema = try reader.integer("schema")
-        guard schema == 1 || schema == 2 else { throw reader.refusal("schema", "is neither 1 nor 2") }
+        guard (1...3).contains(schema) else { throw reader.refusal("schema", "is none of 1, 2 and 3") }
         if schema == 1, reader.object["checksum"] != nil {
             throw reader.refusal("schema", "is older than the checksum")
         }
-        if schema == 2 {
+        if schema >= 2 {
             var object = reader.object
             object["checksum"] = nil
             let found = try LedgerFile.checksum(object)
             guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "is not its own") }
         }
         appId = try reader.optionalString("appId")
-        entries = try reader.objects("versions").map(Entry.init).sorted { $0.version < $1.version }
+        entries = try reader.objects("versions").map(Entry.init)
+        entries.sortByVersion(\.version)
         guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
         current = name
         previous = try reader.name("previous")
         pending = try reader.name("pending")
         lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
-        blocks = try reader.objects("blocked").map(Block.init).sorted { $0.version < $1.version }
-        if schema == 2 {
-            records = try reader.objects("starts").map(StartRecord.init).sorted { $0.version < $1.version }
+        blocks = try reader.objects("blocked").map(Block.init)
+        blocks.sortByVersion(\.version)
+        if schema >= 2 {
+            records = try reader.objects("starts").map(StartRecord.init)
+            records.sortByVersion(\.version)
             launch = try reader.optional("launch").map { try Launch(MemberReader($0, of: "ledger.launch")) }
             shell = try reader.optionalVersion("shell")
-            seed = try reader.optional("seed").map { _ in try reader.digest("seed") }
+            seed = try reader.optionalDigest("seed")
+        }
+        if schema >= 3 {
+            seedFacts = try reader.optional("seedFacts").map {
+                try MeteorFacts(MemberReader($0, of: "ledger.seedFacts"))
+            }
+            offered = try reader.name("offered")
+            let words = reader.object["channels"]?.arrayValue?.map(\.stringValue) ?? []
+            guard let order = ChannelOrder(words.map { $0 ?? "" }) else {
+                throw reader.refusal("channels", "is no list of channels")
+            }
+            channels = order
         }
         for (list, versions) in [
             ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
@@ -76,7 +90,7 @@ extension Ledger {
 
     var object: JSONObject {
         [
-            "schema": .integer(2),
+            "schema": .integer(3),
             "appId": .string(orNull: appId),
             "current": .string(current.description),
             "previous": .string(orNull: previous?.description),
@@ -84,6 +98,9 @@ extension Ledger {
             "lastKnownGood": .string(lastKnownGood.description),
             "shell": .string(orNull: shell?.description),
             "seed": .string(orNull: seed?.hex),
+            "seedFacts": seedFacts.map { .object($0.members) } ?? .null,
+            "offered": .string(orNull: offered?.description),
+            "channels": .array(channels.names.map { .string($0.rawValue) }),
             "launch": launch.map(\.json) ?? .null,
             "versions": .array(entries.map(\.json)),
             "starts": .array(records.map(\.json)),
@@ -112,14 +129,15 @@ extension Launch {
 extension StartRecord {
     init(_ reader: MemberReader) throws {
         self.init(
-            version: try reader.version("version"),
+            version: try reader.clientVersion(),
             goodSince: try reader.optional("goodSince").map { _ in try reader.timestamp("goodSince") },
             failures: try reader.objects("failures").map(StartFailure.init))
     }
 
     var json: JSONValue {
         .object([
-            "version": .string(version.description), "goodSince": .string(orNull: goodSince?.description),
+            "version": .string(version.description), "channel": .string(version.channel.rawValue),
+            "goodSince": .string(orNull: goodSince?.description),
             "failures": .array(failures.map(\.json)),
         ])
     }
@@ -140,7 +158,7 @@ extension StartFailure {
 extension Ledger.Block {
     init(_ reader: MemberReader) throws {
         self.init(
-            version: try reader.version("version"),
+            version: try reader.clientVersion(),
             cause: try reader.optionalString("cause").map { try reader.word("cause", $0) } ?? .byHand,
             reason: try reader.string("reason"), count: try reader.optionalInteger("count") ?? 0,
             since: try reader.timestamp("since"))
@@ -148,7 +166,8 @@ extension Ledger.Block {
 
     var json: JSONValue {
         .object([
-            "version": .string(version.description), "cause": .string(cause.rawValue), "reason": .string(reason),
+            "version": .string(version.description), "channel": .string(version.channel.rawValue),
+            "cause": .string(cause.rawValue), "reason": .string(reason),
             "count": .integer(count), "since": .string(since.description),
         ])
     }
@@ -165,16 +184,12 @@ extension Ledger.Entry {
     }
 
     var json: JSONValue {
-        .object([
-            "version": .string(version.description),
-            "channel": .string(identity.channel),
-            "minShellVersion": .string(shells.minimum.description),
-            "maxShellVersion": .string(orNull: shells.maximum?.description),
-            "contentSha256": .string(contentSha256.hex),
-            "installedSize": .integer(installedSize),
-            "fileCount": .integer(fileCount),
-            "installedAt": .string(installedAt.description),
-        ])
+        var object = identity.members
+        object["contentSha256"] = .string(contentSha256.hex)
+        object["installedSize"] = .integer(installedSize)
+        object["fileCount"] = .integer(fileCount)
+        object["installedAt"] = .string(installedAt.description)
+        return .object(object)
     }
 }
 
@@ -183,6 +198,25 @@ extension MemberReader {
         guard let text = try optionalString(member) else { return nil }
         guard let name = ClientName(text) else { throw refusal(member, "names no client") }
         return name
+    }
+
+    /// `version`, in the terms of `channel`; archives needed none in older ledgers.
+    fileprivate func clientVersion() throws -> ClientVersion {
+        let text = try string("version")
+        do {
+            return try ClientVersion(parsing: text, of: try channel("channel") ?? .archive)
+        } catch let refusal as Refusal {
+            throw refusal
+        } catch {
+            throw refusal("version", "is refused: \(error)")
+        }
+    }
+
+    /// A channel, or nil where absent or null.
+    func channel(_ member: String) throws -> ChannelName? {
+        guard let text = try optionalString(member) else { return nil }
+        guard let channel = ChannelName(rawValue: text) else { throw refusal(member, "is no known channel") }
+        return channel
     }
 
     /// One word of a closed list.

@@ -98,6 +98,20 @@ public enum Receipt {
         }
     }
 
+    /// The paths of all files; throws where a line describes none.
+    static func paths(of file: File) throws -> Set<BundlePath> {
+        var paths: Set<BundlePath> = []
+        try forEachLine(of: file) { line, _ in
+            guard let record = record(line) else {
+                throw UpdateFailure(
+                    .storeDamaged, subject: file.path,
+                    "The receipt \(file.path) has a line that describes no file: install the client again.")
+            }
+            paths.insert(record.path)
+        }
+        return paths
+    }
+
     /// Reads one line; nil where it is not what `ReceiptWriter` writes.
     static func record(_ line: ArraySlice<UInt8>) -> FileRecord? {
         var line = line

@@ -2,8 +2,7 @@ public import BundleDisk
 public import BundleSigning
 
 /// Writes a receipt as its files arrive:
-/// `{"schema", "version", "channel", "minShellVersion", "maxShellVersion", "manifest", "files": [{"path", "size", "sha256"}],
-/// "contentSha256"}`.
+/// `{"schema", the members of BundleIdentity, "manifest", "files": [{"path", "size", "sha256"}], "contentSha256"}`.
 ///
 /// One line a file, in the order of the archive, so that neither writing nor reading needs the whole list in memory.
 public struct ReceiptWriter: ~Copyable, Sendable {
@@ -21,15 +20,10 @@ public struct ReceiptWriter: ~Copyable, Sendable {
     init(_ file: File, _ identity: BundleIdentity, manifest: JSONValue) {
         self.file = file
         self.identity = identity
-        let head = JSONWriter.bytes(
-            of: .object([
-                "schema": .integer(1),
-                "version": .string(identity.version.description),
-                "channel": .string(identity.channel),
-                "minShellVersion": .string(identity.shells.minimum.description),
-                "maxShellVersion": .string(orNull: identity.shells.maximum?.description),
-                "manifest": manifest,
-            ]))
+        var object: JSONObject = ["schema": .integer(1)]
+        for member in identity.members.members { object[member.name] = member.value }
+        object["manifest"] = manifest
+        let head = JSONWriter.bytes(of: .object(object))
         buffer = head.dropLast() + Receipt.filesOpening
         buffer.reserveCapacity(Self.bufferBytes + 4096)
     }

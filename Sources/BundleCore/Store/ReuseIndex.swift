@@ -13,9 +13,22 @@ public final class ReuseIndex: Sendable {
         var offset: UInt32
     }
 
-    private struct Source: Sendable {
+    /// An installed client that can be opened.
+    public struct Source: Sendable {
+        /// What it is.
+        public let identity: BundleIdentity
+        /// Its folder.
+        public let tree: Directory
         let receipt: File
-        let tree: Directory
+
+        /// Every file of it, by path.
+        public func records() throws -> [BundlePath: Receipt.FileRecord] {
+            var records: [BundlePath: Receipt.FileRecord] = [:]
+            try Receipt.forEachLine(of: receipt) { line, _ in
+                if let record = Receipt.record(line) { records[record.path] = record }
+            }
+            return records
+        }
     }
 
     /// A file with the wanted content.
@@ -42,6 +55,27 @@ public final class ReuseIndex: Sendable {
     init(_ bundles: [InstalledBundle], in root: Directory) {
         self.bundles = bundles
         self.root = root
+    }
+
+    /// The installed clients of `channel`, the last one first.
+    public func sources(of channel: ChannelName) -> [Source] {
+        bundles.reversed().filter { $0.version.channel == channel }.compactMap { Self.open($0, in: root) }
+    }
+
+    /// Every file of the installed clients, but for those of `versions`, that had one of `sizes` when it was installed, by
+    /// size.
+    public func candidates(
+        ofSizes sizes: Set<Int>, besides versions: Set<ClientVersion> = []
+    ) throws -> [Int: [Candidate]] {
+        var found: [Int: [Candidate]] = [:]
+        for bundle in bundles.reversed() where !versions.contains(bundle.version) {
+            guard let source = Self.open(bundle, in: root) else { continue }
+            try Receipt.forEachLine(of: source.receipt) { line, _ in
+                guard let record = Receipt.record(line), sizes.contains(record.size) else { return }
+                found[record.size, default: []].append(Candidate(tree: source.tree, record: record))
+            }
+        }
+        return found
     }
 
     private func current() -> Tables {
@@ -81,9 +115,9 @@ public final class ReuseIndex: Sendable {
     private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
         let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
         guard let file = try? root.file(receipt),
-            let tree = try? root.directory("\(StoreLayout.clients)/\(bundle.version.folderName)")
+            let tree = try? root.directory(StoreLayout.tree(bundle.version))
         else { return nil }
-        return Source(receipt: file, tree: tree)
+        return Source(identity: bundle.entry.identity, tree: tree, receipt: file)
     }
 
     /// The first 8 bytes of the digest at the end of a receipt's line.

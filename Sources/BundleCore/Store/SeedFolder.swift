@@ -1,18 +1,23 @@
-import BundleDisk
-import BundleSigning
+public import BundleDisk
+public import BundleSigning
 
 /// The client that the shell itself brings; always a legal target.
-struct SeedFolder {
+public struct SeedFolder: Sendable {
     static let servingPrefix = "embedded-"
 
     private static let maximumIndexBytes = 16 << 20
 
-    let directory: Directory
+    /// The folder.
+    public let directory: Directory
     /// Which seed it is: its index page and, where there is one, its asset manifest. Another one is another shell.
-    let identity: SHA256Digest
+    public let identity: SHA256Digest
+    /// What it says about itself, where it is a Meteor bundle.
+    public let facts: MeteorFacts?
+    /// Why its asset manifest is no help, where it has one that cannot be read: then its files are served by path.
+    public let trouble: String?
 
-    /// Opens the folder at `path`, which must hold an index page.
-    init(at path: String) throws {
+    /// Opens the folder at `path`, which must hold an index page; `layout` reads its asset manifest, if it has one.
+    public init(at path: String, layout: (any MeteorLayout)?) throws {
         do {
             directory = try Directory.open(path)
         } catch {
@@ -29,6 +34,13 @@ struct SeedFolder {
         try hasher.update(index)
         if let manifest = try Self.contents("program.json", directory) { try hasher.update(manifest) }
         identity = try hasher.finish()
+        do {
+            facts = try layout?.facts(of: directory)
+            trouble = nil
+        } catch {
+            facts = nil
+            trouble = "The seed \(path) is served by its files' paths: \(UpdateFailure(error).message)"
+        }
     }
 
     private static func contents(_ name: String, _ directory: Directory) throws -> [UInt8]? {

@@ -4,6 +4,7 @@ import BundleDisk
 struct StoreFolders {
     let root: Directory
     let clients: Directory
+    let meteor: Directory
     let receipts: Directory
     let staging: Directory
     let downloads: Directory
@@ -14,12 +15,24 @@ struct StoreFolders {
         self.root = root
         let isNew = try root.kind(of: StoreLayout.clients) == nil
         clients = try root.directory(creating: StoreLayout.clients)
+        meteor = try root.directory(creating: StoreLayout.meteor)
         receipts = try root.directory(creating: StoreLayout.receipts)
         staging = try root.directory(creating: StoreLayout.staging, mode: 0o700)
         downloads = try root.directory(creating: StoreLayout.downloads, mode: 0o700)
         serving = try root.directory(creating: StoreLayout.serving)
-        for folder in [clients, receipts, staging, downloads, serving] { try Self.requirePrivate(folder) }
+        for folder in [clients, meteor, receipts, staging, downloads, serving] { try Self.requirePrivate(folder) }
         if isNew { try root.sync() }
+    }
+
+    /// The folder that holds the tree of `version`.
+    func trees(of version: ClientVersion) -> Directory { trees(of: version.channel) }
+
+    /// The folder that holds the trees of `channel`.
+    func trees(of channel: ChannelName) -> Directory {
+        switch channel {
+        case .archive: clients
+        case .meteor: meteor
+        }
     }
 
     /// Opens the store's own folder, creating it and what is missing above it.

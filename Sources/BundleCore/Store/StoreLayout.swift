@@ -1,6 +1,7 @@
 /// Every folder and file name of a store, in one place (CONTRACT section 5).
 enum StoreLayout {
     static let clients = "clients"
+    static let meteor = "meteor"
     static let receipts = "receipts"
     static let staging = "staging"
     static let downloads = "downloads"
@@ -8,6 +9,9 @@ enum StoreLayout {
     static let ledger = "ledger.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
+
+    /// Inside `downloads`: what an attempt with a journal left.
+    static let interrupted = "interrupted"
 
     /// Inside one staging area.
     static let stagedTree = "tree"
@@ -17,11 +21,30 @@ enum StoreLayout {
     static let trashPrefix = "trash-"
     static let asideSuffix = ".new"
 
-    static func receipt(_ version: SemanticVersion) -> String { version.folderName + ".json" }
+    /// The folder of the trees of a channel.
+    static func trees(of channel: ChannelName) -> String {
+        switch channel {
+        case .archive: clients
+        case .meteor: meteor
+        }
+    }
+
+    /// The path of a client's tree from the store's folder.
+    static func tree(_ version: ClientVersion) -> String { "\(trees(of: version.channel))/\(version.folderName)" }
+
+    static func receipt(_ version: ClientVersion) -> String { "\(ClientName.installed(version)).json" }
 
     /// The version whose receipt has this file name; nil for any other file.
-    static func version(ofReceipt name: String) -> SemanticVersion? {
+    static func version(ofReceipt name: String) -> ClientVersion? {
         guard name.hasSuffix(".json") else { return nil }
-        return try? SemanticVersion(parsingFolderName: name.dropLast(5))
+        return ClientName(String(name.dropLast(5)))?.version
+    }
+
+    /// The version whose tree has this folder name below the folder of its channel; nil for any other folder.
+    static func version(ofTree name: String, of channel: ChannelName) -> ClientVersion? {
+        switch channel {
+        case .archive: (try? SemanticVersion(parsingFolderName: name)).map(ClientVersion.archive)
+        case .meteor: (try? MeteorVersion(parsing: name)).map(ClientVersion.meteor)
+        }
     }
 }

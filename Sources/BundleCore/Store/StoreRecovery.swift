@@ -4,6 +4,7 @@ import BundleSigning
 /// Brings a store back to what its ledger says, after a run that was stopped anywhere. Idempotent; runs under the lock.
 struct StoreRecovery {
     let root: Directory
+    let folders: StoreFolders
     let clients: Directory
     let receipts: Directory
     let staging: Directory
@@ -13,6 +14,7 @@ struct StoreRecovery {
 
     init(_ folders: StoreFolders, warn: @escaping (String) -> Void) {
         root = folders.root
+        self.folders = folders
         clients = folders.clients
         receipts = folders.receipts
         staging = folders.staging
@@ -29,8 +31,9 @@ struct StoreRecovery {
         var ledger = written ?? Ledger()
         try dropEntriesWithoutFolder(&ledger)
         try adoptOrRemoveFolders(&ledger)
-        for name in try staging.list() { try staging.removeTree(name) }
-        for name in try downloads.list() {
+        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
+        for name in try staging.list() { try attempts.keep(name) }
+        for name in try downloads.list() where name != StoreLayout.interrupted {
             if case .file? = try downloads.kind(of: name) { continue }
             try downloads.removeTree(name)
         }
@@ -57,23 +60,32 @@ struct StoreRecovery {
 
     private func dropEntriesWithoutFolder(_ ledger: inout Ledger) throws {
         for entry in ledger.entries {
-            if case .directory? = try clients.kind(of: entry.version.folderName) { continue }
-            warn("\(entry.version.folderName) is in the ledger but not in the store; it is forgotten.")
+            if case .directory? = try folders.trees(of: entry.version).kind(of: entry.version.folderName) { continue }
+            warn("\(ClientName.installed(entry.version)) is in the ledger but not in the store; it is forgotten.")
             ledger.forget(entry.version)
         }
     }
 
     /// A folder that no entry vouches for is a client only if every byte of it agrees with its receipt.
     private func adoptOrRemoveFolders(_ ledger: inout Ledger) throws {
-        for name in try clients.list() where name != StoreLayout.previousVersion {
-            let version = try? SemanticVersion(parsingFolderName: name)
-            if let version, ledger.entry(version) != nil { continue }
-            if let version, let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: clients) {
-                ledger.record(entry)
-                warn("\(name) was complete but not in the ledger; it is known again.")
-            } else {
-                warn("\(name) is not a client that a receipt vouches for; it is removed.")
-                try clients.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
+        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
+        let wasInstalling = try staging.list().contains { try attempts.isPlaced($0) }
+        for channel in ChannelName.allCases {
+            let trees = folders.trees(of: channel)
+            for name in try trees.list() where channel != .archive || name != StoreLayout.previousVersion {
+                let version = StoreLayout.version(ofTree: name, of: channel)
+                if let version, ledger.entry(version) != nil { continue }
+                if let version, let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees),
+                    ledger.fitsSeed(entry.identity)
+                {
+                    ledger.adopt(entry, isNewest: wasInstalling)
+                    warn("\(ClientName.installed(version)) was complete but not in the ledger; it is known again.")
+                } else {
+                    warn(
+                        "\(StoreLayout.trees(of: channel))/\(name) is no client of this store, or no longer; it is removed."
+                    )
+                    try trees.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ struct AnswerHead {
     private(set) var isComplete = false
     private var fields: [(name: String, value: String)] = []
     private var bytes = 0
+    private var isHTTP1 = true
     private let maximumBytes: Int
     private let url: FetchURL
 
@@ -24,6 +25,7 @@ struct AnswerHead {
         if text.isEmpty {
             isComplete = isComplete || status >= 200
         } else if text.starts(with: "HTTP/".utf8) {
+            isHTTP1 = text.starts(with: "HTTP/1".utf8)
             status = text.split(separator: UInt8(ascii: " ")).dropFirst().first.flatMap(Self.number) ?? 0
             fields = []
         } else if let colon = text.firstIndex(of: UInt8(ascii: ":")) {
@@ -42,6 +44,18 @@ struct AnswerHead {
             throw .invalidAnswer(url, reason: "its Content-Length is not one number")
         }
         return Int(text) ?? .max
+    }
+
+    /// Nil where the body is the resource's own bytes (RFC 9110, section 8.4).
+    var contentEncoding: String? {
+        let codings = fields.filter { $0.name == "content-encoding" }.map(\.value).joined(separator: ", ")
+        return codings.isEmpty || codings.lowercased() == "identity" ? nil : codings
+    }
+
+    /// Whether the end of the connection alone is not the end of the body (RFC 9112, section 6.3).
+    var isDelimited: Bool {
+        !isHTTP1 || value(of: "content-length") != nil
+            || value(of: "transfer-encoding")?.lowercased().hasSuffix("chunked") == true
     }
 
     /// The offset a 206 starts at; it must be one range that reaches the end (RFC 9110, section 14.4).

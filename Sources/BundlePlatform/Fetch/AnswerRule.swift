@@ -55,7 +55,8 @@ struct AnswerRule {
         guard length ?? 0 <= request.maximumBytes else { throw .tooLarge(limit: request.maximumBytes, url) }
         return FetchHead(
             status: head.status, effectiveURL: url, contentLength: length, entityTag: head.value(of: "etag"),
-            lastModified: head.value(of: "last-modified"))
+            lastModified: head.value(of: "last-modified"), contentEncoding: head.contentEncoding,
+            isDelimited: head.isDelimited)
     }
 
     private func acceptRest(_ head: AnswerHead, at url: FetchURL) throws(FetchError) -> FetchHead {
@@ -79,6 +80,7 @@ struct AnswerRule {
         }
         return FetchHead(
             status: head.status, effectiveURL: url, contentLength: length, entityTag: tag,
-            lastModified: head.value(of: "last-modified"), rangeStart: range.start)
+            lastModified: head.value(of: "last-modified"), rangeStart: range.start,
+            contentEncoding: head.contentEncoding, isDelimited: head.isDelimited)
     }
 }

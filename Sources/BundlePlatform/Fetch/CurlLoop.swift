@@ -17,9 +17,9 @@ final class CurlLoop: Sendable {
 
     /// Nil when there is no memory.
     init?(maximumTransfers: Int) {
-        guard let multi = MultiHandle() else { return nil }
-        self.multi = multi
         self.maximumTransfers = max(1, maximumTransfers)
+        guard let multi = MultiHandle(connections: self.maximumTransfers) else { return nil }
+        self.multi = multi
     }
 
     // MARK: From any thread

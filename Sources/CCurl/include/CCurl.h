@@ -37,6 +37,7 @@ void curl_slist_free_all(struct curl_slist *list) __asm__("ccurl_slist_free_all"
 // Of the write and the header callback, which share this type.
 typedef size_t (*ccurl_bytes_callback)(char *bytes, size_t size, size_t count, void *context);
 
+CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value);
 CURLcode ccurl_set_long(CURL *handle, CURLoption option, long value);
 CURLcode ccurl_set_text(CURL *handle, CURLoption option, const char *value);
 CURLcode ccurl_set_pointer(CURL *handle, CURLoption option, void *value);

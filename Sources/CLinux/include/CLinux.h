@@ -28,4 +28,7 @@ void clinux_close_stream(void *stream);
 /// Puts the process into the C.UTF-8 character set, which libarchive needs to read names; 0, or -1.
 int clinux_use_utf8(void);
 
+/// mallopt(3) with M_ARENA_MAX: how many heaps the threads of the process share; 1, or 0 where that cannot be set.
+int clinux_limit_heaps(int count);
+
 #endif

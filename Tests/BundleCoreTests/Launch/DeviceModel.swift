@@ -35,17 +35,17 @@ struct DeviceModel {
 
     var usable: [SemanticVersion] { installed.keys.filter(isUsable).sorted() }
 
-    func canRun(_ name: ClientName) -> Bool { name.version.map(isUsable) ?? hasSeed }
+    func canRun(_ name: ClientName) -> Bool { name.archive.map(isUsable) ?? hasSeed }
 
     /// What the next launch shows; nil where nothing can be shown.
     var next: ClientName? {
-        let newestFirst = usable.reversed().map(ClientName.installed)
+        let newestFirst = usable.reversed().map(ClientName.archive)
         guard let heldBack else { return newestFirst.first ?? (hasSeed ? .embedded : nil) }
         let others = ([lastKnownGood, .embedded] + newestFirst).filter { $0 != heldBack && canRun($0) }
         return others.first ?? (canRun(heldBack) ? heldBack : nil)
     }
 
-    func isOnTrial(_ name: ClientName) -> Bool { name.version.map { !good.contains($0) } ?? false }
+    func isOnTrial(_ name: ClientName) -> Bool { name.archive.map { !good.contains($0) } ?? false }
 
     // MARK: Events
 
@@ -67,7 +67,7 @@ struct DeviceModel {
     mutating func confirms() {
         guard let launch else { return }
         verdict = .good
-        guard let version = launch.version else {
+        guard let version = launch.archive else {
             lastKnownGood = launch
             return
         }
@@ -80,7 +80,7 @@ struct DeviceModel {
         guard let launch else { return }
         verdict = .faulty
         heldBack = launch
-        guard let version = launch.version else { return }
+        guard let version = launch.archive else { return }
         failures[version, default: 0] += 1
         good.remove(version)
         if blocks[version] == .byHand {
@@ -92,7 +92,7 @@ struct DeviceModel {
     }
 
     mutating func rollsBack(to target: ClientName) {
-        for version in installed.keys where target.version.map({ version > $0 }) ?? true {
+        for version in installed.keys where target.archive.map({ version > $0 }) ?? true {
             blocks[version] = .byHand
             loses(version)
         }
@@ -104,14 +104,14 @@ struct DeviceModel {
     mutating func unblocks(_ version: SemanticVersion) {
         guard blocks.removeValue(forKey: version) != nil else { return }
         failures[version] = nil
-        if launch == .installed(version), verdict == .faulty { (launch, heldBack) = (nil, nil) }
+        if launch == .archive(version), verdict == .faulty { (launch, heldBack) = (nil, nil) }
     }
 
     mutating func removes(_ version: SemanticVersion) {
         installed[version] = nil
         failures[version] = nil
         good.remove(version)
-        if launch == .installed(version) { (launch, heldBack) = (nil, nil) }
+        if launch == .archive(version) { (launch, heldBack) = (nil, nil) }
         loses(version)
     }
 
@@ -126,11 +126,19 @@ struct DeviceModel {
     var isFallbackLost = false
 
     private mutating func loses(_ version: SemanticVersion) {
-        if lastKnownGood == .installed(version) { isFallbackLost = true }
+        if lastKnownGood == .archive(version) { isFallbackLost = true }
     }
 
     var fallbacks: [ClientName] {
-        let candidates = good.filter { installed[$0] != nil && blocks[$0] == nil }.map(ClientName.installed)
+        let candidates = good.filter { installed[$0] != nil && blocks[$0] == nil }.map(ClientName.archive)
         return candidates.isEmpty ? [.embedded] : candidates
     }
+}
+
+extension ClientName {
+    /// An installed archive; the walks know no other clients.
+    static func archive(_ version: SemanticVersion) -> ClientName { .installed(.archive(version)) }
+
+    /// The version of an installed archive; nil for the seed.
+    var archive: SemanticVersion? { version?.semantic }
 }

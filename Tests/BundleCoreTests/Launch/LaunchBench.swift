@@ -47,9 +47,7 @@ struct LaunchBench: Sendable {
     func open() throws -> BundleStore { try BundleStore.open(at: store) { [warnings] in warnings.add($0) } }
 
     @discardableResult
-    func install(_ offer: MemoryOffer, shell: String = "1.0.0", keep: Int = 9) async throws
-        -> UpdateOutcome<MemoryOffer>
-    {
+    func install(_ offer: MemoryOffer, shell: String = "1.0.0", keep: Int = 9) async throws -> UpdateOutcome {
         try await Updater(
             channel: MemoryChannel(offer),
             device: .init(store: store, shell: try Sample.version(shell), appId: nil, keep: keep),

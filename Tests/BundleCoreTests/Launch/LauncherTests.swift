@@ -24,7 +24,7 @@ struct LauncherTests {
         let bench = try await LaunchBench(installing: "1.0.0")
         let launched = try bench.launch(shell: "1.2.3")
         #expect(launched.isTrial)
-        #expect(launched.prepared.client.channel == "memory")
+        #expect(launched.prepared.client.channel == "archive")
         let ledger = try bench.ledger()
         let written = try #require(ledger.launch)
         #expect(written.name == launched.name)
@@ -38,7 +38,7 @@ struct LauncherTests {
 
     @Test func `a trial without a verdict has failed when the next shell starts, and is retried once`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
-        let version = try Sample.version("1.0.0")
+        let version: ClientVersion = try Sample.version("1.0.0")
         #expect(try bench.launch().name == .installed(version))
         #expect(try bench.ledger().standing(of: version) == .trial)
         let fallen = try bench.launch()
@@ -213,11 +213,11 @@ struct LauncherTests {
             let launcher = try bench.launcher()
             let look = try #require(try launcher.ready(try Sample.name("1.0.0")))
             let plan = try await bench.open().retain(keeping: 1)
-            #expect(plan.retained.map(\.description) == ["1.0.0", "1.2.0", "1.3.0"])
-            #expect(plan.removed.map(\.description) == ["1.1.0"])
+            #expect(plan.retained.map(\.shortDescription) == ["1.0.0", "1.2.0", "1.3.0"])
+            #expect(plan.removed.map(\.shortDescription) == ["1.1.0"])
             #expect(try look.root.directory.kind(of: "index.html") != nil)
         }
-        #expect(try await bench.open().retain(keeping: 1).removed.map(\.description) == ["1.0.0"])
+        #expect(try await bench.open().retain(keeping: 1).removed.map(\.shortDescription) == ["1.0.0"])
         #expect(try bench.names("serving") == [])
     }
 
@@ -247,7 +247,7 @@ struct LauncherTests {
     @Test func `a root that was changed by itself is made again where files are checked`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
-        try bench.overwrite("serving/memory-1.0.0/index.html", Array("evil".utf8))
+        try bench.overwrite("serving/archive-1.0.0/index.html", Array("evil".utf8))
         #expect(try bench.launch().page == "evil")
         #expect(try bench.launcher(verifies: true).launch().page.contains("client 1.0.0"))
     }
@@ -335,7 +335,7 @@ struct LauncherTests {
     @Test func `the root of a client that is gone goes with the next clearing up`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launchAndConfirm()
-        #expect(try bench.names("serving") == ["memory-1.1.0"])
+        #expect(try bench.names("serving") == ["archive-1.1.0"])
         try bench.remove("clients/v1.1.0")
         _ = try bench.open()
         #expect(try bench.names("serving") == [])

@@ -92,7 +92,7 @@ struct DeviceWalk {
         let offer = try offer(wanted, Int.random(in: 0...4, using: &generator))
         let keep = Int.random(in: 1...4, using: &generator)
         note("install", "\(offer.version) keeping \(keep)")
-        let shell = try Sample.version("\(model.shell).0.0")
+        let shell: SemanticVersion = try Sample.version("\(model.shell).0.0")
         let newest = model.usable.last
         do {
             let outcome = try await bench.install(offer, shell: shell.description, keep: keep)
@@ -106,7 +106,7 @@ struct DeviceWalk {
             }
             // It moves some of the roles; what was launched, what is good and what is next never go.
             let names = [model.launch, model.lastKnownGood, model.next]
-            try forgetCollected(protecting: Set(names.compactMap { $0?.version }))
+            try forgetCollected(protecting: Set(names.compactMap { $0?.archive }))
             let ledger = try bench.ledger()
             #expect((ledger.pending ?? ledger.current) == model.next ?? .embedded, here)
             if case .installed = outcome { #expect(ledger.launch != nil || ledger.pending == nil, here) }
@@ -133,7 +133,7 @@ struct DeviceWalk {
         trail.append("showed \(launched.name)")
         #expect(launched.name == next, here)
         #expect(launched.isTrial == model.isOnTrial(next), here)
-        let title = next.version.map { "client \($0)" } ?? "seed \(model.seed)"
+        let title = next.archive.map { "client \($0)" } ?? "seed \(model.seed)"
         #expect(try launched.page.contains(title), here)
         #expect(try hasShim(launched.page), here)
         #expect(try launched.prepared.client.root.directory.kind(of: "assets") != nil, here)
@@ -190,8 +190,8 @@ struct DeviceWalk {
             #expect(fall.hadFailed == (model.verdict == .faulty), here)
             if !fall.hadFailed { model.fails() }
             try adoptFallback()
-            #expect(fall.failures == name.version.flatMap { model.failures[$0] } ?? 0, here)
-            #expect((fall.block != nil) == (name.version.map { model.blocks[$0] != nil } ?? false), here)
+            #expect(fall.failures == name.archive.flatMap { model.failures[$0] } ?? 0, here)
+            #expect((fall.block != nil) == (name.archive.map { model.blocks[$0] != nil } ?? false), here)
             // It answers for the shell that launched last.
             if try bench.ledger().shell?.description == "\(model.shell).0.0" {
                 #expect(fall.next?.name == model.next, here)
@@ -221,11 +221,12 @@ struct DeviceWalk {
         let keep = Int.random(in: 1...4, using: &generator)
         note("gc", "\(keep)")
         let roles = try roles()
-        let shown = launcher == nil ? nil : last?.name.version
+        let shown = launcher == nil ? nil : last?.name.archive
         let plan = try await bench.open().retain(keeping: keep)
-        #expect(plan.removed.allSatisfy { !roles.contains($0) && $0 != shown }, here)
-        #expect((plan.retained + plan.removed).sorted() == model.installed.keys.sorted(), here)
-        #expect(plan.removed.isEmpty || plan.retained.count >= keep, here)
+        let (retained, removed) = (plan.retained.compactMap(\.archive), plan.removed.compactMap(\.archive))
+        #expect(removed.allSatisfy { !roles.contains($0) && $0 != shown }, here)
+        #expect((retained + removed).sorted() == model.installed.keys.sorted(), here)
+        #expect(removed.isEmpty || retained.count >= keep, here)
         try forgetCollected(protecting: roles)
     }
 
@@ -236,13 +237,13 @@ struct DeviceWalk {
         names += [model.launch, model.lastKnownGood]
         // What runs next the store can know only for the shell that launched last.
         if ledger.shell?.description == "\(model.shell).0.0" {
-            names += [model.next, model.usable.last.map(ClientName.installed)]
+            names += [model.next, model.usable.last.map(ClientName.archive)]
         }
-        return Set(names.compactMap { $0?.version }).intersection(model.installed.keys)
+        return Set(names.compactMap { $0?.archive }).intersection(model.installed.keys)
     }
 
     private mutating func forgetCollected(protecting roles: Set<SemanticVersion>) throws {
-        let left = Set(try Inventory.read(at: bench.store).bundles.map(\.version))
+        let left = Set(try Inventory.read(at: bench.store).bundles.compactMap(\.version.semantic))
         let gone = Set(model.installed.keys).subtracting(left)
         #expect(gone.isDisjoint(with: roles), here)
         #expect(left.isSubset(of: model.installed.keys), here)
@@ -251,7 +252,7 @@ struct DeviceWalk {
     }
 
     private mutating func rollBack() throws {
-        let installed = model.installed.keys.sorted().map(ClientName.installed)
+        let installed = model.installed.keys.sorted().map(ClientName.archive)
         let target = chance(40) ? nil : (installed + [.embedded]).randomElement(using: &generator)
         note("rollback", target?.description ?? "")
         guard let verdicts = try? bench.verdicts() else { return }
@@ -262,18 +263,18 @@ struct DeviceWalk {
             let result = try verdicts.rollBack(to: target)
             #expect(target == nil || result.target == target, here)
             let newer = model.installed.keys.filter { version in
-                (result.target.version.map { version > $0 } ?? true) && model.blocks[version] != .byHand
+                (result.target.archive.map { version > $0 } ?? true) && model.blocks[version] != .byHand
             }
-            #expect(result.blocked == newer.sorted(), here)
-            if target == nil, let before = runs.version {
-                #expect(result.target.version.map { $0 < before } ?? true, here)
+            #expect(result.blocked.map(\.archive) == newer.sorted(), here)
+            if target == nil, let before = runs.archive {
+                #expect(result.target.archive.map { $0 < before } ?? true, here)
             }
             model.rollsBack(to: result.target)
             try adoptFallback()
         } catch let failure as UpdateFailure {
             switch failure.code {
             case .usage: #expect(target == nil || target == .embedded && !model.hasSeed, here)
-            case .versionBlocked: #expect(target?.version.map { model.blocks[$0] != nil } ?? false, here)
+            case .versionBlocked: #expect(target?.archive.map { model.blocks[$0] != nil } ?? false, here)
             case .incompatibleShell: break
             default: Issue.record("\(failure): \(here)")
             }
@@ -284,7 +285,7 @@ struct DeviceWalk {
         let known = model.blocks.keys.sorted() + model.installed.keys.sorted()
         guard let version = known.randomElement(using: &generator), let verdicts = try? bench.verdicts() else { return }
         note("unblock", "\(version)")
-        #expect(try verdicts.unblock(version) == (model.blocks[version] != nil), here)
+        #expect(try verdicts.unblock(.archive(version)) == (model.blocks[version] != nil), here)
         model.unblocks(version)
     }
 
@@ -350,8 +351,8 @@ struct DeviceWalk {
 
     private func standings() throws -> [SemanticVersion: Ledger.Standing] {
         let ledger = try bench.ledger()
-        let versions = ledger.entries.map(\.version)
-        return Dictionary(uniqueKeysWithValues: versions.map { ($0, ledger.standing(of: $0)) })
+        let versions = ledger.entries.compactMap(\.version.semantic)
+        return Dictionary(uniqueKeysWithValues: versions.map { ($0, ledger.standing(of: .archive($0))) })
     }
 
     /// Which of several good clients takes over is told by clocks, not by promises.
@@ -367,28 +368,30 @@ struct DeviceWalk {
         let ledger = try bench.ledger()
         let inventory = try Inventory.read(at: bench.store)
         #expect(!inventory.isUnsettled, here)
-        #expect(inventory.bundles.map(\.version) == model.installed.keys.sorted(), here)
+        #expect(inventory.bundles.map(\.version.semantic) == model.installed.keys.sorted(), here)
         #expect(ledger.lastKnownGood == model.lastKnownGood, here)
-        #expect(Set(ledger.blocks.map(\.version)) == Set(model.blocks.keys), here)
+        #expect(Set(ledger.blocks.map(\.version.semantic)) == Set(model.blocks.keys), here)
         for block in ledger.blocks {
-            #expect((block.cause == .byHand) == (model.blocks[block.version] == .byHand), "\(block): \(here)")
+            #expect(
+                (block.cause == .byHand) == (block.version.semantic.map { model.blocks[$0] } == .byHand),
+                "\(block): \(here)")
         }
         for version in model.installed.keys {
-            let record = ledger.record(of: version)
+            let record = ledger.record(of: .archive(version))
             #expect((record?.goodSince != nil) == model.good.contains(version), "\(version): \(here)")
             let failures = record?.failures.count ?? 0
             #expect(failures == model.failures[version] ?? 0, "\(version): \(here)")
-            #expect(failures < 2 || ledger.block(on: version) != nil, "\(version): \(here)")
+            #expect(failures < 2 || ledger.block(on: .archive(version)) != nil, "\(version): \(here)")
             if let old = before[version] {
-                let edge = "\(old.word) \(ledger.standing(of: version).word)"
+                let edge = "\(old.word) \(ledger.standing(of: .archive(version)).word)"
                 #expect(
-                    old.word == ledger.standing(of: version).word || Self.edges.contains(edge),
+                    old.word == ledger.standing(of: .archive(version)).word || Self.edges.contains(edge),
                     "\(version) \(edge): \(here)")
             }
         }
         let roles = [ledger.current, ledger.previous, ledger.pending, ledger.lastKnownGood, ledger.launch?.name]
-        for version in roles.compactMap({ $0?.version }) { #expect(model.installed[version] != nil, here) }
-        let shell = try Sample.version("\(model.shell).0.0")
+        for version in roles.compactMap({ $0?.archive }) { #expect(model.installed[version] != nil, here) }
+        let shell: SemanticVersion = try Sample.version("\(model.shell).0.0")
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: model.hasSeed)
         #expect(choice?.name == model.next, here)
         if let bundle = choice?.name.version.flatMap(inventory.bundle) {

@@ -106,7 +106,7 @@ struct VerdictsTests {
         let verdicts = try bench.verdicts()
         _ = try verdicts.confirm(launched.name, launched.token)
         let plan = try #require(await verdicts.retain(1))
-        #expect(plan.retained.map(\.description) == ["1.0.0", "1.3.0"])
+        #expect(plan.retained.map(\.shortDescription) == ["1.0.0", "1.3.0"])
     }
 
     // MARK: By hand
@@ -117,7 +117,7 @@ struct VerdictsTests {
         for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
         let result = try bench.verdicts().rollBack(to: nil)
         #expect(result.target.description == "v1.0.0")
-        #expect(result.blocked.map(\.description) == ["1.1.0", "1.2.0"])
+        #expect(result.blocked.map(\.shortDescription) == ["1.1.0", "1.2.0"])
         #expect(try bench.launch().name == result.target)
         let failure = await #expect(throws: UpdateFailure.self) { try await bench.install("1.2.0") }
         #expect(failure?.code == .versionBlocked)
@@ -216,7 +216,8 @@ struct VerdictsTests {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         for _ in 0..<4 { _ = try bench.launch() }
         #expect(try bench.ledger().block(on: try Sample.version("1.1.0"))?.cause == .failedStarts)
-        #expect(try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).blocked.map(\.description) == ["1.1.0"])
+        #expect(
+            try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).blocked.map(\.shortDescription) == ["1.1.0"])
         try bench.seed("seed 2")
         #expect(try bench.launcher(try bench.device(seed: bench.path("seed"))).launch().name.description == "v1.0.0")
     }

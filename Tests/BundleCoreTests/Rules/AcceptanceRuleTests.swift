@@ -8,7 +8,7 @@ struct AcceptanceRuleTests {
     /// shells from 9.0.0. 1.5.0 and 6.0.0 are blocked.
     private static func decide(
         _ version: String, shells: (String, String?), offered: String?, device: String? = "org.example.a"
-    ) throws -> AcceptanceRule.Decision {
+    ) throws -> Decision {
         let entries = [
             try Sample.entry("1.0.0"), try Sample.entry("1.1.0"), try Sample.entry("3.0.0", minimumShell: "9.0.0"),
         ]
@@ -104,10 +104,10 @@ struct AcceptanceRuleTests {
     }
 
     @Test func `each refusal has its public code, subject and a way out`() throws {
-        let version = try Sample.version("1.2.0")
-        func failure(_ verdict: AcceptanceRule.Verdict) -> UpdateFailure? { verdict.failure(of: version) }
+        let version: ClientVersion = try Sample.version("1.2.0")
+        func failure(_ verdict: Decision.Verdict) -> UpdateFailure? { verdict.failure(of: version) }
         #expect(failure(.install) == nil)
-        #expect(failure(.upToDate(newest: version)) == nil)
+        #expect(failure(.upToDate(newest: .installed(version))) == nil)
         let old = try #require(failure(.incompatible(.shellTooOld(minimum: try Sample.version("4.0.0")))))
         #expect(old.code == .incompatibleShell)
         #expect(old.subject == "1.2.0")
@@ -126,15 +126,17 @@ struct AcceptanceRuleTests {
         #expect(failure(.wrongApp(expected: "a.b", found: nil))?.message.contains("no named application") == true)
     }
 
-    private static func word(_ verdict: AcceptanceRule.Verdict) -> String {
+    private static func word(_ verdict: Decision.Verdict) -> String {
         switch verdict {
         case .install: "install"
-        case .upToDate(let newest): "upToDate \(newest)"
+        case .choose(let name): "choose \(name)"
+        case .upToDate(let newest): "upToDate \(newest.shortDescription)"
         case .incompatible(.shellTooOld(let minimum)): "needs \(minimum)"
         case .incompatible(.shellTooNew(let maximum)): "up to \(maximum)"
         case .incompatible(.compatible): "compatible"
         case .blocked(let block): "blocked \(block.version)"
         case .wrongApp(_, let found): "wrong app \(found ?? "none")"
+        case .unsuitable(let failure): "unsuitable \(failure.code)"
         }
     }
 }

@@ -22,7 +22,7 @@ struct SelectionRuleTests {
         shell: String, blocked: [String], chosen: String
     ) throws {
         let inventory = try Self.inventory(blocked: blocked)
-        let shell = try Sample.version(shell)
+        let shell: SemanticVersion = try Sample.version(shell)
         #expect(SelectionRule.select(inventory, shell: shell)?.name.description == chosen)
         #expect((SelectionRule.newestUsable(inventory, shell: shell)?.name.description ?? "embedded") == chosen)
     }
@@ -133,6 +133,7 @@ struct SelectionRuleTests {
         let word =
             switch choice?.reason {
             case .newest: "newest"
+            case .hotCodePush: "hotCodePush"
             case .retry: "retry"
             case .fallback(let failed): failed == ledger.launch?.name ? "fallback" : "fallback from another"
             case .onlyOne: "onlyOne"
@@ -144,11 +145,11 @@ struct SelectionRuleTests {
     @Test func `the reasons are told in words`() throws {
         let failure = StartFailure(.interrupted, detail: "", at: Timestamp(clamping: 0))
         let reasons: [SelectionRule.Reason] = [
-            .newest, .retry(failure), .fallback(failed: try Sample.name("1.2.0")), .onlyOne,
+            .newest, .hotCodePush, .retry(failure), .fallback(failed: try Sample.name("1.2.0")), .onlyOne,
         ]
         #expect(
             reasons.map(\.description) == [
-                "the newest usable client",
+                "the newest usable client", "the last usable hot code push",
                 "the newest usable client, once more: its start at 1970-01-01T00:00:00Z ended before it was confirmed",
                 "the last known good client, because v1.2.0 failed", "nothing else can run",
             ])

@@ -53,7 +53,7 @@ struct StatusRuleTests {
             try Sample.entry("1.0.0"), try Sample.entry("2.0.0", maximumShell: "2.0.0"),
             try Sample.entry("3.0.0", minimumShell: "3.0.0"),
         ])
-        let shell = try Sample.version(shell)
+        let shell: SemanticVersion = try Sample.version(shell)
         let running = StatusRule.rows(inventory, shell: shell).filter(\.runs).map(\.name)
         #expect(running == [SelectionRule.select(inventory, shell: shell)?.name])
     }

@@ -6,28 +6,33 @@ import Testing
 @testable import BundleCore
 
 @Suite struct `A map of assets` {
-    private static func own(_ pairs: [String]) -> [AssetMap.OwnAsset] {
+    private static func placed(_ pairs: [String], in folder: Directory) -> [AssetMap.PlacedAsset] {
         pairs.map { pair in
             let parts = pair.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
-            return AssetMap.OwnAsset(url: String(parts[0]), file: String(parts.last ?? ""))
+            return AssetMap.PlacedAsset(url: String(parts[0]), source: folder, file: String(parts.last ?? ""))
         }
     }
 
-    @Test func `takes query, fragment and one slash off a URL, and calls the root index`() throws {
+    private static func findings(_ pairs: [String]) throws -> [String] {
+        AssetMap.findings(placed(pairs, in: try Directory.open("/")))
+    }
+
+    @Test func `SW-21: takes query, fragment and one slash off a URL, and calls the root index`() throws {
         let folder = try Directory.open("/")
         let map = try AssetMap(
-            Self.own([
-                "/ index.html", "/app/app.js?hash=1?2#3 app/a.js", "/a#b?c a", "b/c d",
-                "/__cordova/app/app.js app/a.js",
-                "/a%20b x", "/%2g x", "/% x", "/100%25 x", "/.well-known/y .well-known/y",
-            ]), in: folder)
+            Self.placed(
+                [
+                    "/ index.html", "/app/app.js?hash=1?2#3 app/a.js", "/a#b?c a", "b/c d",
+                    "/__cordova/app/app.js app/a.js",
+                    "/a%20b x", "/%2g x", "/% x", "/100%25 x", "/.well-known/y .well-known/y",
+                ], in: folder))
         #expect(
             map.assets.map { "\($0.urlPath) \($0.path)" } == [
                 "index.html index.html", "app/app.js app/a.js", "a a", "b/c d", "__cordova/app/app.js app/a.js",
                 "a%20b x", "%2g x", "% x", "100%25 x", ".well-known/y .well-known/y",
             ])
         #expect(map.assets.allSatisfy { !$0.isKnownFile && $0.source === folder })
-        #expect(try AssetMap(Self.own(["?x index.html"]), in: folder).assets.map(\.urlPath) == [.index])
+        #expect(try AssetMap(Self.placed(["?x index.html"], in: folder)).assets.map(\.urlPath) == [.index])
     }
 
     @Test(arguments: [
@@ -46,10 +51,10 @@ import Testing
         ("/a a/../b", "file path a/../b: path-traversal"), ("/a a\\b", "file path a\\\\b: name-forbidden-char"),
         ("/a a//b", "file path a//b: name-not-canonical"), ("/a a\u{7F}", "file path a\\x7F: name-forbidden-char"),
     ])
-    func `refuses a path that is none`(asset: String, finding: String) throws {
-        #expect(AssetMap.findings(Self.own([asset, "/ok ok"])) == [finding])
+    func `SW-18, SW-20: refuses a path that is none`(asset: String, finding: String) throws {
+        #expect(try Self.findings([asset, "/ok ok"]) == [finding])
         #expect(throws: OrganizingError.invalid(findings: [finding])) {
-            try AssetMap(Self.own([asset]), in: Directory.open("/"))
+            try AssetMap(Self.placed([asset], in: Directory.open("/")))
         }
     }
 
@@ -66,19 +71,13 @@ import Testing
         (["/a a", "/a/b b"], "URL path a is a file and a folder"),
         (["/a/b/c a", "/a/b b"], "URL path a/b is a file and a folder"),
     ])
-    func `refuses what no folder could hold side by side`(assets: [String], finding: String) throws {
-        #expect(AssetMap.findings(Self.own(assets)) == [finding])
-        // The same where one of them comes from the parent.
-        let parent = try AssetMap(Self.own([assets[0]]), in: Directory.open("/"))
-        let inherits = assets[0].hasPrefix("/a?") || assets[0] == "/ a" || assets[0] == "a a"
-        let found = AssetMap.findings(Self.own([assets[1]]), inheriting: parent)
-        #expect(found == (inherits ? [] : AssetMap.findings(Self.own(assets.reversed()))))
-        #expect(found.count == (inherits ? 0 : 1))
+    func `SW-19, N-17: refuses what no folder could hold side by side`(assets: [String], finding: String) throws {
+        #expect(try Self.findings(assets) == [finding])
     }
 
     @Test func `tells everything that is wrong with it in one sentence`() throws {
         let error = try #require(throws: OrganizingError.self) {
-            try AssetMap(Self.own(["/../x a", "/a /b", "/a c"]), in: Directory.open("/"))
+            try AssetMap(Self.placed(["/../x a", "/a /b", "/a c"], in: Directory.open("/")))
         }
         let findings = [
             "URL path /../x: path-traversal", "file path /b: path-absolute", "Duplicate normalized URL path: a",
@@ -89,13 +88,25 @@ import Testing
         #expect("\(error)" == "Bundle validation failed: \(findings.joined(separator: "; "))")
     }
 
-    @Test func `inherits what it does not own`() throws {
-        let folders = try [Directory.open("/"), Directory.open("/"), Directory.open("/")]
-        let oldest = try AssetMap(Self.own(["/ i0", "/a a0", "/b b0"]), in: folders[0])
-        let old = try AssetMap(Self.own(["/ i1", "/a a1", "/c c1"]), in: folders[1], inheriting: oldest)
-        let map = try AssetMap(Self.own(["/ i2", "/c?x c2"]), in: folders[2], inheriting: old)
-        #expect(map.assets.map { "\($0.urlPath) \($0.path)" } == ["index.html i2", "c c2", "a a1", "b b0"])
-        #expect(zip(map.assets, [2, 2, 1, 0]).allSatisfy { $0.source === folders[$1] })
+    @Test func `SW-20: counts every file path that is none`() throws {
+        let files = ["../escape.js", "/absolute.js", "a\\b.js", "a//b.js"]
+        let findings = try Self.findings(files.enumerated().map { "/\($0) \($1)" })
+        #expect(
+            findings.map { String($0.prefix { $0 != ":" }) } == [
+                "file path ../escape.js", "file path /absolute.js", "file path a\\\\b.js", "file path a//b.js",
+            ])
+    }
+
+    @Test func `P01: holds one file under two URLs, and files of several folders`() throws {
+        let folders = try [Directory.open("/"), Directory.open("/")]
+        let map = try AssetMap(
+            Self.placed(["/ index.html", "/__cordova/x.png app/x.png", "/x.png app/x.png"], in: folders[0])
+                + Self.placed(["/shared.js old/name.js"], in: folders[1]))
+        #expect(
+            map.assets.map { "\($0.urlPath) \($0.path)" } == [
+                "index.html index.html", "__cordova/x.png app/x.png", "x.png app/x.png", "shared.js old/name.js",
+            ])
+        #expect(zip(map.assets, [0, 0, 0, 1]).allSatisfy { $0.source === folders[$1] })
     }
 
     @Test func `of a tree has its regular files under legal names, and says what it leaves out`() throws {
@@ -118,7 +129,6 @@ import Testing
                 "a/gone is a symbolic link; it is not served.", "pipe is not a regular file; it is not served.",
                 "bad\\x01 is not served (name-forbidden-char).", "bad\\\\dir is not served (name-forbidden-char).",
             ])
-        #expect(try AssetMap([], in: Directory.open(path), inheriting: map).warnings == map.warnings)
     }
 
     @Test func `of a tree is refused where names differ only in case`() throws {

@@ -48,19 +48,22 @@ struct LedgerTests {
         #expect(ledger.current == .installed(try Sample.version("1.0.0")))
         #expect(ledger.previous == .embedded)
         #expect(ledger.entries.map(\.version.description) == ["1.0.0", "1.1.0"])
+        #expect(ledger.channels == .standard)
         let entry = try #require(ledger.entries.first)
-        #expect(entry.identity.channel == "archive")
-        #expect(entry.shells.maximum == (try Sample.version("2.0.0")))
+        #expect(entry.identity.channel == .archive)
+        #expect(entry.shells?.maximum == (try Sample.version("2.0.0")))
         #expect(entry.contentSha256 == (try SHA256Digest.of([])))
         #expect(entry.installedSize == 7)
         #expect(entry.fileCount == 2)
         #expect(entry.installedAt.description == "2026-11-21T21:09:38Z")
-        #expect(ledger.entries.last?.shells.maximum == nil)
+        #expect(ledger.entries.last?.shells?.maximum == nil)
         #expect(ledger.blocks.map(\.reason) == ["it crashed"])
     }
 
     @Test(arguments: [
-        (#""schema":1"#, #""schema":3"#, "ledger.schema is neither 1 nor 2"),
+        (#""schema":1"#, #""schema":4"#, "ledger.schema is none of 1, 2 and 3"),
+        (#""schema":1"#, #""schema":0"#, "ledger.schema is none of 1, 2 and 3"),
+        (#""schema":1"#, #""schema":3"#, "ledger.checksum is missing"),
         (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
         (#""schema":1,"#, "", "ledger.schema is missing"),
         (#""appId":"org.example.a""#, #""appId":5"#, "ledger.appId is not a string"),
@@ -145,7 +148,7 @@ struct LedgerTests {
             ledger.block(try Sample.block(version, "\(ledger.blocks.count)"))
         }
         #expect(ledger.entries.map(\.version.description) == ["1.9.0", "1.10.0"])
-        #expect(ledger.entry(try Sample.version("1.10.0"))?.shells.minimum.description == "2.0.0")
+        #expect(ledger.entry(try Sample.version("1.10.0"))?.shells?.minimum.description == "2.0.0")
         #expect(ledger.blocks.map(\.version.description) == ["1.9.0", "1.10.0"])
         #expect(ledger.block(on: try Sample.version("1.10.0"))?.reason == "2")
     }
@@ -153,22 +156,22 @@ struct LedgerTests {
     // MARK: Chance
 
     private static func random(_ generator: inout SeededGenerator) throws -> Ledger {
-        let versions = try (0..<Int.random(in: 0...6, using: &generator)).map { major in
+        let releases: [SemanticVersion] = try (0..<Int.random(in: 0...6, using: &generator)).map { major in
             let tail = ["", "-rc.1", "-a.b.7"].randomElement(using: &generator) ?? ""
             return try Sample.version("\(major).\(Int.random(in: 0...999_999, using: &generator)).0\(tail)")
         }
+        let pushes = try (0..<Int.random(in: 0...3, using: &generator)).map { number in
+            try MeteorVersion(parsing: ["push", "v1.0.", "é", "e\u{301}"][number] + "\(number)")
+        }
+        let versions = releases.map(ClientVersion.archive) + pushes.map(ClientVersion.meteor)
         let entries = try versions.map { version in
             Ledger.Entry(
-                identity: BundleIdentity(
-                    version: version, channel: text(&generator),
-                    shells: try ShellRange(
-                        minimum: Sample.version("0.0.1"),
-                        maximum: Bool.random(using: &generator) ? Sample.version("9.0.0") : nil)),
+                identity: try identity(of: version, &generator),
                 contentSha256: try .of([UInt8.random(in: 0...255, using: &generator)]),
                 installedSize: Int.random(in: 0...JSONValue.maximumInteger, using: &generator),
                 fileCount: Int.random(in: 0...20_000, using: &generator), installedAt: time(&generator))
         }
-        let names = versions.map(ClientName.installed) + [.embedded]
+        let names = versions.map(ClientName.installed) + [ClientName.embedded]
         var ledger = Ledger()
         for entry in entries.shuffled(using: &generator) { ledger.record(entry) }
         if Bool.random(using: &generator) { ledger.appId = text(&generator) }
@@ -176,7 +179,11 @@ struct LedgerTests {
         ledger.lastKnownGood = names.randomElement(using: &generator) ?? .embedded
         ledger.previous = Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil
         ledger.pending = Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil
-        ledger.shell = Bool.random(using: &generator) ? versions.randomElement(using: &generator) : nil
+        ledger.shell = Bool.random(using: &generator) ? releases.randomElement(using: &generator) : nil
+        ledger.offered = Bool.random(using: &generator) ? names.randomElement(using: &generator) : nil
+        ledger.seedFacts = try pushes.first.map { try facts($0, &generator) }
+        let orders = [["archive"], ["meteor"], ["archive", "meteor"], ["meteor", "archive"]]
+        ledger.channels = ChannelOrder(orders.randomElement(using: &generator) ?? []) ?? .standard
         ledger.seed = Bool.random(using: &generator) ? try .of(Array(text(&generator).utf8)) : nil
         ledger.blocks = versions.filter { _ in Bool.random(using: &generator) }.map { version in
             Ledger.Block(
@@ -201,6 +208,28 @@ struct LedgerTests {
             )
         }
         return ledger
+    }
+
+    private static func identity(
+        of version: ClientVersion, _ generator: inout SeededGenerator
+    ) throws -> BundleIdentity {
+        switch version {
+        case .archive(let version):
+            BundleIdentity(
+                version: version,
+                shells: try ShellRange(
+                    minimum: Sample.version("0.0.1"),
+                    maximum: Bool.random(using: &generator) ? Sample.version("9.0.0") : nil))
+        case .meteor(let version):
+            BundleIdentity(
+                version: version, facts: try facts(version, &generator),
+                seed: Bool.random(using: &generator) ? try Sample.seed(text(&generator)) : nil)
+        }
+    }
+
+    private static func facts(_ version: MeteorVersion, _ generator: inout SeededGenerator) throws -> MeteorFacts {
+        let texts = (0..<3).map { _ in Bool.random(using: &generator) ? text(&generator) : nil }
+        return MeteorFacts(version: version, appId: texts[0], rootURL: texts[1], compatibility: texts[2])
     }
 
     private static func time(_ generator: inout SeededGenerator) -> Timestamp {

@@ -16,7 +16,7 @@ struct ReceiptTests {
 
     private static func identity(maximumShell: String? = "2.0.0") throws -> BundleIdentity {
         BundleIdentity(
-            version: try Sample.version("1.2.3-rc.1"), channel: "archive",
+            version: try Sample.version("1.2.3-rc.1"),
             shells: try ShellRange(minimum: Sample.version("1.0.0"), maximum: try maximumShell.map(Sample.version)))
     }
 

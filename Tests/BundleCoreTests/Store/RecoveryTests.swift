@@ -30,7 +30,7 @@ struct RecoveryTests {
         try also(bench)
     }
 
-    private static let gone = "v1.2.0 is not a client that a receipt vouches for"
+    private static let gone = "v1.2.0 is no client of this store"
     private static let damaged = "ledger cannot be read"
 
     static let leftovers: [Case] = [
@@ -141,7 +141,7 @@ struct RecoveryTests {
             name: "a file with a client's name", spoil: { try $0.write("x", to: "clients/v1.2.0") }, warnings: [gone]),
         Case(
             name: "a folder that is no version", spoil: { try $0.write("x", to: "clients/1.2.0/index.html") },
-            warnings: ["1.2.0 is not a client that a receipt vouches for"]),
+            warnings: ["1.2.0 is no client of this store"]),
         Case(
             name: "a version that retention forgot and did not remove yet",
             spoil: { try $0.editLedger { $0.forget($0.entries[0].version) } }, previous: nil,
@@ -161,7 +161,7 @@ struct RecoveryTests {
                 try bench.remove("clients/v1.0.0")
                 try bench.write("x", to: "clients/v1.0.0")
             }, versions: ["1.1.0"], previous: nil,
-            warnings: ["v1.0.0 is in the ledger but not in the store", "v1.0.0 is not a client"]),
+            warnings: ["v1.0.0 is in the ledger but not in the store", "v1.0.0 is no client"]),
         Case(
             name: "a current client that was never installed",
             spoil: { bench in
@@ -191,7 +191,7 @@ struct RecoveryTests {
                 try bench.write("{}", to: "ledger.json")
                 try bench.write("client 9.0.0", to: "clients/v1.1.0/index.html")
             }, versions: ["1.0.0"], current: "embedded", previous: nil,
-            warnings: [damaged, "v1.0.0 was complete", "v1.1.0 is not a client"]),
+            warnings: [damaged, "v1.0.0 was complete", "v1.1.0 is no client"]),
     ]
 
     @Test(arguments: leftovers + folders + ledgers)

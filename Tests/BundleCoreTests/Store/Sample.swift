@@ -6,19 +6,40 @@ import BundleSigning
 enum Sample {
     static func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
 
+    /// A version of either channel: `1.0.0`, or `meteor-` and what its server called it.
+    static func version(_ text: String) throws -> ClientVersion {
+        guard text.hasPrefix("meteor-") else { return .archive(try version(text)) }
+        return .meteor(try MeteorVersion(parsing: String(text.dropFirst("meteor-".count))))
+    }
+
     static func name(_ text: String) throws -> ClientName {
         text == "embedded" ? .embedded : .installed(try version(text))
     }
 
-    static func entry(_ text: String, minimumShell: String = "1.0.0", maximumShell: String? = nil) throws
-        -> Ledger.Entry
-    {
-        Ledger.Entry(
-            identity: BundleIdentity(
-                version: try version(text), channel: "archive",
-                shells: try ShellRange(minimum: version(minimumShell), maximum: try maximumShell.map(version))),
-            contentSha256: try .of(Array(text.utf8)), installedSize: 12, fileCount: 2,
-            installedAt: Timestamp(clamping: 1_700_000_000))
+    /// The digest of a seed whose only mark is `text`.
+    static func seed(_ text: String) throws -> SHA256Digest { try .of(Array(text.utf8)) }
+
+    static func entry(
+        _ text: String, minimumShell: String = "1.0.0", maximumShell: String? = nil, seed: String? = nil,
+        installedAt: Int = 1_700_000_000
+    ) throws -> Ledger.Entry {
+        let identity: BundleIdentity
+        switch try version(text) as ClientVersion {
+        case .archive(let version):
+            identity = BundleIdentity(
+                version: version,
+                shells: try ShellRange(minimum: Self.version(minimumShell), maximum: try maximumShell.map(Self.version))
+            )
+        case .meteor(let version):
+            identity = BundleIdentity(version: version, facts: facts(version), seed: try seed.map(Self.seed))
+        }
+        return Ledger.Entry(
+            identity: identity, contentSha256: try .of(Array(text.utf8)), installedSize: 12, fileCount: 2,
+            installedAt: Timestamp(clamping: installedAt))
+    }
+
+    static func facts(_ version: MeteorVersion) -> MeteorFacts {
+        MeteorFacts(version: version, appId: "app", rootURL: "http://localhost:3000/", compatibility: "1")
     }
 
     static func block(_ text: String, _ reason: String = "it crashed") throws -> Ledger.Block {
@@ -31,7 +52,7 @@ enum Sample {
     static func inventory(_ ledger: Ledger) throws -> Inventory {
         Inventory(
             path: "/store", ledger: ledger,
-            bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/clients/\($0.version.folderName)") })
+            bundles: ledger.entries.map { InstalledBundle(entry: $0, path: "/store/\(StoreLayout.tree($0.version))") })
     }
 
     /// A picture of a store with these clients; `current` and `previous` are versions or `embedded`.

@@ -1,0 +1,81 @@
+/// What a channel's rule says about an offer: the verdict with every rule's answer; the first rule that is not passed decides.
+public struct Decision: Sendable, Equatable {
+    /// What to do with an offer, and why.
+    public enum Verdict: Sendable, Equatable {
+        /// The device does not have it: take it.
+        case install
+        /// The device has it, and it is to run next.
+        case choose(ClientName)
+        /// Nothing newer; `newest` is the client that stands in its way.
+        case upToDate(newest: ClientName)
+        /// Not for this shell.
+        case incompatible(ShellCompatibility)
+        /// Must not run on this device.
+        case blocked(Ledger.Block)
+        /// Belongs to another application.
+        case wrongApp(expected: String, found: String?)
+        /// A Meteor bundle that this device must not take.
+        case unsuitable(UpdateFailure)
+    }
+
+    /// One rule's answer, for people and for `check`.
+    public struct Outcome: Sendable, Equatable {
+        /// The rule's name.
+        public let rule: String
+        /// Whether the offer passed it.
+        public let passed: Bool
+        /// The facts it compared.
+        public let detail: String
+
+        /// States an answer.
+        public init(rule: String, passed: Bool, detail: String) {
+            self.rule = rule
+            self.passed = passed
+            self.detail = detail
+        }
+    }
+
+    /// What to do.
+    public let verdict: Verdict
+    /// Every rule in order.
+    public let outcomes: [Outcome]
+
+    /// States a decision.
+    public init(verdict: Verdict, outcomes: [Outcome]) {
+        self.verdict = verdict
+        self.outcomes = outcomes
+    }
+}
+
+extension Decision.Verdict {
+    /// The verdict as a refusal of `version`; nil for those that are answers rather than failures.
+    public func failure(of version: ClientVersion) -> UpdateFailure? {
+        switch self {
+        case .install, .choose, .upToDate: nil
+        case .incompatible(.shellTooOld(let minimum)):
+            UpdateFailure(
+                .incompatibleShell, subject: version.description,
+                "Version \(version) needs shell \(minimum) or newer: update the shell, then try again.")
+        case .incompatible(.shellTooNew(let maximum)):
+            UpdateFailure(
+                .incompatibleShell, subject: version.description,
+                "Version \(version) is for shells up to \(maximum): wait for a release for this shell.")
+        case .incompatible(.compatible): nil
+        case .blocked(let block):
+            UpdateFailure(
+                .versionBlocked, subject: version.description, Self.text(of: block, on: version))
+        case .wrongApp(let expected, let found):
+            UpdateFailure(
+                .appMismatch, subject: found ?? "",
+                "The manifest is for \(found ?? "no named application"), this device runs \(expected): "
+                    + "check the feed's address.")
+        case .unsuitable(let failure): failure
+        }
+    }
+
+    /// Meteor's clients know the words in front (METEOR section 3.2).
+    private static func text(of block: Ledger.Block, on version: ClientVersion) -> String {
+        let told = "Version \(version) is blocked on this device since \(block.since): \(block.reason)"
+        return version.channel == .meteor ? "Skipping downloading blacklisted version. \(told)" : told
+    }
+}

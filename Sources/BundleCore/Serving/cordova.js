@@ -1,0 +1,25 @@
+// There is no Cordova in this shell; pages that were built for it wait for its one event all the same.
+(function () {
+  'use strict';
+  var isReady = false;
+  var listen = document.addEventListener;
+
+  // Cordova's event is sticky: who listens late is called, too.
+  document.addEventListener = function (type, listener, options) {
+    listen.call(document, type, listener, options);
+    if (type !== 'deviceready' || !isReady) return;
+    setTimeout(function () {
+      document.removeEventListener(type, listener, options);
+      if (typeof listener === 'function') listener.call(document, new Event(type));
+      else if (listener) listener.handleEvent(new Event(type));
+    }, 0);
+  };
+
+  function fire() {
+    isReady = true;
+    document.dispatchEvent(new Event('deviceready'));
+  }
+
+  if (document.readyState === 'loading') listen.call(document, 'DOMContentLoaded', fire);
+  else setTimeout(fire, 0);
+})();

@@ -1,0 +1,54 @@
+public import BundleCore
+import BundleDisk
+
+/// Meteor's hot code push: an asset manifest, and the files that it lists, of which only those come over the network that the
+/// device does not have.
+public struct MeteorChannel: UpdateChannel {
+    private let server: MeteorSource
+    private let urls: MeteorURLs
+    private let seed: SeedFolder?
+    private let fetcher: any Fetcher
+    private let report: @Sendable (UpdateEvent) -> Void
+
+    /// Follows `server`. `seed` is the shell's own client; what it has is inherited.
+    ///
+    /// Throws where the server's address cannot be that of a Meteor application.
+    public init(
+        _ server: MeteorSource, seed: SeedFolder?, fetcher: any Fetcher,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws {
+        self.server = server
+        self.seed = seed
+        self.fetcher = fetcher
+        self.report = report
+        urls = try MeteorURLs(rootURL: server.rootURL, architecture: server.architecture)
+    }
+
+    /// Fetches the asset manifest and reads it strictly, before anything in it is used.
+    public func latestOffer() async throws -> MeteorOffer {
+        let bytes = try await ManifestFetch(fetcher, maximumBytes: server.limits.bytes).fetch(urls.manifest)
+        let manifest = try AssetManifest(parsing: bytes, limits: server.limits)
+        return MeteorOffer(
+            manifest: manifest, compatibility: try manifest.requireCompatibility(of: server.platform))
+    }
+
+    /// `HotCodePushRule`; the device's own application is asked for when the page is there.
+    public func decide(
+        _ offer: MeteorOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+    ) -> Decision {
+        HotCodePushRule.decide(offer, inventory, seed: seed?.facts)
+    }
+
+    /// Links what the device has, downloads the rest, the index page first, and verifies every file that is downloaded.
+    public func stage(
+        _ offer: MeteorOffer, in area: StagingArea, reusing installed: ReuseIndex
+    ) async throws -> StagedBundle {
+        let known = HotCodePushRule.facts(area.inventory, seed?.facts)
+        let stored = PageCheck.Stored(
+            appId: known?.appId ?? server.appId, rootURL: known?.rootURL.flatMap { try? FetchURL(parsing: $0) })
+        let staging = BundleStaging(
+            offer: offer, server: server, urls: urls, seed: seed, stored: stored, fetcher: fetcher, area: area,
+            installed: installed, report: report)
+        return try await staging.run()
+    }
+}

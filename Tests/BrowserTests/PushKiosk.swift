@@ -1,0 +1,68 @@
+import BundleCore
+import BundleTesting
+import MeteorTesting
+import Testing
+
+/// A kiosk whose shell follows a Meteor server, and perhaps a feed of archives too. Its seed is version1.
+final class PushKiosk {
+    let kiosk: Kiosk
+    let server: MeteorServer
+
+    private var seed: String { kiosk.folder.file("meteor-seed") }
+
+    /// Makes the seed and a server that offers it.
+    init(_ client: DemoClient = .good("version1"), _ change: (inout MeteorBundleBuilder) -> Void = { _ in }) throws {
+        kiosk = try Kiosk()
+        server = try MeteorServer([])
+        let bundle = try bundle(client, change)
+        try bundle.writeBundleLayout(to: seed)
+        try add(bundle)
+        try server.serve(version: bundle.version)
+    }
+
+    /// The client as Meteor would build it: scripts with a digest in their URLs, everything else public.
+    private func bundle(_ client: DemoClient, _ change: (inout MeteorBundleBuilder) -> Void) throws -> MeteorBundle {
+        let files = client.files
+        var builder = MeteorBundleBuilder(.stated(client.version))
+        for (path, content) in files.sorted(by: { $0.key < $1.key }) where path != "index.html" {
+            let type = path.hasSuffix(".js") ? "js" : "asset"
+            builder.entries.append(BundleEntry("app/\(path)", url: "/\(path)", type: type, .bytes(content)))
+        }
+        builder.page.template = files["index.html"]
+        builder.page.rootURL = server.rootURL
+        builder.page.appId = "hotcodepushtests"
+        change(&builder)
+        return try builder.build()
+    }
+
+    private func add(_ bundle: MeteorBundle) throws {
+        let place = kiosk.folder.file("served/\(bundle.version)")
+        try bundle.writeServerLayout(to: place)
+        server.add(bundle.version, folder: place)
+    }
+
+    /// Serves a client from the next request on.
+    func push(_ client: DemoClient, _ change: (inout MeteorBundleBuilder) -> Void = { _ in }) throws {
+        try add(try bundle(client, change))
+        try server.serve(version: client.version)
+    }
+
+    /// Starts `serve`, which checks when it starts and when the page asks for it.
+    func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+        try Serving(
+            try kiosk.start(
+                [
+                    "serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--port", "\(port)",
+                    "--startup-timeout", timeout, "--meteor", server.rootURL, "--check-interval", "1h",
+                ] + more))
+    }
+
+    /// How often a manifest was asked for, since the start.
+    var checks: Int { server.allRequests.count { $0.path == "/__cordova/manifest.json" } }
+
+    /// Waits for that many checks.
+    func wait(forChecks count: Int) throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while checks < count { try #require(ContinuousClock.now < deadline, "\(checks) checks, not \(count)") }
+    }
+}

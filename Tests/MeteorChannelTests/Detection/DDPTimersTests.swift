@@ -1,0 +1,25 @@
+import Testing
+
+@testable import MeteorChannel
+
+@Suite struct `The timers of DDP` {
+    @Test(
+        arguments: [
+            (0, 0.01...0.01), (1, 0.01...0.01), (2, 3.63...6.05), (3, 7.986...13.31), (4, 17.5692...29.282),
+            (7, 187.07...311.8), (8, 225...375), (9, 225...375), (1_000_000, 225...375),
+        ] as [(Int, ClosedRange<Double>)])
+    func `a lost connection is opened again later and later`(attempt: Int, seconds: ClosedRange<Double>) {
+        for (jitter, expected) in [(0.75, seconds.lowerBound), (1.25, seconds.upperBound)] {
+            #expect(abs(DDPTimers.reconnect(attempt: attempt, jitter: jitter) / .seconds(1) - expected) < 0.01)
+        }
+    }
+
+    @Test(
+        arguments: [(0, 49.5...82.5), (1, 49.5...82.5), (2, 108.9...181.5), (3, 225...375), (99, 225...375)]
+            as [(Int, ClosedRange<Double>)])
+    func `a refused subscription is tried again later and later`(attempt: Int, seconds: ClosedRange<Double>) {
+        for (jitter, expected) in [(0.75, seconds.lowerBound), (1.25, seconds.upperBound)] {
+            #expect(abs(DDPTimers.resubscribe(attempt: attempt, jitter: jitter) / .seconds(1) - expected) < 0.01)
+        }
+    }
+}

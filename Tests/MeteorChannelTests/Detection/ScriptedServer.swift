@@ -1,0 +1,111 @@
+import Synchronization
+
+@testable import MeteorChannel
+
+/// Opens sockets to a server that a test plays by hand.
+final class ScriptedServer: TransportConnector {
+    /// What becomes of an attempt to connect.
+    enum Answer: Sendable { case accept, refuse, hang, acceptLate }
+
+    struct Refused: Error {}
+
+    private let answers: Mutex<[Answer]>
+    private let sockets: AsyncStream<ScriptedSocket>
+    private let opened: AsyncStream<ScriptedSocket>.Continuation
+
+    /// A server that answers the first attempts like this, and accepts the ones after them.
+    init(_ answers: [Answer] = []) {
+        self.answers = Mutex(answers)
+        (sockets, opened) = AsyncStream.makeStream()
+    }
+
+    func connect(to url: DDPURL) async throws -> any MessageTransport {
+        switch answers.withLock({ $0.isEmpty ? .accept : $0.removeFirst() }) {
+        case .accept: return open()
+        case .refuse: throw Refused()
+        case .hang:
+            await untilCancelled()
+            throw CancellationError()
+        case .acceptLate:
+            await untilCancelled()
+            return open()
+        }
+    }
+
+    /// The next socket that a client opens.
+    func accept() async throws -> ScriptedSocket {
+        for await socket in sockets { return socket }
+        throw CancellationError()
+    }
+
+    private func open() -> ScriptedSocket {
+        let socket = ScriptedSocket()
+        opened.yield(socket)
+        return socket
+    }
+}
+
+/// Sleeps until the task is cancelled.
+func untilCancelled() async {
+    let (stream, continuation) = AsyncStream<Void>.makeStream()
+    for await _ in stream {}
+    continuation.finish()
+}
+
+/// Both ends of one socket; the client's is what a watcher holds.
+final class ScriptedSocket: MessageTransport {
+    struct Broken: Error {}
+
+    private let toClient: AsyncStream<String?>
+    private let client: AsyncStream<String?>.Continuation
+    private let toServer: AsyncStream<String>
+    private let server: AsyncStream<String>.Continuation
+    private let takesNothing = Mutex(false)
+
+    init() {
+        (toClient, client) = AsyncStream.makeStream()
+        (toServer, server) = AsyncStream.makeStream()
+    }
+
+    // MARK: The client's end
+
+    func send(_ text: String) async throws {
+        if takesNothing.withLock({ $0 }) { await untilCancelled() }
+        if case .terminated = server.yield(text) { throw Broken() }
+    }
+
+    func receive() async throws -> String? {
+        for await text in toClient {
+            guard let text else { throw Broken() }
+            return text
+        }
+        return nil
+    }
+
+    func close() async {
+        client.finish()
+        server.finish()
+    }
+
+    // MARK: The server's end
+
+    /// Sends text frames.
+    func say(_ texts: String...) {
+        for text in texts { client.yield(text) }
+    }
+
+    /// The next text frame from the client; nil when it closed.
+    func hear() async -> String? {
+        for await text in toServer { return text }
+        return nil
+    }
+
+    /// Closes in an orderly way.
+    func hangUp() { client.finish() }
+
+    /// Is gone without a word.
+    func tear() { client.yield(nil) }
+
+    /// Takes nothing from the client any more.
+    func stall() { takesNothing.withLock { $0 = true } }
+}

@@ -1,0 +1,54 @@
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// The program MockMeteor, run as a user would.
+@Suite(.ownThread) struct MockMeteorTests {
+    /// It is built into the folder of the test program.
+    static let path: String = {
+        var bytes = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &bytes, bytes.count)
+        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/MockMeteor"
+    }()
+
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test func `It bundles a web folder in both layouts`() throws {
+        let web = try folder.writeTree(["index.html": Array("<p>hello".utf8), "a.js": [1]], to: "web")
+        let ending = try Program.run(
+            [Self.path, "bundle", web, folder.file("out"), "--layout", "both", "--version", "v1"], environment: [:])
+        #expect(ending.status == 0)
+        #expect(ending.text == "v1 1 files\n")
+        let paths = try FolderSnapshot(of: folder.file("out")).paths
+        #expect(
+            paths == [
+                "bundle", "bundle/app", "bundle/app/a.js", "bundle/index.html", "bundle/program.json", "server",
+                "server/a.js", "server/index.html", "server/manifest.json",
+            ])
+    }
+
+    @Test func `It serves its demo, obeys commands and writes a seed`() throws {
+        let commands = "versions\nserve version2\nserve version9\nfault 404 /a 2\nfault x /a\nnonsense\nquit\n"
+        try folder.write(Array(commands.utf8), to: "commands")
+        let line =
+            "exec '\(Self.path)' --demo --port 0 --write-seed '\(folder.file("seed"))' < '\(folder.file("commands"))'"
+        let ending = try Program.run(["/bin/sh", "-c", line], environment: [:])
+        #expect(ending.status == 0)
+        let said = ending.text.split(separator: "\n").map(String.init)
+        #expect(said.first == "Wrote the seed to \(folder.file("seed"))")
+        #expect(said[1].hasPrefix("Serving version1 of version1, version2, version3 at http://localhost:"))
+        #expect(
+            said.dropFirst(2) == [
+                "* version1", "  version2", "  version3", "Serving version2",
+                "there is no version \"version9\" to serve; add it first", "404 at /a, 2 times",
+                "\"x\" is no kind of fault; type \"help\".", "\"nonsense\" is no command; type \"help\".",
+            ])
+        let paths = try FolderSnapshot(of: folder.file("seed")).paths
+        #expect(
+            paths == ["app", "app/app.js", "app/motto.txt", "index.html", "merged-stylesheets.css", "program.json"])
+    }
+}

@@ -1,0 +1,35 @@
+import BundleDisk
+import Glibc
+
+/// Finds the versions in folders.
+enum VersionFolders {
+    /// Folders by the name of the version: each of `folders` that has a manifest, and those one level below the others.
+    static func find(_ folders: [String]) throws -> [String: String] {
+        var found: [String: String] = [:]
+        for folder in folders {
+            if hasManifest(folder) {
+                found[String(folder.split(separator: "/").last ?? "version")] = folder
+                continue
+            }
+            for entry in try Directory.open(folder).entries() {
+                let name = String(decoding: entry.name, as: UTF8.self)
+                if hasManifest("\(folder)/\(name)") { found[name] = "\(folder)/\(name)" }
+            }
+        }
+        return found
+    }
+
+    private static func hasManifest(_ folder: String) -> Bool { File.exists("\(folder)/manifest.json") }
+}
+
+/// Waits for what another thread does.
+enum Patience {
+    /// True as soon as the condition holds; false after ten seconds.
+    static func wait(until condition: () -> Bool) -> Bool {
+        for _ in 0..<2000 {
+            if condition() { return true }
+            poll(nil, 0, 5)
+        }
+        return false
+    }
+}
