@@ -52,7 +52,7 @@ let package = Package(
         // Level 3: the channel and the adapters.
         ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
         ours("MeteorChannel", ["BundleCore", "BundleSigning", "BundleDisk", "BundleThreads"]),
-        ours("BundlePlatform", ["BundleCore", "BundleThreads", "CCurl"]),
+        ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl"]),
 
         ours(
             "BundleServe",

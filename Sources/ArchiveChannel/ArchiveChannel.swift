@@ -1,47 +1,93 @@
 public import BundleCore
 import BundleDisk
+import BundleSigning
 import BundleThreads
 
-/// The signed archive channel: a flat manifest and the archive that it names.
+/// The signed archive channel: manifests, the archives that they name, and what a channel document says about them.
 public struct ArchiveChannel: UpdateChannel {
-    private let manifestURL: FetchURL
-    private let trusted: TrustedKeys
+    /// Who draws the device into rollouts.
+    public struct DeviceId: Sendable {
+        /// As configured; nil to use what the store remembers.
+        public let given: String?
+        /// What stands for the machine, where the store remembers none.
+        public let machine: String?
+
+        /// States where an id comes from; without any, one is drawn and remembered.
+        public init(given: String? = nil, machine: String? = nil) {
+            self.given = given
+            self.machine = machine
+        }
+    }
+
+    private let source: ReleaseSource
+    private let anchor: TrustAnchor
+    private let deviceId: DeviceId
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
+    private let now: @Sendable () -> Timestamp
     private let report: @Sendable (UpdateEvent) -> Void
 
-    /// Follows the manifest at `manifestURL`, believing `trusted` keys only.
+    /// Follows `source`, believing what `anchor` vouches for.
     public init(
-        manifestURL: FetchURL, trusted: TrustedKeys, limits: ArchiveLimits, fetcher: any Fetcher,
+        source: ReleaseSource, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), limits: ArchiveLimits,
+        fetcher: any Fetcher, now: @escaping @Sendable () -> Timestamp = { .now },
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
-        self.manifestURL = manifestURL
-        self.trusted = trusted
+        self.source = source
+        self.anchor = anchor
+        self.deviceId = deviceId
         self.limits = limits
         self.fetcher = fetcher
+        self.now = now
         self.report = report
     }
 
-    /// Fetches the manifest and checks its signature before anything in it is used.
-    public func latestOffer() async throws -> VerifiedManifest {
-        let bytes = try await ManifestSource.fetch(manifestURL, with: fetcher)
-        return try ManifestVerifier.verify(try ManifestFormat.parse(bytes), trusted: trusted)
+    /// Follows the chain of trust roots, then fetches the manifest or channel document and checks its signatures before anything
+    /// in it is used.
+    public func latestOffer(for request: OfferRequest) async throws -> ArchiveOffer {
+        var look = try FeedLook(anchor, request, clock: now())
+        let before = look
+        look.trust = try await TrustUpdate(source: source.url, folder: source.trustFolder, fetcher: fetcher)
+            .newest(after: look.trust) { try await request.keep(before.news(trusting: $0)) }
+        switch source {
+        case .manifest(let url):
+            let bytes = try await ManifestSource.fetch(url, with: fetcher)
+            return try look.offer(of: try ManifestFormat.parse(bytes))
+        case .channel(let url):
+            let name = try ChannelFileName.name(in: url)
+            let envelope = try ChannelFormat.envelope(parsing: try await ManifestSource.fetchChannel(url, with: fetcher))
+            return try look.offer(of: envelope, channel: name, deviceId: deviceId)
+        }
+    }
+
+    /// `AcceptanceRule` for a flat manifest, `ChannelRule` for a release of a channel document.
+    public func decide(
+        _ offer: ArchiveOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+    ) -> Decision {
+        offer.decide(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
+    }
+
+    /// What speaks about each release of the channel document.
+    public func explain(
+        _ offer: ArchiveOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+    ) -> [Decision.Outcome] {
+        offer.explain(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 
     /// Downloads, verifies and unpacks the archive of `offer`.
     public func stage(
-        _ offer: VerifiedManifest, in area: StagingArea, reusing installed: ReuseIndex
+        _ offer: ArchiveOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
-        try limits.admit(offer.manifest)
-        let url = try ManifestSource.archiveURL(of: offer.manifest, at: manifestURL)
+        let release = try offer.requireRelease()
+        try limits.admit(release.manifest)
+        let url = try ManifestSource.archiveURL(of: release.manifest, at: source.url)
         let download = ArchiveDownload(
-            offer.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
+            release.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
         do {
             let staged = try await onThread {
-                try unpacker.unpack(
-                    archive, of: offer.manifest, document: offer.document, into: area, reusing: installed)
+                try unpacker.unpack(archive, of: release, into: area, reusing: installed)
             }
             // It goes before the barrier, so that its pages need never reach the disk.
             try download.remove()
@@ -62,6 +108,14 @@ enum ManifestSource {
             return try await fetcher.fetchBytes(url, maximumBytes: ManifestFormat.maximumBytes)
         } catch FetchError.tooLarge {
             throw ManifestRefusal(member: "manifest", problem: "is longer than \(ManifestFormat.maximumBytes) bytes")
+        }
+    }
+
+    static func fetchChannel(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
+        do {
+            return try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes)
+        } catch FetchError.tooLarge {
+            throw DocumentRefusal("channel document", problem: "is longer than \(ChannelFormat.maximumBytes) bytes")
         }
     }
 
@@ -100,6 +154,16 @@ extension ArchiveLimits {
         if let count = manifest.fileCount, count > entries {
             throw ArchiveRejection(
                 "too-many-entries", "it has \(count) files, this device takes \(entries) (--max-files)")
+        }
+    }
+}
+
+extension ReleaseSource {
+    /// The folder of the trust roots, as the source's address sees it.
+    fileprivate var trustFolder: String {
+        switch self {
+        case .manifest: "trust"
+        case .channel: "../trust"
         }
     }
 }

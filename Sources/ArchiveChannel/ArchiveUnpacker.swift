@@ -7,13 +7,12 @@ struct ArchiveUnpacker {
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// Fills `area` with the tree of `archive`, which `manifest` describes.
+    /// Fills `area` with the tree of `archive`, which `release` describes.
     func unpack(
-        _ archive: VerifiedArchive, of manifest: Manifest, document: JSONValue, into area: StagingArea,
-        reusing reuse: ReuseIndex
+        _ archive: VerifiedArchive, of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex
     ) throws -> StagedBundle {
-        let identity = BundleIdentity(version: manifest.version, shells: manifest.shells)
-        let receipt = try area.receipt(for: identity, manifest: document)
+        let manifest = release.manifest
+        let receipt = try area.receipt(for: release.identity, manifest: release.document)
         let writer = CountingSink(
             try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
         var (summary, sink) = try ArchiveContents.walk(

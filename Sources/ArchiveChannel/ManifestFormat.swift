@@ -5,8 +5,8 @@ import BundleSigning
 public struct UnverifiedManifest: Sendable {
     /// What it claims.
     public let claims: Manifest
-    /// The signature over the statement.
-    let signature: [UInt8]
+    /// The signatures over the statement: first the one that every manifest has, which may be anybody's.
+    let signatures: [SignedEnvelope.Signature]
     /// The whole document as received, unknown members included.
     public let document: JSONValue
 }
@@ -18,20 +18,30 @@ public enum ManifestFormat {
 
     /// Reads a manifest strictly: duplicate keys, wrong types and missing fields are refused, unknown fields ignored.
     public static func parse(_ bytes: [UInt8]) throws(ManifestRefusal) -> UnverifiedManifest {
+        let document: JSONValue
         do {
-            let document = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
-            return try read(document)
+            document = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
+        } catch {
+            throw ManifestRefusal(member: "manifest", problem: "is not strict JSON: \(error)")
+        }
+        return try parse(document, of: "manifest")
+    }
+
+    /// Reads a manifest that stands in another document, under `name`.
+    static func parse(_ document: JSONValue, of name: String) throws(ManifestRefusal) -> UnverifiedManifest {
+        do {
+            return try read(document, of: name)
         } catch let refusal as ManifestRefusal {
             throw refusal
         } catch let refusal as MemberReader.Refusal {
             throw ManifestRefusal(member: refusal.member, problem: refusal.problem)
         } catch {
-            throw ManifestRefusal(member: "manifest", problem: "is not strict JSON: \(error)")
+            throw ManifestRefusal(member: name, problem: "is refused: \(error)")
         }
     }
 
-    private static func read(_ document: JSONValue) throws -> UnverifiedManifest {
-        let reader = try MemberReader(document, of: "manifest")
+    private static func read(_ document: JSONValue, of name: String) throws -> UnverifiedManifest {
+        let reader = try MemberReader(document, of: name)
         for (name, value) in reader.object.members.map({ ($0.name, $0.value) }) where value == .null {
             throw reader.refusal(name, "is null; leave it out instead")
         }
@@ -55,7 +65,22 @@ public enum ManifestFormat {
         guard let signature = try? Base64.decode(text), !signature.isEmpty else {
             throw reader.refusal("signature", "is not standard base64")
         }
-        return UnverifiedManifest(claims: manifest, signature: signature, document: document)
+        return UnverifiedManifest(
+            claims: manifest,
+            signatures: [SignedEnvelope.Signature(keyId: nil, bytes: signature)] + (try otherSignatures(reader)),
+            document: document)
+    }
+
+    /// Where more than one key must sign, what the others have signed.
+    private static func otherSignatures(_ reader: MemberReader) throws -> [SignedEnvelope.Signature] {
+        guard reader.optional("signatures") != nil else { return [] }
+        let entries = try reader.objects("signatures")
+        if entries.count >= SignedEnvelope.maximumSignatures {
+            throw reader.refusal("signatures", "has \(SignedEnvelope.maximumSignatures) entries or more")
+        }
+        return try entries.map {
+            SignedEnvelope.Signature(keyId: try $0.string("keyid"), bytes: try $0.base64("sig"))
+        }
     }
 
     private static func url(_ reader: MemberReader) throws -> String {
@@ -75,8 +100,11 @@ public enum ManifestFormat {
         }
     }
 
-    /// The document for `manifest` with `signature`, every known field in the order of the contract.
-    public static func document(_ manifest: Manifest, signature: [UInt8]) -> JSONValue {
+    /// The document for `manifest` with `signature`, every known field in the order of the contract; `others` are the
+    /// signatures of further keys, where more than one must sign.
+    public static func document(
+        _ manifest: Manifest, signature: [UInt8], others: [SignedEnvelope.Signature] = []
+    ) -> JSONValue {
         var object: JSONObject = ["schema": .integer(1)]
         object["appId"] = manifest.appId.map(JSONValue.string)
         object["version"] = .string(manifest.version.description)
@@ -92,6 +120,7 @@ public enum ManifestFormat {
         object["keyId"] = manifest.keyId.map(JSONValue.string)
         object["notes"] = manifest.notes.map(JSONValue.string)
         object["signature"] = .string(Base64.encode(signature))
+        if !others.isEmpty { object["signatures"] = SignedEnvelope.list(others) }
         return .object(object)
     }
 }

@@ -1,18 +1,18 @@
 public import BundleCore
 public import BundleSigning
 
-/// A manifest that a trusted key has signed; only `ManifestVerifier` makes one.
+/// A manifest that enough trusted keys have signed; only `ManifestVerifier` makes one.
 public struct VerifiedManifest: ReleaseOffer {
     /// Its values.
     public let manifest: Manifest
-    /// The key that signed it.
-    public let key: PublicKey
+    /// The keys that signed it.
+    public let signers: [PublicKey]
     /// The document as received.
     public let document: JSONValue
 
-    fileprivate init(manifest: Manifest, key: PublicKey, document: JSONValue) {
+    fileprivate init(manifest: Manifest, signers: [PublicKey], document: JSONValue) {
         self.manifest = manifest
-        self.key = key
+        self.signers = signers
         self.document = document
     }
 
@@ -22,9 +22,14 @@ public struct VerifiedManifest: ReleaseOffer {
     public var shells: ShellRange { manifest.shells }
     /// The application it names.
     public var appId: String? { manifest.appId }
-    /// That its signature is good.
+    /// That its signatures are good.
     public var evidence: [Decision.Outcome] {
-        [Decision.Outcome(rule: "signature", passed: true, detail: "\(key.algorithm.rawValue) key \(key.id)")]
+        let keys = signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
+        return [Decision.Outcome(rule: "signature", passed: true, detail: keys)]
+    }
+    /// What is known of it once it is installed.
+    var identity: BundleIdentity {
+        BundleIdentity(version: manifest.version, shells: manifest.shells, signers: signers.map(\.id))
     }
     /// The room it states.
     public var footprint: Footprint {
@@ -35,27 +40,24 @@ public struct VerifiedManifest: ReleaseOffer {
 
 /// Signature before use: the one door from a claimed manifest to a verified one.
 public enum ManifestVerifier {
-    /// The manifest, if one of `trusted` signed its statement; `signatureInvalid` or `keyUnknown` if none did.
+    /// The manifest, if as many of `trusted` as must have signed its statement; `signatureInvalid` or `keyUnknown` if not.
     public static func verify(
         _ unverified: UnverifiedManifest, trusted: TrustedKeys
     ) throws -> VerifiedManifest {
         let claims = unverified.claims
-        let statement = try claims.statement()
-        let hinted = trusted.keys.filter { $0.id == claims.keyId }
-        for key in hinted + trusted.keys.filter({ $0.id != claims.keyId })
-        where try key.verifies(signature: unverified.signature, over: statement) {
-            return VerifiedManifest(manifest: claims, key: key, document: unverified.document)
-        }
-        let version = claims.version.description
-        if let keyId = claims.keyId, hinted.isEmpty {
+        do {
+            let signers = try trusted.signers(
+                unverified.signatures, over: try claims.statement(), of: "manifest of \(claims.version)")
+            return VerifiedManifest(manifest: claims, signers: signers, document: unverified.document)
+        } catch let failure as UpdateFailure {
+            // The hint says more about what went wrong than the signature does.
+            guard failure.code == .signatureInvalid, unverified.signatures.count == 1, let keyId = claims.keyId,
+                !trusted.keys.contains(where: { $0.id == keyId })
+            else { throw failure }
             throw UpdateFailure(
                 .keyUnknown, subject: UntrustedName.display(keyId),
-                "Version \(version) is signed by key \(UntrustedName.display(keyId)), which is not trusted here: "
+                "Version \(claims.version) is signed by key \(UntrustedName.display(keyId)), which is not trusted here: "
                     + "check --trust, and the feed's address.")
         }
-        throw UpdateFailure(
-            .signatureInvalid, subject: version,
-            "The signature of version \(version) does not match any trusted key: "
-                + "the manifest was changed, or somebody else signed it.")
     }
 }

@@ -36,14 +36,37 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         self.warn = warn
     }
 
-    /// What `update` would do, with every rule's answer. Changes nothing.
-    public func check() async throws -> (offered: ClientVersion, decision: Decision) {
-        let offer = try await channel.latestOffer()
-        return (offer.clientVersion, decide(offer, try Inventory.read(at: device.store)))
+    /// What `update` would do, with every rule's answer, and what speaks about everything else that is offered. Changes nothing.
+    public func check() async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
+        let inventory = try Inventory.read(at: device.store)
+        let offer = try await channel.latestOffer(for: request(inventory) { _ in })
+        let noted = inventory.noting(Ledger.Notes(feed: offer.feed))
+        return (
+            offer.clientVersion, decide(offer, noted),
+            channel.explain(offer, noted, shell: device.shell, appId: device.appId)
+        )
     }
 
-    /// What the channel offers at present.
-    public func latestOffer() async throws -> Channel.Offer { try await channel.latestOffer() }
+    /// What the channel offers at present. A trust root that it has led to is kept at once.
+    public func latestOffer() async throws -> Channel.Offer {
+        let inventory: Inventory
+        do {
+            inventory = try Inventory.read(at: device.store)
+        } catch let failure as UpdateFailure where failure.code == .storeDamaged {
+            inventory = try await BundleStore.open(at: device.store, warn: warn).inventory()
+        }
+        return try await channel.latestOffer(
+            for: request(inventory) { news in
+                try await BundleStore.open(at: device.store, warn: warn).learn(news)
+            })
+    }
+
+    private func request(
+        _ inventory: Inventory, keep: @escaping @Sendable (FeedNews) async throws -> Void
+    ) -> OfferRequest {
+        OfferRequest(
+            inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId, keep: keep)
+    }
 
     /// Brings the newest client into the store, if the rules take it. After a failure the store is what it was.
     public func update() async throws -> UpdateOutcome {
@@ -65,17 +88,20 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
     public func update(to offer: Channel.Offer) async throws -> UpdateOutcome {
         // A look without the lock: a device that has nothing to do writes nothing and disturbs nobody.
-        if let glance = try Inventory.settled(at: device.store),
-            case .upToDate(let newest) = try verdict(offer, glance),
-            isFinished(glance, notes(offer, newest))
+        if let glance = try Inventory.settled(at: device.store), !isNews(offer.feed, glance),
+            let newest = try verdict(offer, glance).newest, isFinished(glance, notes(offer, newest))
         {
             return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
         }
 
         let store = try BundleStore.open(at: device.store, warn: warn)
         let appId = try await store.bound(to: device.appId)
+        // A recall counts whatever becomes of the offer.
+        if isNews(offer.feed, try await store.inventory()) {
+            try await store.select(appId: nil, noting: Ledger.Notes(feed: offer.feed), select)
+        }
         switch try verdict(offer, try await store.inventory()) {
-        case .upToDate(let newest):
+        case .upToDate(let newest), .notInRollout(let newest, _):
             // What an interrupted run left undone, or what another shell or number to keep asks for.
             try await store.select(appId: appId, noting: notes(offer, newest), select)
             _ = try await retain(in: store)
@@ -105,6 +131,10 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
 
     private func select(_ inventory: Inventory) -> ClientName {
         SelectionRule.select(inventory, shell: device.shell, hasSeed: inventory.ledger.seed != nil)?.name ?? .embedded
+    }
+
+    private func isNews(_ feed: FeedNews?, _ inventory: Inventory) -> Bool {
+        inventory.ledger.noting(Ledger.Notes(feed: feed)) != inventory.ledger
     }
 
     /// Whether nothing is left to do but what an offer brings.

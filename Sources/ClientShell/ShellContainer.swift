@@ -8,16 +8,16 @@ public import MeteorChannel
 public enum ShellContainer {
     /// Where releases come from, and whose are taken.
     public struct Feed: Sendable {
-        /// The manifest.
-        public let manifest: FetchURL
-        /// A PEM public key, or a folder of them.
+        /// A flat manifest or a channel document.
+        public let source: ReleaseSource
+        /// A PEM public key, a folder of them, or a trust root.
         public let trust: String
         /// The device's application; nil where it names none.
         public let appId: String?
 
         /// States a feed.
-        public init(manifest: FetchURL, trust: String, appId: String?) {
-            self.manifest = manifest
+        public init(_ source: ReleaseSource, trust: String, appId: String?) {
+            self.source = source
             self.trust = trust
             self.appId = appId
         }
@@ -47,7 +47,8 @@ public enum ShellContainer {
         }
         if let feed {
             let channel = ArchiveChannel(
-                manifestURL: feed.manifest, trusted: try TrustedKeys.read(at: feed.trust), limits: ArchiveLimits(),
+                source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
+                deviceId: ArchiveChannel.DeviceId(machine: try MachineIdentity.deviceId()), limits: ArchiveLimits(),
                 fetcher: fetcher, report: { _ in })
             steps.append(step(channel, configuration, appId: feed.appId, warn))
         }

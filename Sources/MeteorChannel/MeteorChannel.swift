@@ -25,7 +25,7 @@ public struct MeteorChannel: UpdateChannel {
     }
 
     /// Fetches the asset manifest and reads it strictly, before anything in it is used.
-    public func latestOffer() async throws -> MeteorOffer {
+    public func latestOffer(for request: OfferRequest) async throws -> MeteorOffer {
         let bytes = try await ManifestFetch(fetcher, maximumBytes: server.limits.bytes).fetch(urls.manifest)
         let manifest = try AssetManifest(parsing: bytes, limits: server.limits)
         return MeteorOffer(

@@ -17,7 +17,7 @@ struct TinyShell {
         let device = Launcher.Device(
             store: arguments[1], shell: try SemanticVersion(parsing: arguments[2]), seed: arguments[3], verifies: false)
         let feed = ShellContainer.Feed(
-            manifest: try FetchURL(parsing: arguments[4]), trust: arguments[5], appId: nil)
+            .manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5], appId: nil)
         let view = TerminalView()
         let shell = try ShellContainer.shell(
             ShellConfiguration(device: device), feed: feed, fetcher: try ShellContainer.fetcher(userAgent: "TinyShell"),

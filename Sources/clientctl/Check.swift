@@ -7,14 +7,21 @@ struct Check: AsyncParsableCommand {
         abstract: "Tells what install would do, with every rule's outcome. Changes nothing.",
         discussion: """
             Exit status 0: a release is available; 3: nothing to do.
+            --explain also tells what speaks about every other release of a channel.
 
             Example:
               clientctl check --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl check --trust trust.json --explain \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
               clientctl check --meteor https://app.example.com/ \\
                 --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
             """)
+
+    @Flag(help: "Tell of every release of the channel, not only of the one that decides.")
+    var explain = false
 
     @OptionGroup var update: UpdateOptions
     @OptionGroup var common: CommonOptions
@@ -27,7 +34,7 @@ struct Check: AsyncParsableCommand {
         var failure: (any Error)?
         // Each channel has its turn, whatever becomes of the others.
         for channel in try Wiring.someChannels(update, settings, report: { _ in }) {
-            do { answers.append(try await channel.check()) } catch { failure = failure ?? error }
+            do { answers.append(try await channel.check(explain)) } catch { failure = failure ?? error }
         }
         if let failure {
             if answers.isEmpty { throw failure }
@@ -48,6 +55,8 @@ struct Check: AsyncParsableCommand {
 struct CheckAnswer {
     let version: ClientVersion
     let decision: Decision
+    /// What speaks about the other releases of the channel; empty unless asked for.
+    let others: [Decision.Outcome]
 
     /// Whether `install` would do something.
     var isToDo: Bool {
@@ -62,7 +71,8 @@ struct CheckAnswer {
         case .install, .choose: "available"
         case .upToDate: "upToDate"
         case .incompatible, .wrongApp, .unsuitable: "incompatible"
-        case .blocked: "blocked"
+        case .blocked, .withdrawn: "blocked"
+        case .notInRollout: "notInRollout"
         }
     }
 
@@ -71,7 +81,7 @@ struct CheckAnswer {
             "outcome": .string(word), "version": .string(version.description),
             "channel": .string(version.channel.rawValue),
             "rules": .array(
-                decision.outcomes.map {
+                (decision.outcomes + others).map {
                     .object([
                         "rule": .string($0.rule), "passed": .bool($0.passed), "detail": .string($0.detail),
                     ])
@@ -81,6 +91,6 @@ struct CheckAnswer {
 
     var lines: [String] {
         ["\(word): \(version)"]
-            + decision.outcomes.map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
+            + (decision.outcomes + others).map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
     }
 }

@@ -113,8 +113,19 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"))
     var manifest: String?
 
-    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
+    @Option(
+        help: ArgumentHelp(
+            "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.", valueName: "url|file"))
+    var channel: String?
+
+    @Option(help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"))
     var trust: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What draws this device into staged rollouts; by default what the store remembers, else the machine's id.",
+            valueName: "id"))
+    var deviceId: String?
 
     @OptionGroup var meteor: MeteorOptions
     @OptionGroup var place: StoreOptions

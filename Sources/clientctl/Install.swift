@@ -17,8 +17,14 @@ struct Install: AsyncParsableCommand {
               clientctl install --trust /etc/kiosk/keys \\
                 --manifest /media/usb/feed/manifest.json \\
                 --store /var/lib/kiosk --shell-version 1.2.0 --json
+              clientctl install --trust trust.json \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
               clientctl install --meteor https://app.example.com/ \\
                 --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+
+            With --channel it follows a channel document: staged rollouts, recalls and
+            expiry are decided here, and keys may be rotated by a trust root.
 
             With --meteor it takes a hot code push from a Meteor server instead: only files
             that neither the seed nor an installed client has are downloaded.

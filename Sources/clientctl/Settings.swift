@@ -12,7 +12,7 @@ struct Settings {
         "store", "shell-version", "app-id", "seed", "keep", "manifest", "trust", "token-file", "ca-file", "json",
         "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
         "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout",
-        "check-interval", "csp", "meteor", "platform", "verify-assets", "channels", "fallback",
+        "check-interval", "csp", "channel", "device-id", "meteor", "platform", "verify-assets", "channels", "fallback",
     ]
 
     private let file: JSONObject

@@ -47,7 +47,7 @@ struct Verify: AsyncParsableCommand {
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let report = try await ReleaseVerifier(
-            manifestURL: url, trusted: try TrustedKeys.read(at: try settings.required("trust", trust)),
+            manifestURL: url, trusted: try TrustAnchor.read(at: try settings.required("trust", trust)).keys(for: .release, at: .now),
             limits: try limits.limits(settings), fetcher: try Wiring.fetcher(network, for: url, settings),
             scratch: temporary.directory
         ).verify()
@@ -57,11 +57,12 @@ struct Verify: AsyncParsableCommand {
             json: try settings.isOn("json", common.json),
             [
                 "outcome": .string("verified"), "version": .string(manifest.version.description),
-                "keyId": .string(report.manifest.key.id), "sha256": .string(manifest.sha256.hex),
+                "keyId": .string(orNull: report.manifest.signers.first?.id), "sha256": .string(manifest.sha256.hex),
                 "contentSha256": .string(report.contentSha256.hex), "rebuilt": .bool(rebuild != nil),
             ],
             [
-                "verified \(manifest.version): signed by \(report.manifest.key.algorithm.rawValue) key \(report.manifest.key.id)",
+                "verified \(manifest.version): signed by "
+                    + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
             ] + (rebuild.map { ["  \($0) is what was released"] } ?? []))
     }

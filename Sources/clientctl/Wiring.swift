@@ -43,13 +43,13 @@ enum Wiring {
     static func channels(
         _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> [ChannelWork] {
-        let isFlagged = options.manifest != nil || options.meteor.meteor != nil
-        let manifest = isFlagged ? options.manifest : try settings.optional("manifest", nil)
+        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor.meteor != nil
+        let feed = try source(options, settings, isFlagged: isFlagged)
         let meteor = isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
-        if manifest == nil && meteor == nil {
+        if feed == nil && meteor == nil {
             throw ValidationError(
-                "Missing --manifest or --meteor: give one of them, set CLIENTCTL_MANIFEST or CLIENTCTL_METEOR, or put "
-                    + "\"manifest\" or \"meteor\" into the configuration file.")
+                "Missing --channel, --manifest or --meteor: give one of them, set CLIENTCTL_CHANNEL, CLIENTCTL_MANIFEST or "
+                    + "CLIENTCTL_METEOR, or put \"channel\", \"manifest\" or \"meteor\" into the configuration file.")
         }
         let given = try options.channels.order(settings)
         let store = try settings.required("store", options.place.store)
@@ -57,7 +57,7 @@ enum Wiring {
         let order = given ?? (try? Inventory.read(at: store))?.ledger.channels ?? .standard
         let off = ChannelName.allCases.filter { !order.names.contains($0) }
         // A flag leaves a channel out. What the store remembers only keeps its clients from running.
-        let named = off.filter { given == nil && ($0 == .archive ? manifest : meteor) != nil }
+        let named = off.filter { given == nil && ($0 == .archive ? feed != nil : meteor != nil) }
         for name in named {
             Answer.say(
                 "clientctl: the channel \(name) is switched off in this store: what it brings does not run until it is named "
@@ -65,8 +65,8 @@ enum Wiring {
         }
         return try (order.names + named).compactMap { name in
             switch name {
-            case .archive: try manifest.map { try archive($0, options, settings, report) }
-            case .meteor: try meteor.map { try hotCodePush($0, isAlone: manifest == nil, options, settings, report) }
+            case .archive: try feed.map { try archive($0, options, settings, report) }
+            case .meteor: try meteor.map { try hotCodePush($0, isAlone: feed == nil, options, settings, report) }
             }
         }
     }
@@ -84,15 +84,33 @@ enum Wiring {
         return channels
     }
 
+    /// Where archives come from: a channel document or a flat manifest; nil where neither is named.
+    private static func source(
+        _ options: UpdateOptions, _ settings: Settings, isFlagged: Bool
+    ) throws -> ReleaseSource? {
+        let manifest = isFlagged ? options.manifest : try settings.optional("manifest", nil)
+        let channel = isFlagged ? options.channel : try settings.optional("channel", nil)
+        switch (manifest, channel) {
+        case (nil, nil): return nil
+        case (let manifest?, nil): return .manifest(try url(manifest))
+        case (nil, let channel?): return .channel(try url(channel))
+        case (_?, _?):
+            throw ValidationError(
+                "Give --channel or --manifest, not both: a channel document holds the manifests of its releases.")
+        }
+    }
+
     private static func archive(
-        _ manifest: String, _ options: UpdateOptions, _ settings: Settings,
+        _ source: ReleaseSource, _ options: UpdateOptions, _ settings: Settings,
         _ report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> ChannelWork {
-        let url = try url(manifest)
         let trust = try settings.required("trust", options.trust)
         let channel = ArchiveChannel(
-            manifestURL: url, trusted: try TrustedKeys.read(at: trust), limits: try options.limits.limits(settings),
-            fetcher: try fetcher(options.network, for: url, settings), report: report)
+            source: source, anchor: try TrustAnchor.read(at: trust),
+            deviceId: ArchiveChannel.DeviceId(
+                given: try settings.optional("device-id", options.deviceId), machine: try MachineIdentity.deviceId()),
+            limits: try options.limits.limits(settings),
+            fetcher: try fetcher(options.network, for: source.url, settings), report: report)
         return ChannelWork(
             try updater(channel, appId: try settings.optional("app-id", options.appId), options, settings))
     }

@@ -35,7 +35,7 @@ private struct HeldChannel: UpdateChannel {
 
     let server: Server
 
-    func latestOffer() throws -> MemoryOffer {
+    func latestOffer(for request: OfferRequest) throws -> MemoryOffer {
         try MemoryOffer(
             server.state.withLock { state in
                 state.asked += 1

@@ -12,6 +12,10 @@ public struct Decision: Sendable, Equatable {
         case incompatible(ShellCompatibility)
         /// Must not run on this device.
         case blocked(Ledger.Block)
+        /// The channel keeps it from running.
+        case withdrawn(FeedMemory.Withdrawal)
+        /// Not for this device yet: its rollout leaves the device out, or is paused; `newest` is the best that it has.
+        case notInRollout(newest: ClientName, detail: String)
         /// Belongs to another application.
         case wrongApp(expected: String, found: String?)
         /// A Meteor bundle that this device must not take.
@@ -48,10 +52,26 @@ public struct Decision: Sendable, Equatable {
 }
 
 extension Decision.Verdict {
+    /// The client that stands in the offer's way, where nothing is to be done.
+    var newest: ClientName? {
+        switch self {
+        case .upToDate(let newest), .notInRollout(let newest, _): newest
+        default: nil
+        }
+    }
+
     /// The verdict as a refusal of `version`; nil for those that are answers rather than failures.
     public func failure(of version: ClientVersion) -> UpdateFailure? {
         switch self {
-        case .install, .choose, .upToDate: nil
+        case .install, .choose, .upToDate, .notInRollout: nil
+        case .withdrawn(.belowFloor(let floor)):
+            UpdateFailure(
+                .rollbackAttempt, subject: version.description,
+                "Version \(version) is refused: the channel allows nothing below \(floor). Publish a newer one.")
+        case .withdrawn(let withdrawal):
+            UpdateFailure(
+                .versionBlocked, subject: version.description,
+                "Version \(version) is refused: \(withdrawal). Wait for another release.")
         case .incompatible(.shellTooOld(let minimum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,

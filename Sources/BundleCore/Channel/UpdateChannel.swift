@@ -6,14 +6,24 @@ public protocol UpdateChannel: Sendable {
     /// A client that the channel vouches for.
     associatedtype Offer: UpdateOffer
 
-    /// The newest client that this channel vouches for.
-    func latestOffer() async throws -> Offer
+    /// The newest client that this channel vouches for and has for the device of `request`.
+    func latestOffer(for request: OfferRequest) async throws -> Offer
 
     /// What the channel's rule says about `offer`; pure. `appId` is the application that the device names.
     func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
 
+    /// What speaks about everything else that the channel had when it made `offer`; pure, for people.
+    func explain(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
+
     /// Fills `area` with the complete tree of `offer`, linking what `installed` already has.
     func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
+}
+
+extension UpdateChannel {
+    /// Nothing: the channel has one client at a time.
+    public func explain(
+        _ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+    ) -> [Decision.Outcome] { [] }
 }
 
 extension UpdateChannel where Offer: ReleaseOffer {

@@ -6,6 +6,36 @@ public protocol UpdateOffer: Sendable {
     var evidence: [Decision.Outcome] { get }
     /// What it takes on the wire and on the disk.
     var footprint: Footprint { get }
+    /// What the look at the feed has added to what the store remembers; nil where the channel has no such memory.
+    var feed: FeedNews? { get }
+}
+
+extension UpdateOffer {
+    /// Nothing.
+    public var feed: FeedNews? { nil }
+}
+
+/// The device that a channel looks for an offer for.
+public struct OfferRequest: Sendable {
+    /// The store as it is.
+    public let inventory: Inventory
+    /// The shell's version.
+    public let shell: SemanticVersion
+    /// The application, where the device or its store names one.
+    public let appId: String?
+    /// Keeps a trust root that the chain has led to, before the next one is asked for.
+    public let keep: @Sendable (FeedNews) async throws -> Void
+
+    /// States a device.
+    public init(
+        inventory: Inventory, shell: SemanticVersion, appId: String?,
+        keep: @escaping @Sendable (FeedNews) async throws -> Void
+    ) {
+        self.inventory = inventory
+        self.shell = shell
+        self.appId = appId
+        self.keep = keep
+    }
 }
 
 /// An offer of the archive channel: a release with a semantic version, for certain shells.

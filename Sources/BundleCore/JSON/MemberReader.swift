@@ -98,6 +98,18 @@ public struct MemberReader {
         do { return try Timestamp(parsing: text) } catch { throw refusal(member, "is refused: \(error)") }
     }
 
+    /// A list of strings; empty where absent or null.
+    public func strings(_ member: String) throws(Refusal) -> [String] {
+        guard let value = optional(member) else { return [] }
+        guard let values = value.arrayValue else { throw refusal(member, "is not a list") }
+        var texts: [String] = []
+        for value in values {
+            guard let text = value.stringValue else { throw refusal(member, "holds something that is not a string") }
+            texts.append(text)
+        }
+        return texts
+    }
+
     /// A list of objects.
     public func objects(_ member: String) throws(Refusal) -> [MemberReader] {
         guard let values = try required(member).arrayValue else { throw refusal(member, "is not a list") }

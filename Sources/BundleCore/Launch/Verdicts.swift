@@ -148,6 +148,9 @@ public struct Verdicts: Sendable {
         }
         switch SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: inventory.ledger.shell) {
         case .usable: return
+        case .withdrawn(let withdrawal):
+            throw UpdateFailure(
+                .versionBlocked, subject: "\(target)", "\(target) may not run: \(withdrawal). Choose another client.")
         case .otherSeed:
             throw UpdateFailure(
                 .usage, subject: "\(target)",

@@ -7,6 +7,8 @@ public enum AcceptanceRule {
         let app = appAnswer(offer, appId: appId)
         let shells = offer.shells.answer(for: shell)
         let block = inventory.ledger.block(on: .archive(offer.version))
+        // The manifest of a release that a channel has recalled is still signed.
+        let withdrawal = inventory.ledger.feed.withdrawal(of: offer.version)
         let newest = SelectionRule.newestUsable(inventory, shell: shell)?.version.semantic
         let isNewer = newest.map { offer.version > $0 } ?? true
 
@@ -15,8 +17,9 @@ public enum AcceptanceRule {
             Decision.Outcome(
                 rule: "shell", passed: shells == .compatible, detail: shellDetail(offer.shells, shell: shell)),
             Decision.Outcome(
-                rule: "notBlocked", passed: block == nil,
-                detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? "not blocked on this device"),
+                rule: "notBlocked", passed: block == nil && withdrawal == nil,
+                detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? withdrawal?.description
+                    ?? "not blocked on this device"),
             Decision.Outcome(
                 rule: "newer", passed: isNewer,
                 detail: newest.map { "offered \(offer.version), newest usable here \($0)" }
@@ -29,6 +32,8 @@ public enum AcceptanceRule {
             verdict = .incompatible(shells)
         } else if let block {
             verdict = .blocked(block)
+        } else if let withdrawal {
+            verdict = .withdrawn(withdrawal)
         } else if let newest, !isNewer {
             verdict = .upToDate(newest: .installed(.archive(newest)))
         } else {

@@ -12,6 +12,8 @@ public enum SelectionRule {
         case blocked(Ledger.Block)
         /// It inherits files of another seed than the shell brings.
         case otherSeed
+        /// The channel that is followed keeps it from running.
+        case withdrawn(FeedMemory.Withdrawal)
     }
 
     /// What is launched next, and why.
@@ -38,6 +40,9 @@ public enum SelectionRule {
 
     /// Whether `bundle` may run on a device with `ledger` and `shell`; a nil `shell` meets every range.
     public static func usability(of bundle: InstalledBundle, ledger: Ledger, shell: SemanticVersion?) -> Usability {
+        if let version = bundle.version.semantic, let withdrawal = ledger.feed.withdrawal(of: version) {
+            return .withdrawn(withdrawal)
+        }
         if let block = ledger.block(on: bundle.version) { return .blocked(block) }
         if !ledger.fitsSeed(bundle.entry.identity) { return .otherSeed }
         guard let shell, let answer = bundle.entry.shells?.answer(for: shell) else { return .usable }
@@ -82,7 +87,7 @@ public enum SelectionRule {
                 bundle.name == ledger.lastKnownGood && isUsable(bundle)
                     && ledger.channels.names.contains(bundle.version.channel)
             }
-            return fallback(from: launch.name, good.map(\.name), ranked.map(\.name), hasSeed: seed)
+            return fallback(from: launch.name, good, ranked, ledger, hasSeed: seed)
         }
         guard let best = ranked.first else { return seed ? Choice(name: .embedded, reason: .onlyOne) : nil }
         if case .failed(let failure) = ledger.standing(of: best.version) {
@@ -92,13 +97,18 @@ public enum SelectionRule {
     }
 
     private static func fallback(
-        from failed: ClientName, _ good: [ClientName], _ usable: [ClientName], hasSeed: Bool
+        from failed: ClientName, _ good: [InstalledBundle], _ ranked: [InstalledBundle], _ ledger: Ledger, hasSeed: Bool
     ) -> Choice? {
         let seed: [ClientName] = hasSeed ? [.embedded] : []
-        if let name = (good + seed + usable).first(where: { $0 != failed }) {
+        // What revoked keys have signed may run, but one does not go back to it while there is anything else.
+        let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(bundle.entry.identity) }
+        let candidates =
+            good.filter(isTrusted).map(\.name) + seed + ranked.filter(isTrusted).map(\.name)
+            + (good + ranked).map(\.name)
+        if let name = candidates.first(where: { $0 != failed }) {
             return Choice(name: name, reason: .fallback(failed: failed))
         }
-        return usable.contains(failed) || (failed == .embedded && hasSeed)
+        return ranked.contains { $0.name == failed } || (failed == .embedded && hasSeed)
             ? Choice(name: failed, reason: .onlyOne) : nil
     }
 }

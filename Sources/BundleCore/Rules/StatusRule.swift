@@ -29,7 +29,9 @@ public enum StatusRule {
                 let standing = inventory.ledger.standing(of: bundle.version)
                 return Row(
                     name: bundle.name, runs: bundle.name == choice?.name, state: standing.word,
-                    reason: reason(bundle, standing, inventory.ledger, shell, choice),
+                    reason: reason(bundle, standing, inventory.ledger, shell, choice)
+                        + (inventory.ledger.feed.isDistrusted(bundle.entry.identity)
+                            ? "; signed-by-revoked-key: every key that signed it has been revoked" : ""),
                     failures: inventory.ledger.record(of: bundle.version)?.failures ?? [])
             }
     }
@@ -47,6 +49,7 @@ public enum StatusRule {
         case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
         case .incompatible(.shellTooOld(let minimum)): return "needs shell \(minimum) or newer"
         case .incompatible(.shellTooNew(let maximum)): return "is for shells up to \(maximum)"
+        case .withdrawn(let withdrawal): return withdrawal.description
         case .otherSeed: return "inherits files of another seed than the shell brings"
         case .incompatible(.compatible), .usable: break
         }

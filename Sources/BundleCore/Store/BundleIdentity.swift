@@ -10,16 +10,19 @@ public struct BundleIdentity: Sendable, Equatable {
     public let meteor: MeteorFacts?
     /// The seed whose files a Meteor bundle inherits; nil where it owns all of its own.
     public let seed: SHA256Digest?
+    /// Ids of the keys that signed a release; empty for a Meteor bundle, and where it was installed before they were kept.
+    public let signers: [String]
 
     /// The channel that it came by.
     public var channel: ChannelName { version.channel }
 
     /// The identity of a release.
-    public init(version: SemanticVersion, shells: ShellRange) {
+    public init(version: SemanticVersion, shells: ShellRange, signers: [String] = []) {
         self.version = .archive(version)
         self.shells = shells
         meteor = nil
         seed = nil
+        self.signers = signers
     }
 
     /// The identity of a Meteor bundle.
@@ -28,6 +31,7 @@ public struct BundleIdentity: Sendable, Equatable {
         shells = nil
         meteor = facts
         self.seed = seed
+        signers = []
     }
 
     /// The name of its serving root.
@@ -41,11 +45,13 @@ public struct BundleIdentity: Sendable, Equatable {
             let version = try reader.version("version")
             let minimum = try reader.version("minShellVersion")
             let maximum = try reader.optionalVersion("maxShellVersion")
-            do throws(ShellRangeError) {
-                self.init(version: version, shells: try ShellRange(minimum: minimum, maximum: maximum))
+            let shells: ShellRange
+            do {
+                shells = try ShellRange(minimum: minimum, maximum: maximum)
             } catch {
                 throw reader.refusal("maxShellVersion", "is refused: \(error)")
             }
+            self.init(version: version, shells: shells, signers: try reader.strings("signers"))
         case .meteor:
             let text = try reader.string("version")
             guard let version = try? MeteorVersion(parsing: text) else {
@@ -58,12 +64,13 @@ public struct BundleIdentity: Sendable, Equatable {
         }
     }
 
-    /// `version`, `channel`, and what the channel needs: `minShellVersion` and `maxShellVersion`, or `meteor` and `seed`.
+    /// `version`, `channel`, and what the channel needs: `minShellVersion`, `maxShellVersion` and `signers`, or `meteor` and `seed`.
     var members: JSONObject {
         var object: JSONObject = ["version": .string(version.description), "channel": .string(channel.rawValue)]
         if let shells {
             object["minShellVersion"] = .string(shells.minimum.description)
             object["maxShellVersion"] = .string(orNull: shells.maximum?.description)
+            object["signers"] = .array(signers.map(JSONValue.string))
         }
         if let meteor {
             object["meteor"] = .object(meteor.members)

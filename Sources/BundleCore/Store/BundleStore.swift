@@ -180,6 +180,11 @@ public actor BundleStore {
         try keeper.publishPrevious(clients: clients, staging: staging)
     }
 
+    /// Remembers what a look at the feed has added; durable when it returns.
+    func learn(_ news: FeedNews) throws {
+        try keeper.change { $0.note(Ledger.Notes(feed: news)) }
+    }
+
     // MARK: Removing
 
     /// Removes all but `keep` clients; returns what stayed and what went.

@@ -19,6 +19,13 @@ public struct Inventory: Sendable, Equatable {
         self.bundles = bundles
     }
 
+    /// The picture as it is once `news` of the feed is remembered.
+    public func noting(_ news: FeedNews) -> Inventory { noting(Ledger.Notes(feed: news)) }
+
+    func noting(_ notes: Ledger.Notes) -> Inventory {
+        Inventory(path: path, ledger: ledger.noting(notes), bundles: bundles, isUnsettled: isUnsettled)
+    }
+
     /// The client of that version, if it is installed.
     public func bundle(_ version: ClientVersion) -> InstalledBundle? { bundles.first { $0.version == version } }
 

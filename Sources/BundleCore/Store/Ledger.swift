@@ -92,6 +92,8 @@ public struct Ledger: Sendable, Equatable {
     public internal(set) var offered: ClientName?
     /// The channels whose clients may run, the first one first.
     public internal(set) var channels = ChannelOrder.standard
+    /// What is remembered about the feed of archives.
+    public internal(set) var feed = FeedMemory()
 
     /// An empty store's ledger.
     public init() {}
@@ -136,9 +138,12 @@ public struct Ledger: Sendable, Equatable {
         var channels: ChannelOrder?
         /// What the Meteor server offers: a bundle that is installed, or the seed.
         var offered: ClientName?
+        /// What the feed has added to what is known.
+        var feed: FeedNews?
     }
 
     mutating func note(_ notes: Notes) {
+        feed = notes.feed?.added(to: feed) ?? feed
         channels = notes.channels ?? channels
         offered = notes.offered ?? offered
     }

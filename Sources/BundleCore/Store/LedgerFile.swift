@@ -40,9 +40,9 @@ enum LedgerFile {
 
 extension Ledger {
     init(_ reader: MemberReader) throws {
-        // Schema 1 knew neither launches nor checksums, schema 2 no channel but archives.
+        // Schema 1 knew neither launches nor checksums, schema 2 no channel but archives, schema 3 no feed.
         let schema = try reader.integer("schema")
-        guard (1...3).contains(schema) else { throw reader.refusal("schema", "is none of 1, 2 and 3") }
+        guard (1...4).contains(schema) else { throw reader.refusal("schema", "is none of 1 to 4") }
         if schema == 1, reader.object["checksum"] != nil {
             throw reader.refusal("schema", "is older than the checksum")
         }
@@ -80,6 +80,7 @@ extension Ledger {
             }
             channels = order
         }
+        if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
         for (list, versions) in [
             ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
             ("starts", records.map(\.version)),
@@ -90,7 +91,7 @@ extension Ledger {
 
     var object: JSONObject {
         [
-            "schema": .integer(3),
+            "schema": .integer(4),
             "appId": .string(orNull: appId),
             "current": .string(current.description),
             "previous": .string(orNull: previous?.description),
@@ -105,6 +106,7 @@ extension Ledger {
             "versions": .array(entries.map(\.json)),
             "starts": .array(records.map(\.json)),
             "blocked": .array(blocks.map(\.json)),
+            "feed": feed.json,
         ]
     }
 }

@@ -1,0 +1,152 @@
+public import BundleCore
+public import BundleSigning
+
+/// Who may sign what.
+public enum TrustRole: String, Sendable, CaseIterable {
+    /// Signs the next trust root.
+    case root
+    /// Signs manifests.
+    case release
+    /// Signs channel documents; the release keys do where a trust root names no channel keys.
+    case channel
+}
+
+/// The values of a trust root (SECURITY section 5.4), whoever vouches for them.
+public struct TrustRoot: Sendable, Equatable {
+    /// A key and until when it counts.
+    public struct Key: Sendable, Equatable {
+        /// The key.
+        public let publicKey: PublicKey
+        /// From then on it counts for nothing but the chain of trust roots; nil for ever.
+        public var notAfter: Timestamp?
+
+        /// States a key.
+        public init(_ publicKey: PublicKey, notAfter: Timestamp? = nil) {
+            self.publicKey = publicKey
+            self.notAfter = notAfter
+        }
+    }
+
+    /// Whose signatures count for a role, and how many are needed.
+    public struct Role: Sendable, Equatable {
+        /// Distinct keys that must sign; 1 or more.
+        public var threshold: Int
+        /// Ids of keys, each once.
+        public var keyIds: [String]
+
+        /// States a role.
+        public init(threshold: Int, keyIds: [String]) {
+            self.threshold = threshold
+            self.keyIds = keyIds
+        }
+    }
+
+    /// 1 for the first; each next one is exactly one higher.
+    public var version: Int
+    /// The application; nil where the root names none.
+    public var appId: String?
+    /// When it was made.
+    public var issued: Timestamp
+    /// From then on nothing new is installed by it.
+    public var expires: Timestamp
+    /// The keys that roles may name.
+    public var keys: [Key]
+    /// The roles; `root` and `release` always, `channel` perhaps.
+    public var roles: [TrustRole: Role]
+    /// Ids of keys that count for nothing any more.
+    public var revoked: [String]
+
+    /// States a trust root.
+    public init(
+        version: Int, appId: String?, issued: Timestamp, expires: Timestamp, keys: [Key], roles: [TrustRole: Role],
+        revoked: [String] = []
+    ) {
+        self.version = version
+        self.appId = appId
+        self.issued = issued
+        self.expires = expires
+        self.keys = keys
+        self.roles = roles
+        self.revoked = revoked
+    }
+
+    /// The keys of `role` that are not revoked and, where a time is given, may still be used then.
+    public func trusted(for role: TrustRole, at time: Timestamp?) -> TrustedKeys {
+        guard let named = roles[role] ?? (role == .channel ? roles[.release] : nil) else { return TrustedKeys([]) }
+        let usable = keys.filter { key in
+            guard named.keyIds.contains(key.publicKey.id), !revoked.contains(key.publicKey.id) else { return false }
+            guard let time, let end = key.notAfter else { return true }
+            return time <= end
+        }
+        return TrustedKeys(usable.map(\.publicKey), threshold: named.threshold)
+    }
+
+    /// The roles that name a key.
+    public func roles(of id: String) -> [TrustRole] {
+        TrustRole.allCases.filter { roles[$0]?.keyIds.contains(id) == true }
+    }
+}
+
+/// A trust root that has not been checked against the one before it.
+public struct UnverifiedTrustRoot: Sendable {
+    /// What it claims.
+    public let claims: TrustRoot
+    /// Its bytes and signatures.
+    public let envelope: SignedEnvelope
+    /// The whole document as received.
+    public let document: [UInt8]
+}
+
+/// A trust root that the one before it, or whoever pinned it, vouches for; only `TrustChain` makes one.
+public struct VerifiedTrustRoot: Sendable, Equatable {
+    /// Its values.
+    public let root: TrustRoot
+    /// The whole document.
+    public let document: [UInt8]
+    /// SHA-256 of the signed bytes.
+    public let payloadSha256: SHA256Digest
+
+    fileprivate init(_ unverified: UnverifiedTrustRoot) throws(OpenSSLFailure) {
+        root = unverified.claims
+        document = unverified.document
+        payloadSha256 = try SHA256Digest.of(unverified.envelope.payload)
+    }
+}
+
+/// How trust passes from one root to the next, as in TUF (specification 1.0.34, section 5.3).
+public enum TrustChain {
+    /// Roots that are followed in one run.
+    public static let maximumSteps = 256
+
+    /// The pinned root: whoever pins it decides, but its own keys must have signed it.
+    public static func start(_ pinned: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
+        try require(pinned, signedBy: pinned.claims)
+        return try VerifiedTrustRoot(pinned)
+    }
+
+    /// The root after `known`: its version is exactly one higher, it is of the same application, and the root keys of both
+    /// have signed it.
+    public static func step(from known: VerifiedTrustRoot, to next: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
+        let expected = known.root.version + 1
+        if next.claims.version != expected {
+            throw UpdateFailure(
+                next.claims.version < expected ? .rollbackAttempt : .manifestMalformed, subject: "trust root",
+                "The trust root has version \(next.claims.version), \(expected) is the next one: "
+                    + "put each version into the feed under its own number.")
+        }
+        if next.claims.appId != known.root.appId {
+            throw UpdateFailure(
+                .appMismatch, subject: next.claims.appId ?? "",
+                "The trust root \(expected) is for \(next.claims.appId ?? "no named application"), the one before for "
+                    + "\(known.root.appId ?? "none"): check the feed's address.")
+        }
+        try require(next, signedBy: known.root)
+        try require(next, signedBy: next.claims)
+        return try VerifiedTrustRoot(next)
+    }
+
+    private static func require(_ next: UnverifiedTrustRoot, signedBy root: TrustRoot) throws {
+        _ = try root.trusted(for: .root, at: nil).signers(
+            next.envelope.signatures, over: next.envelope.message, of: "trust root \(next.claims.version)")
+    }
+}

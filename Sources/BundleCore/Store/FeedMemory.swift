@@ -1,0 +1,242 @@
+public import BundleSigning
+
+/// What a store remembers about its feed, so that nothing that was learnt from it can be taken back by replaying what was
+/// signed before (SECURITY section 2): the newest trust root, the highest sequences, the latest signed time, recalls.
+public struct FeedMemory: Sendable, Equatable {
+    /// A version that must not run, wherever it is.
+    public struct Revocation: Sendable, Equatable {
+        /// The version.
+        public let version: SemanticVersion
+        /// Why, for people.
+        public let reason: String
+
+        /// States a revocation.
+        public init(version: SemanticVersion, reason: String) {
+            self.version = version
+            self.reason = reason
+        }
+    }
+
+    /// The newest trust root that the chain from the pinned one has led to.
+    public struct Trust: Sendable, Equatable {
+        /// Its version.
+        public let version: Int
+        /// The whole document, signatures included.
+        public let document: [UInt8]
+        /// SHA-256 of the signed bytes of every root of the chain, the pinned one first, this one last.
+        public let chain: [SHA256Digest]
+        /// Ids of the keys that it has revoked.
+        public let revokedKeys: [String]
+
+        /// States a trust root.
+        public init(version: Int, document: [UInt8], chain: [SHA256Digest], revokedKeys: [String]) {
+            self.version = version
+            self.document = document
+            self.chain = chain
+            self.revokedKeys = revokedKeys
+        }
+    }
+
+    /// The newest document of a channel that was taken.
+    public struct Channel: Sendable, Equatable {
+        /// The channel's name.
+        public let name: String
+        /// Its sequence.
+        public let sequence: Int
+        /// SHA-256 of its signed bytes.
+        public let payloadSha256: SHA256Digest
+        /// Ids of the keys that signed it; the sequence counts as long as they are trusted.
+        public let signers: [String]
+        /// When it was signed.
+        public let issuedAt: Timestamp
+        /// From then on nothing new is installed by it.
+        public let expires: Timestamp
+        /// What must not run.
+        public let revoked: [Revocation]
+        /// Everything below it must not run; it never goes down.
+        public let minimumVersion: SemanticVersion?
+        /// Versions whose rollout leaves this device out.
+        public let leftOut: [SemanticVersion]
+
+        /// States a document that was taken.
+        public init(
+            name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
+            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion]
+        ) {
+            self.name = name
+            self.sequence = sequence
+            self.payloadSha256 = payloadSha256
+            self.signers = signers
+            self.issuedAt = issuedAt
+            self.expires = expires
+            self.revoked = revoked
+            self.minimumVersion = minimumVersion
+            self.leftOut = leftOut
+        }
+    }
+
+    /// Why the followed channel keeps a version from running.
+    public enum Withdrawal: Sendable, Equatable {
+        /// The channel has revoked it.
+        case revoked(reason: String)
+        /// It is lower than the channel allows.
+        case belowFloor(SemanticVersion)
+        /// Its rollout leaves this device out.
+        case leftOut
+    }
+
+    /// Channels that are remembered beside the followed one.
+    private static let rememberedChannels = 16
+
+    /// The newest trust root; nil where plain keys are trusted, or before the first.
+    public var trust: Trust?
+    /// The latest time that anything signed has named: a clock that is behind it is wrong.
+    public var clock: Timestamp?
+    /// What draws this device into rollouts; nil until the first channel document.
+    public var deviceId: String?
+    /// The channels, the followed one last.
+    public private(set) var channels: [Channel] = []
+
+    /// Remembers nothing.
+    public init() {}
+
+    /// The channel that was followed last.
+    public var followed: Channel? { channels.last }
+
+    /// What is remembered of the channel `name`.
+    public func channel(_ name: String) -> Channel? { channels.first { $0.name == name } }
+
+    /// Follows the channel of a document that was taken.
+    public mutating func follow(_ channel: Channel) {
+        channels.removeAll { $0.name == channel.name }
+        channels.append(channel)
+        if channels.count > Self.rememberedChannels { channels.removeFirst() }
+        clock = max(clock ?? channel.issuedAt, channel.issuedAt)
+    }
+
+    /// Whether the followed channel keeps `version` from running.
+    public func withdrawal(of version: SemanticVersion) -> Withdrawal? {
+        guard let followed else { return nil }
+        if let revocation = followed.revoked.first(where: { $0.version == version }) {
+            return .revoked(reason: revocation.reason)
+        }
+        if let floor = followed.minimumVersion, version < floor { return .belowFloor(floor) }
+        return followed.leftOut.contains(version) ? .leftOut : nil
+    }
+
+    /// Whether every key that signed a client has been revoked.
+    public func isDistrusted(_ identity: BundleIdentity) -> Bool {
+        guard let trust, !identity.signers.isEmpty else { return false }
+        return identity.signers.allSatisfy(trust.revokedKeys.contains)
+    }
+}
+
+extension FeedMemory.Withdrawal: CustomStringConvertible {
+    /// The reason in words.
+    public var description: String {
+        switch self {
+        case .revoked(let reason): "revoked by the channel" + (reason.isEmpty ? "" : ": \(reason)")
+        case .belowFloor(let floor): "the channel allows nothing below \(floor)"
+        case .leftOut: "the channel's rollout leaves this device out"
+        }
+    }
+}
+
+/// What a look at a feed adds to the memory.
+public struct FeedNews: Sendable, Equatable {
+    /// The memory that the feed was judged by.
+    public let before: FeedMemory
+    /// The memory from then on.
+    public let after: FeedMemory
+
+    /// States what was learnt.
+    public init(before: FeedMemory, after: FeedMemory) {
+        self.before = before
+        self.after = after
+    }
+
+    /// The memory after this. What somebody else has learnt meanwhile is as new, and stays.
+    func added(to memory: FeedMemory) -> FeedMemory {
+        var known = memory.channels == before.channels ? after : memory
+        let isOlder = (memory.trust?.version ?? 0) <= (after.trust?.version ?? 0)
+        known.trust = memory.trust == before.trust || isOlder ? after.trust : memory.trust
+        known.clock = [memory.clock, after.clock].compactMap(\.self).max()
+        return known
+    }
+}
+
+// MARK: The memory as JSON
+
+extension FeedMemory {
+    init(_ reader: MemberReader) throws {
+        trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
+        clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
+        deviceId = try reader.optionalString("deviceId")
+        channels = try reader.objects("channels").map(Channel.init)
+        if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
+    }
+
+    var json: JSONValue {
+        .object([
+            "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
+            "deviceId": .string(orNull: deviceId), "channels": .array(channels.map(\.json)),
+        ])
+    }
+}
+
+extension FeedMemory.Trust {
+    init(_ reader: MemberReader) throws {
+        var chain: [SHA256Digest] = []
+        for text in try reader.strings("chain") {
+            do { chain.append(try SHA256Digest(parsingHex: text)) } catch {
+                throw reader.refusal("chain", "is refused: \(error)")
+            }
+        }
+        guard let document = try? Base64.decode(try reader.string("document")) else {
+            throw reader.refusal("document", "is not standard base64")
+        }
+        self.init(
+            version: try reader.integer("version"), document: document, chain: chain,
+            revokedKeys: try reader.strings("revokedKeys"))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .integer(version), "document": .string(Base64.encode(document)),
+            "chain": .array(chain.map { .string($0.hex) }), "revokedKeys": .array(revokedKeys.map(JSONValue.string)),
+        ])
+    }
+}
+
+extension FeedMemory.Channel {
+    init(_ reader: MemberReader) throws {
+        var leftOut: [SemanticVersion] = []
+        for text in try reader.strings("leftOut") {
+            do { leftOut.append(try SemanticVersion(parsing: text)) } catch {
+                throw reader.refusal("leftOut", "is refused: \(error)")
+            }
+        }
+        self.init(
+            name: try reader.string("name"), sequence: try reader.integer("sequence"),
+            payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
+            issuedAt: try reader.timestamp("issuedAt"), expires: try reader.timestamp("expires"),
+            revoked: try reader.objects("revoked").map {
+                FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
+            },
+            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: leftOut)
+    }
+
+    var json: JSONValue {
+        .object([
+            "name": .string(name), "sequence": .integer(sequence), "payloadSha256": .string(payloadSha256.hex),
+            "signers": .array(signers.map(JSONValue.string)), "issuedAt": .string(issuedAt.description),
+            "expires": .string(expires.description),
+            "revoked": .array(
+                revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+            "minimumVersion": .string(orNull: minimumVersion?.description),
+            "leftOut": .array(leftOut.map { .string($0.description) }),
+        ])
+    }
+}
