@@ -163,11 +163,9 @@ struct FeedLook: Sendable {
         let time = TrustedTime.at(clock, after)
         try trust.requireFresh(at: time)
         let keys = trust.keys(for: .channel, at: time)
-        let signers = try keys.signers(
-            envelope.signatures, over: envelope.message, of: "document of channel \(name)")
-        let document = try ChannelFormat.parse(envelope).claims
-        try require(document, isOf: name)
-        let digest = try SHA256Digest.of(envelope.payload)
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
+        let (document, signers, digest) = (verified.document, verified.signers, verified.payloadSha256)
+        try requireApp(of: document)
         let known = memory.channel(name)
         let freshness = FreshnessRule.judge(
             document, payloadSha256: digest, known: known, trusted: keys, now: time)
@@ -191,11 +189,7 @@ struct FeedLook: Sendable {
             offer, evidence: rootEvidence + evidence(document, signers, known, time), feed: news, inventory)
     }
 
-    private func require(_ document: ChannelDocument, isOf name: String) throws {
-        if document.channel != name {
-            throw DocumentRefusal(
-                "channel document", problem: "is that of the channel \(document.channel), \(name) was asked for")
-        }
+    private func requireApp(of document: ChannelDocument) throws {
         guard let appId, document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
         throw UpdateFailure(
             .appMismatch, subject: document.appId ?? "",

@@ -18,29 +18,47 @@ public struct ReleaseBuilder {
         self.report = report
     }
 
-    /// Publishes the web folder `source`, signed with `key`.
-    public func publish(_ source: String, key: borrowing SigningKey) throws -> ReleaseReport {
+    /// Publishes the web folder `source`, signed by each of `signers`, the first of them foremost; into a channel too where one
+    /// is named.
+    public func publish(_ source: String, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport {
+        guard let first = signers.first else {
+            throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
+        }
         let tree = try CanonicalTree(Directory.open(source))
         try tree.requireInstallable(options.limits)
         let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
+        let seat = ChannelSeat(
+            channel, root: try target?.folder.root ?? ReleaseFeed.folder(at: feed), appId: options.appId)
+        // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
+        try seat?.requireOpen(to: options.version)
+        let team = Team(first: first, others: Array(signers.dropFirst()))
         if let published = try ReleaseFeed.published(options.version, at: feed) {
-            return try confirm(published, tree, in: target, key: key)
+            return try confirm(published, tree, in: target, team, seat)
         }
-        guard let target else { return try rehearse(tree, key: key) }
+        guard let target else { return try rehearse(tree, team, seat) }
 
         let aside = try target.openAside()
         do {
             let file = try aside.folder.file(creating: archiveName)
-            let manifest = try seal(tree, into: file, key: key, scratch: aside.folder)
+            let release = try seal(tree, into: file, team, scratch: aside.folder)
+            let prepared = try seat?.prepare(release, at: archivePath)
             try file.sync()
-            try target.commit(
-                aside, options.version, manifest: try document(manifest, url: archiveName, key: key))
-            let isNewest = try makeNewest(manifest, in: target, key: key)
-            return summary(.published, manifest, tree, isNewest: isNewest)
+            try target.commit(aside, options.version, manifest: try document(release, url: archiveName))
+            let isNewest = try makeNewest(release, in: target)
+            if let prepared { try seat?.put(prepared, into: target.folder) }
+            return summary(.published, release.manifest, tree, isNewest: isNewest, prepared)
         } catch {
             target.discard(aside.name)
             throw error
         }
+    }
+
+    /// Who signs the release.
+    private struct Team {
+        let first: Signer
+        let others: [Signer]
+
+        var all: [Signer] { [first] + others }
     }
 
     private var archiveName: String { ReleaseFeed.archiveName(options.version, options.format.rawValue) }
@@ -48,17 +66,18 @@ public struct ReleaseBuilder {
     private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
 
     /// Everything but writing: the archive goes to a temporary folder.
-    private func rehearse(_ tree: CanonicalTree, key: borrowing SigningKey) throws -> ReleaseReport {
+    private func rehearse(_ tree: CanonicalTree, _ team: Team, _ seat: ChannelSeat?) throws -> ReleaseReport {
         let temporary = try TemporaryDirectory()
         let file = try temporary.directory.file(creating: archiveName)
-        let manifest = try seal(tree, into: file, key: key, scratch: temporary.directory)
-        return summary(.dryRun, manifest, tree, isNewest: try wouldBeNewest())
+        let release = try seal(tree, into: file, team, scratch: temporary.directory)
+        let prepared = try seat?.prepare(release, at: archivePath)
+        return summary(.dryRun, release.manifest, tree, isNewest: try wouldBeNewest(), prepared)
     }
 
-    /// Packs, checks the result with the installer's own reader, and states what is to be signed.
-    private func seal(_ tree: CanonicalTree, into file: File, key: borrowing SigningKey, scratch: Directory) throws
-        -> Manifest
-    {
+    /// Packs, checks the result with the installer's own reader, and signs it.
+    private func seal(
+        _ tree: CanonicalTree, into file: File, _ team: Team, scratch: Directory
+    ) throws -> SignedRelease {
         let packed = try ArchivePacker(tree: tree, options: options, report: report).pack(into: file)
         var manifest = Manifest(
             version: options.version, url: archiveName, sha256: packed.sha256, shells: options.shells)
@@ -68,22 +87,20 @@ public struct ReleaseBuilder {
         manifest.installedSize = tree.totalBytes
         manifest.fileCount = tree.entries.count
         manifest.createdAt = options.createdAt
-        manifest.keyId = key.publicKey.id
+        manifest.keyId = team.first.publicKey.id
         manifest.notes = options.notes
         try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
-        return manifest
+        let statement = try manifest.statement()
+        return SignedRelease(
+            manifest: manifest, signature: try team.first.sign(statement),
+            others: try team.others.map {
+                SignedEnvelope.Signature(keyId: $0.publicKey.id, bytes: try $0.sign(statement))
+            }, trusted: team.all.trusted)
     }
 
-    private func document(_ manifest: Manifest, url: String, key: borrowing SigningKey) throws -> [UInt8] {
-        var manifest = manifest
-        manifest.url = url
-        let signature = try key.key.sign(try manifest.statement())
-        let bytes = JSONWriter.bytes(
-            of: ManifestFormat.document(manifest, signature: signature), layout: .pretty)
-        // What leaves here must be readable there: the notes are the publisher's own text.
-        _ = try ManifestFormat.parse(bytes)
-        return bytes
+    private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
+        JSONWriter.bytes(of: try release.claims(url: url).document, layout: .pretty)
     }
 
     // MARK: The feed's newest
@@ -93,9 +110,9 @@ public struct ReleaseBuilder {
         return newest.claims.version <= options.version
     }
 
-    private func makeNewest(_ manifest: Manifest, in target: ReleaseFeed, key: borrowing SigningKey) throws -> Bool {
+    private func makeNewest(_ release: SignedRelease, in target: ReleaseFeed) throws -> Bool {
         guard try wouldBeNewest() else { return false }
-        try target.setNewest(try document(manifest, url: archivePath, key: key))
+        try target.setNewest(try document(release, url: archivePath))
         return true
     }
 
@@ -103,8 +120,7 @@ public struct ReleaseBuilder {
 
     /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
     private func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?,
-        key: borrowing SigningKey
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?, _ team: Team, _ seat: ChannelSeat?
     ) throws -> ReleaseReport {
         let claims = published.claims
         let content = try tree.digest()
@@ -114,24 +130,26 @@ public struct ReleaseBuilder {
                 "Version \(options.version) was published before with another \(difference): "
                     + "choose a higher version; published ones never change.")
         }
-        try requireIntact(published, key: key)
+        try requireIntact(published, by: team.all)
         let isNewest = try wouldBeNewest()
         if isNewest, let target, try ReleaseFeed.newest(at: feed)?.claims.version != options.version {
             var document = published.document.objectValue ?? [:]
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
             try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
         }
-        return summary(.unchanged, claims, tree, isNewest: isNewest)
+        let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
+        if let prepared, let target { try seat?.put(prepared, into: target.folder) }
+        return summary(.unchanged, claims, tree, isNewest: isNewest, prepared)
     }
 
-    /// "Nothing to do" is only said of a release that a device with this key could install.
-    private func requireIntact(_ published: UnverifiedManifest, key: borrowing SigningKey) throws {
+    /// "Nothing to do" is only said of a release that a device with these keys could install.
+    private func requireIntact(_ published: UnverifiedManifest, by signers: [Signer]) throws {
         let claims = published.claims
         let version = claims.version
-        guard (try? ManifestVerifier.verify(published, trusted: TrustedKeys([key.publicKey]))) != nil else {
+        guard (try? ManifestVerifier.verify(published, trusted: signers.trusted)) != nil else {
             throw UpdateFailure(
                 .versionExists, subject: version.description,
-                "Version \(version) was published before with another key: use that one, or choose a higher version.")
+                "Version \(version) was published before with other keys: use those, or choose a higher version.")
         }
         let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, at: feed)
         guard found == claims.sha256 else {
@@ -150,10 +168,11 @@ public struct ReleaseBuilder {
     }
 
     private func summary(
-        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool
+        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
+        _ prepared: ChannelDesk.Prepared?
     ) -> ReleaseReport {
         ReleaseReport(
             outcome: outcome, manifest: manifest, isNewest: isNewest,
-            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)))
+            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)), channel: prepared?.report)
     }
 }

@@ -11,21 +11,22 @@ struct ReleaseFeed {
     private static let releasesName = "releases"
     private static let asidePrefix = ".publish-"
 
-    private let root: Directory
+    let folder: FeedFolder
     private let releases: Directory
-    private let lock: FileLock
+
+    private var root: Directory { folder.root }
 
     /// Opens the feed at `path`, creating it where it is missing, and keeps other publishers out.
     init(at path: String) throws {
         try Directory.createAll(path)
-        root = try Directory.open(path)
-        guard let lock = try FileLock.take(root) else {
-            throw UpdateFailure(
-                .storeLocked, subject: path, "Another clientctl publishes to \(path): wait for it to finish.")
-        }
-        self.lock = lock
-        releases = try root.directory(creating: Self.releasesName)
+        folder = try FeedFolder(at: path, waiting: 0)
+        releases = try folder.root.directory(creating: Self.releasesName)
         for name in try releases.list() where name.hasPrefix(Self.asidePrefix) { try releases.removeTree(name) }
+    }
+
+    /// The feed's folder as it is; nil where there is none.
+    static func folder(at path: String) throws -> Directory? {
+        File.exists(path) ? try Directory.open(path) : nil
     }
 
     /// The manifest of a version published before; nil where it is new.

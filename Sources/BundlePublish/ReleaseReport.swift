@@ -21,4 +21,6 @@ public struct ReleaseReport: Sendable {
     public let isNewest: Bool
     /// The largest files, largest first.
     public let largest: [CanonicalTree.Entry]
+    /// What became of the channel's document; nil where no channel was named.
+    public let channel: ChannelReport?
 }

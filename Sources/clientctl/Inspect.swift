@@ -3,16 +3,18 @@ import ArgumentParser
 import BundleArchive
 import BundleCore
 import BundleDisk
+import BundlePublish
 
 /// `clientctl inspect`.
 struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows a manifest, or the entries of an archive, without trusting either.",
+        abstract: "Shows a manifest, a channel document, a trust root or an archive's entries, without trusting it.",
         discussion: """
             Nothing is verified; use verify for that.
 
             Examples:
               clientctl inspect https://updates.example.com/manifest.json
+              clientctl inspect https://updates.example.com/channels/stable.json
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
@@ -34,13 +36,33 @@ struct Inspect: AsyncParsableCommand {
             into: temporary.directory)
         let json = try settings.isOn("json", common.json)
         if let first = try file.head(64).first(where: { !" \t\r\n".utf8.contains($0) }), first == UInt8(ascii: "{") {
-            let bytes = try file.readAll(maximumBytes: ManifestFormat.maximumBytes)
-            let (object, lines) = describe(try ManifestFormat.parse(bytes))
+            let (object, lines) = try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
             Answer.give(json: json, object, lines)
         } else {
             let (object, lines) = try describe(file, limits)
             Answer.give(json: json, object, lines)
         }
+    }
+
+    /// A document says what it is; a manifest does not.
+    private func describe(_ bytes: [UInt8]) throws -> (JSONObject, [String]) {
+        let members = (try? JSONScanner.parse(bytes, maximumBytes: bytes.count))?.objectValue
+        var told: (kind: String, object: JSONObject, lines: [String])
+        switch members?["payloadType"]?.stringValue {
+        case ChannelFormat.payloadType:
+            let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes))
+            told = ("channel", ChannelView.object(document.claims, now: .now), ChannelView.lines(document.claims, now: .now))
+            told.object["signatures"] = .array(
+                document.envelope.signatures.map { .object(["keyId": .string(orNull: $0.keyId)]) })
+        case TrustRootFormat.payloadType:
+            let root = TrustFile.of(try TrustRootFormat.parse(bytes))
+            told = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
+        default: return describe(try ManifestFormat.parse(bytes))
+        }
+        return (
+            ["kind": .string(told.kind), "verified": .bool(false), told.kind: .object(told.object)],
+            ["nothing in it is verified"] + told.lines
+        )
     }
 
     private func describe(_ manifest: UnverifiedManifest) -> (JSONObject, [String]) {

@@ -41,7 +41,7 @@ struct Keys: AsyncParsableCommand {
             if secret == nil {
                 Answer.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
             }
-            let pair = try SigningKey.generate(algorithm, prefix: out, passphrase: secret)
+            let pair = try KeyFile.generate(algorithm, prefix: out, passphrase: secret)
             Answer.give(
                 json: try settings.isOn("json", common.json), afterChange: true,
                 [
@@ -72,7 +72,7 @@ struct Keys: AsyncParsableCommand {
 
         func run() throws {
             let settings = try common.settings()
-            let (key, isPrivate) = try SigningKey.publicHalf(at: file) { try passphrase.require(settings, for: file) }
+            let (key, isPrivate) = try KeyFile.publicHalf(at: file) { try passphrase.require(settings, for: file) }
             Answer.give(
                 json: try settings.isOn("json", common.json),
                 [

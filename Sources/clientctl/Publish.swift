@@ -5,7 +5,6 @@ import BundleCore
 import BundleDisk
 import BundlePublish
 import BundleSigning
-import Glibc
 
 /// `clientctl publish`.
 struct Publish: ParsableCommand {
@@ -22,6 +21,16 @@ struct Publish: ParsableCommand {
                 --key release.key.pem --min-shell 1.0.0
               clientctl publish dist --version 1.5.1 --feed feed \\
                 --key release.key.pem --min-shell 1.0.0 --dry-run
+              clientctl publish dist --version 1.5.1 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
+                --channel stable --channel-key channel.key.pem --rollout 10
+              clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
+                --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
+                --public release.pub.pem
+
+            --channel also adds the release to FEED/channels/NAME.json, for --rollout
+            of 1000 devices. Publishing again never changes a rollout: use
+            `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
             """)
 
     @Argument(help: "The folder with index.html at its top.")
@@ -33,10 +42,20 @@ struct Publish: ParsableCommand {
     @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
     var feed: String?
 
-    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"))
-    var key: String?
+    @Option(help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"))
+    var key: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            valueName: "command"))
+    var signCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var channelOptions: PublishChannelOptions
 
     @Option(help: ArgumentHelp("Lowest shell version that can show it.", valueName: "version"))
     var minShell: String?
@@ -75,11 +94,20 @@ struct Publish: ParsableCommand {
         let settings = try common.settings()
         let options = try releaseOptions(settings)
         let feed = try settings.required("feed", feed)
-        let keyPath = try settings.required("key", key)
-        let key = try SigningKey.read(at: keyPath) { try passphrase.require(settings, for: keyPath) }
+        let signers = try Signers.read(
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
+            publicKeys: `public`, passphrase, settings)
+        if signers.isEmpty {
+            throw ValidationError(
+                "Missing --key: give the flag, set CLIENTCTL_KEY, put \"key\" into the configuration file, or give "
+                    + "--sign-command with --public.")
+        }
+        let plan = try channelOptions.plan(
+            release: signers, issuedAt: options.createdAt, isDryRun: dryRun, passphrase, settings)
         let progress = Progress()
         defer { progress.end() }
-        let release = try ReleaseBuilder(options, feed: feed, report: progress.report).publish(directory, key: key)
+        let release = try ReleaseBuilder(options, feed: feed, report: progress.report)
+            .publish(directory, signers: signers, to: plan)
         progress.end()
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
@@ -96,11 +124,9 @@ struct Publish: ParsableCommand {
         }
         var options = ReleaseOptions(
             version: try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) },
-            shells: shells, createdAt: try time(settings))
+            shells: shells, createdAt: try PublishTime.issued())
         options.appId = try settings.optional("app-id", appId)
-        if let appId = options.appId, !Self.isReverseDNS(appId) {
-            throw ValidationError("--app-id takes a reverse-DNS name such as com.example.kiosk.")
-        }
+        if let appId = options.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
         options.notes = try settings.optional("notes", notes).map(Self.text)
         if let name = try settings.optional("format", format) {
             guard let format = ArchiveFormat(rawValue: name) else {
@@ -127,30 +153,6 @@ struct Publish: ParsableCommand {
         return options
     }
 
-    private func time(_ settings: Settings) throws -> Timestamp {
-        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }) else {
-            return Timestamp(clamping: Glibc.time(nil))
-        }
-        guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
-            throw UpdateFailure(
-                .configInvalid, subject: "SOURCE_DATE_EPOCH",
-                "SOURCE_DATE_EPOCH is no number of seconds: \(UntrustedName.display(text)).")
-        }
-        return time
-    }
-
-    private static func isReverseDNS(_ text: String) -> Bool {
-        let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return labels.count >= 2 && text.utf8.count <= 255
-            && labels.allSatisfy { label in
-                !label.isEmpty
-                    && label.allSatisfy {
-                        Character(UnicodeScalar($0)).isLetter && $0 < 0x80 || (0x30...0x39).contains($0) || $0 == 0x2D
-                            || $0 == 0x5F
-                    }
-            }
-    }
-
     private static func text(of path: String) throws -> String {
         let bytes = try File.open(reading: path).readAll(maximumBytes: ManifestFormat.maximumBytes / 2)
         guard let text = String(validating: bytes, as: UTF8.self) else {
@@ -163,7 +165,7 @@ struct Publish: ParsableCommand {
 
     private func object(_ release: ReleaseReport, _ feed: String) -> JSONObject {
         let manifest = release.manifest
-        return [
+        var object: JSONObject = [
             "outcome": .string(release.outcome.rawValue),
             "version": .string(manifest.version.description),
             "feed": .string(feed),
@@ -177,6 +179,8 @@ struct Publish: ParsableCommand {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["channel"] = release.channel.map { .object(ChannelAnswer.object($0)) }
+        return object
     }
 
     private func lines(_ release: ReleaseReport, _ feed: String) -> [String] {
@@ -198,6 +202,6 @@ struct Publish: ParsableCommand {
             "  newest     \(release.isNewest ? "yes: devices are offered it" : "no: the feed has a newer version")",
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
-        ]
+        ] + (release.channel.map(ChannelAnswer.lines) ?? [])
     }
 }

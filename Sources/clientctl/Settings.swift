@@ -13,6 +13,10 @@ struct Settings {
         "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
         "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout",
         "check-interval", "csp", "channel", "device-id", "meteor", "platform", "verify-assets", "channels", "fallback",
+        "rollout", "channel-key", "sign-command", "public", "channel-sign-command", "channel-public", "expires-in",
+        "expect-sequence", "if-expires-within", "reason", "below", "to", "root-key", "root-threshold", "release-key",
+        "release-threshold", "channel-threshold", "sign-key", "role", "key-id", "threshold", "not-after", "old", "new",
+        "previous",
     ]
 
     private let file: JSONObject
@@ -77,6 +81,21 @@ struct Settings {
         default:
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(name)", "The configuration \(path) gives \(name) no plain value.")
+        }
+    }
+
+    /// The values of a flag that may be repeated: as given, else one from the environment, else those of the file.
+    func list(_ name: String, _ given: [String]) throws -> [String] {
+        if !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
+            return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
+        }
+        return try (file[name]?.arrayValue ?? []).map { value in
+            guard let text = value.stringValue else {
+                throw UpdateFailure(
+                    .configInvalid, subject: "\(path): \(name)",
+                    "The configuration \(path) gives \(name) something else than texts.")
+            }
+            return text
         }
     }
 

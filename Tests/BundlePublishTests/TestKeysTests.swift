@@ -33,10 +33,10 @@ import Testing
         try File.write(pem, to: folder.file("closed.pem"), mode: 0o600)
 
         let error = #expect(throws: (any Error).self) {
-            _ = try SigningKey.read(at: folder.file("open.pem")) { [] }.publicKey
+            _ = try KeyFile.signer(at: folder.file("open.pem")) { [] }.publicKey
         }
         #expect("\(error as Any)".contains("chmod 600"))
-        #expect(try SigningKey.read(at: folder.file("closed.pem")) { [] }.publicKey.algorithm == .ed25519)
+        #expect(try KeyFile.signer(at: folder.file("closed.pem")) { [] }.publicKey.algorithm == .ed25519)
     }
 
     @Test func `no source or script names a test key`() throws {

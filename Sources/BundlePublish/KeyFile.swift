@@ -2,19 +2,14 @@ import BundleCore
 import BundleDisk
 public import BundleSigning
 
-/// A private key as a file: the only way that private keys come in and go out.
-public struct SigningKey: ~Copyable {
+/// Keys as files: the only way that private keys come in and go out.
+public enum KeyFile {
     private static let maximumBytes = 64 * 1024
 
-    let key: PrivateKey
-
-    /// The public half.
-    public var publicKey: PublicKey { key.publicKey }
-
-    /// Reads a PKCS#8 key; `passphrase` is asked only if it is encrypted.
+    /// Reads a PKCS#8 key to sign with; `passphrase` is asked only if it is encrypted.
     ///
     /// A file that others can read is refused: its key may be known to them already.
-    public static func read(at path: String, passphrase: () throws -> [UInt8]) throws -> SigningKey {
+    public static func signer(at path: String, passphrase: () throws -> [UInt8]) throws -> Signer {
         let file = try File.open(reading: path)
         if (try? PublicKey(parsingPEM: file.readAll(maximumBytes: maximumBytes))) != nil {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).")
@@ -25,8 +20,8 @@ public struct SigningKey: ~Copyable {
                 "Others can read the private key \(path): run `chmod 600` on it, or better, make a new one.")
         }
         do {
-            return SigningKey(
-                key: try PrivateKey(parsingPEM: try file.readAll(maximumBytes: maximumBytes), passphrase: passphrase))
+            return Signer(
+                try PrivateKey(parsingPEM: try file.readAll(maximumBytes: maximumBytes), passphrase: passphrase))
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(error).")
         }
@@ -53,6 +48,15 @@ public struct SigningKey: ~Copyable {
         }
     }
 
+    /// Reads a public key (PEM).
+    public static func publicKey(at path: String) throws -> PublicKey {
+        do {
+            return try PublicKey(parsingPEM: try File.open(reading: path).readAll(maximumBytes: maximumBytes))
+        } catch let error as KeyError {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) is no public key: \(error).")
+        }
+    }
+
     /// The public half of whatever key `path` holds.
     public static func publicHalf(at path: String, passphrase: () throws -> [UInt8]) throws -> (
         PublicKey, isPrivate: Bool
@@ -61,7 +65,7 @@ public struct SigningKey: ~Copyable {
         do {
             return (try PublicKey(parsingPEM: bytes), false)
         } catch KeyError.privateKeyGiven {
-            return (try read(at: path, passphrase: passphrase).publicKey, true)
+            return (try signer(at: path, passphrase: passphrase).publicKey, true)
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) is no key: \(error).")
         }

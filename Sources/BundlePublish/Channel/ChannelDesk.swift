@@ -1,0 +1,152 @@
+import ArchiveChannel
+import BundleCore
+import BundleDisk
+import BundleSigning
+
+/// Reads, checks, edits, signs, checks again and writes channel documents. The feed's lock is its owner's.
+struct ChannelDesk {
+    /// A document that is ready to be written.
+    struct Prepared {
+        let name: String
+        /// nil where nothing is to be written.
+        let bytes: [UInt8]?
+        let report: ChannelReport
+    }
+
+    private static let folder = "channels"
+    static let rootName = "trust.json"
+
+    /// The feed's folder; nil where there is none yet.
+    let root: Directory?
+    let options: ChannelTerms
+
+    /// The document of the channel `name` as it is, if what vouches for it does; nil where there is none.
+    func present(_ name: String) throws -> VerifiedChannelDocument? {
+        guard let bytes = try Self.bytes(of: name, in: root) else { return nil }
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let trusted = options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted
+        do {
+            return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
+        } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
+            let vouching = options.trust == nil ? "the channel keys given" : "--trust"
+            throw UpdateFailure(
+                failure.code, subject: "channel \(name)",
+                "The feed's document of channel \(name) is not vouched for by \(vouching), so it is not signed again: somebody "
+                    + "else changed it, or the keys were replaced. Give the keys that signed it, or --trust with those before. "
+                    + failure.message)
+        }
+    }
+
+    static func bytes(of name: String, in root: Directory?) throws -> [UInt8]? {
+        guard ChannelFileName.isName(name) else {
+            throw UpdateFailure(
+                .usage, subject: "channel",
+                "--channel takes a channel's name here, 1 to 64 of a to z, 0 to 9, dot, dash and underscore, not "
+                    + "\(UntrustedName.display(name)).")
+        }
+        return try root?.contents(
+            "\(folder)/\(ChannelFileName.file(of: name))", maximumBytes: ChannelFormat.maximumBytes)
+    }
+
+    /// The next document: the present one, or an empty one for `appId`, with `change` applied. An empty list of changes
+    /// leaves it as it is.
+    func prepare(
+        _ name: String, creatingFor appId: String?, _ change: (inout ChannelDocument) throws -> [String]
+    ) throws -> Prepared {
+        let present = try present(name)
+        let sequence = present?.document.sequence ?? 0
+        if let expected = options.expectedSequence, expected != sequence {
+            throw UpdateFailure(
+                .rollbackAttempt, subject: "channel \(name)",
+                "Channel \(name) has sequence \(sequence), not \(expected) as expected: somebody changed it meanwhile. Look at "
+                    + "it with `clientctl release list`, then try again.")
+        }
+        let issuedAt = max(options.issuedAt, present?.document.issuedAt ?? options.issuedAt)
+        let expires = issuedAt.adding(options.lifetime)
+        var document =
+            present?.document
+            ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
+        let changes = try change(&document)
+        if changes.isEmpty {
+            return Prepared(
+                name: name, bytes: nil,
+                report: ChannelReport(
+                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []))
+        }
+        // Never earlier than before: devices do not let time go back.
+        (document.sequence, document.issuedAt, document.expires) = (sequence + 1, issuedAt, expires)
+        let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
+        try check(bytes, name, after: present)
+        return Prepared(
+            name: name, bytes: bytes,
+            report: ChannelReport(
+                outcome: options.isDryRun ? .dryRun : .changed, document: document,
+                previousSequence: present?.document.sequence, changes: changes))
+    }
+
+    /// Puts a prepared document in place.
+    func put(_ prepared: Prepared, into feed: FeedFolder) throws {
+        guard let bytes = prepared.bytes, !options.isDryRun else { return }
+        try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
+    }
+
+    // MARK: The devices' check
+
+    /// What no device would take does not leave here.
+    private func check(_ bytes: [UInt8], _ name: String, after present: VerifiedChannelDocument?) throws {
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let own = options.signers.trusted
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
+        do {
+            try ChannelVerifier.requireFresh(verified, after: present, trusted: own, now: options.clock)
+        } catch let failure as UpdateFailure where failure.code == .expired {
+            throw UpdateFailure(
+                .expired, subject: failure.subject,
+                "The document of channel \(name) would be expired already (\(verified.document.expires)): give a longer "
+                    + "--expires-in, and check the clock and SOURCE_DATE_EPOCH.")
+        }
+        guard let root = try feedRoot() else { return }
+        try under(root) {
+            _ = try ChannelVerifier.verify(envelope, channel: name, trusted: root.trusted(for: .channel, at: options.clock))
+        }
+        guard let appId = root.appId, verified.document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else {
+            return
+        }
+        throw UpdateFailure(
+            .appMismatch, subject: verified.document.appId ?? "",
+            "The feed's trust root is for \(appId), the channel document for "
+                + "\(verified.document.appId ?? "no named application"): check --app-id.")
+    }
+
+    /// Refuses a release that devices would refuse by the feed's trust root.
+    func checkRelease(_ manifest: UnverifiedManifest) throws {
+        guard let root = try feedRoot() else { return }
+        try under(root) {
+            _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: options.clock))
+        }
+    }
+
+    private func under(_ root: TrustRoot, _ check: () throws -> Void) throws {
+        do {
+            try check()
+        } catch let failure as UpdateFailure {
+            throw UpdateFailure(
+                failure.code, subject: failure.subject,
+                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written: "
+                    + failure.message)
+        }
+    }
+
+    /// The newest trust root of the feed, which can only refuse here: whoever can write the feed could have put it there.
+    private func feedRoot() throws -> TrustRoot? {
+        guard let bytes = try root?.contents(Self.rootName, maximumBytes: TrustRootFormat.maximumBytes) else { return nil }
+        return try TrustRootFormat.parse(bytes).claims
+    }
+}
+
+extension Timestamp {
+    /// The moment `duration` later, in whole seconds.
+    func adding(_ duration: Duration) -> Timestamp {
+        Timestamp(clamping: secondsSinceEpoch + Int(clamping: duration.components.seconds))
+    }
+}

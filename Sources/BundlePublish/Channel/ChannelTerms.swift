@@ -1,0 +1,52 @@
+public import ArchiveChannel
+public import BundleCore
+
+/// What changes of a channel document are made with.
+public struct ChannelTerms {
+    /// 30 days.
+    public static let standardLifetime = Duration.seconds(30 * 86_400)
+
+    /// Who signs the next document.
+    public var signers: [Signer]
+    /// What vouches for the present document; nil for the public halves of `signers`, all of them.
+    public var trust: TrustAnchor?
+    /// How long the next document counts.
+    public var lifetime = standardLifetime
+    /// When it is signed.
+    public var issuedAt: Timestamp
+    /// The time that devices will measure it by.
+    public var clock: Timestamp
+    /// The sequence that the present document must have, 0 for none; nil for any.
+    public var expectedSequence: Int?
+    /// Whether to leave the feed as it is.
+    public var isDryRun = false
+
+    /// The options that have no default.
+    public init(signers: [Signer], issuedAt: Timestamp, clock: Timestamp = .now) {
+        self.signers = signers
+        self.issuedAt = issuedAt
+        self.clock = clock
+    }
+}
+
+/// What became of a channel document.
+public struct ChannelReport: Sendable {
+    /// What happened.
+    public enum Outcome: String, Sendable {
+        /// A new document is in the feed.
+        case changed
+        /// The document says so already; it is what it was.
+        case unchanged
+        /// Everything was done but writing.
+        case dryRun
+    }
+
+    /// What happened.
+    public let outcome: Outcome
+    /// The document as it is now, or would be.
+    public let document: ChannelDocument
+    /// The sequence before; nil where there was no document.
+    public let previousSequence: Int?
+    /// What is different now, for people; empty where nothing is.
+    public let changes: [String]
+}

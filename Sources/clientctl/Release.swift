@@ -1,0 +1,340 @@
+import ArchiveChannel
+import ArgumentParser
+import BundleCore
+import BundlePublish
+
+/// `clientctl release`.
+struct Release: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows and changes a channel: rollouts, pauses, recalls, promotions.",
+        discussion: """
+            A channel is FEED/channels/NAME.json: which releases devices may run. Each
+            change signs a new document; publish --channel adds releases.
+
+            Examples:
+              clientctl release list --feed feed --channel stable
+              clientctl release rollout 1.5.0 250 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release revoke 1.5.0 --reason "white screen" --feed feed \\
+                --channel stable --channel-key channel.key.pem
+            """,
+        subcommands: [
+            ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleaseResign.self,
+        ])
+}
+
+/// A version as an argument.
+struct VersionArgument: ParsableArguments {
+    @Argument(help: "The release's version.")
+    var version: String
+
+    func parsed(_ settings: Settings) throws -> SemanticVersion {
+        try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
+    }
+}
+
+extension ChannelEditOptions {
+    /// Applies `change` and answers.
+    func apply(_ change: (Settings) throws -> ChannelChange) throws {
+        let settings = try common.settings()
+        let change = try change(settings)
+        let (feed, channel) = try place(settings)
+        let options = try options(settings)
+        try answer(try ChannelEditor(feed: feed, options).apply(change, to: channel), settings)
+    }
+
+    func answer(_ report: ChannelReport, _ settings: Settings) throws {
+        Answer.give(
+            json: try settings.isOn("json", common.json), afterChange: true, ChannelAnswer.object(report),
+            ChannelAnswer.lines(report))
+    }
+}
+
+struct ReleaseRollout: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollout",
+        abstract: "Sets how many devices may have a release, in thousandths.",
+        discussion: """
+            Which ones is drawn by release and device, so raising it only adds devices.
+            Lowering it takes the release back from those that are left out then.
+
+            Examples:
+              clientctl release rollout 1.5.0 10 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release rollout 1.5.0 1000 --feed feed --channel stable \\
+                --channel-key channel.key.pem --dry-run
+            """)
+
+    @OptionGroup var version: VersionArgument
+    @Argument(help: "0 to 1000.")
+    var permille: String
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        try edit.apply {
+            .rollout(try version.parsed($0), try ChannelEditOptions.permille("PERMILLE", permille))
+        }
+    }
+}
+
+struct ReleasePause: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Lets no further device take a release; those that have it keep it.",
+        discussion: """
+            Example:
+              clientctl release pause 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionArgument
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .pause(try version.parsed($0)) } }
+}
+
+struct ReleaseResume: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Lets devices take a paused release again.",
+        discussion: """
+            Example:
+              clientctl release resume 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionArgument
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .resume(try version.parsed($0)) } }
+}
+
+struct ReleaseRevoke: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revoke",
+        abstract: "Recalls a release: devices that run it go to the best of the rest.",
+        discussion: """
+            --below recalls everything below a version, for good: that floor only rises.
+            --undo takes a mistaken revocation of a version back.
+
+            Examples:
+              clientctl release revoke 1.5.0 --reason "white screen" --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release revoke 1.5.0 --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Argument(help: "The release's version.")
+    var version: String?
+
+    @Option(help: ArgumentHelp("Why, for people; devices show it.", valueName: "text"))
+    var reason: String?
+
+    @Option(help: ArgumentHelp("Recall everything below this version, for good.", valueName: "version"))
+    var below: String?
+
+    @Flag(help: "The version was revoked by mistake.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply(change) }
+
+    private func change(_ settings: Settings) throws -> ChannelChange {
+        let reason = try settings.optional("reason", reason)
+        switch (version, try settings.optional("below", below)) {
+        case (nil, let below?):
+            if undo || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
+            return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
+        case (let version?, nil):
+            let version = try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
+            if undo { return .unrevoke(version) }
+            guard let reason, !reason.isEmpty else {
+                throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
+            }
+            return .revoke(version, reason: reason)
+        default: throw ValidationError("Name a version or --below, one of them.")
+        }
+    }
+}
+
+struct ReleasePromote: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "promote",
+        abstract: "Copies a release from one channel to another, which is made where it is missing.",
+        discussion: """
+            Example:
+              clientctl release promote 1.5.0 --channel beta --to stable --rollout 10 \\
+                --feed feed --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionArgument
+
+    @Option(help: ArgumentHelp("The channel that gets it.", valueName: "name"))
+    var to: String?
+
+    @Option(help: ArgumentHelp("How many devices may have it there, in thousandths; all by default.", valueName: "permille"))
+    var rollout: String?
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let version = try version.parsed(settings)
+        let (feed, source) = try edit.place(settings)
+        let target = try settings.required("to", to)
+        if source == target { throw ValidationError("--to names another channel than --channel.") }
+        let rollout = try settings.optional("rollout", rollout).map {
+            try ChannelEditOptions.permille("--rollout", $0)
+        }
+        let editor = ChannelEditor(feed: feed, try edit.options(settings))
+        try edit.answer(try editor.promote(version, from: source, to: target, rollout: rollout), settings)
+    }
+}
+
+struct ReleaseRemove: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Takes a release out of a channel; where it runs, it goes on. To recall it, revoke it.",
+        discussion: """
+            Example:
+              clientctl release remove 1.2.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionArgument
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .remove(try version.parsed($0)) } }
+}
+
+struct ReleaseResign: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resign",
+        abstract: "Signs a channel's document anew, with a later expiry.",
+        discussion: """
+            Devices install nothing by a document that is out of date, so a quiet channel
+            is signed anew from time to time, as by cron:
+
+            Examples:
+              clientctl release resign --if-expires-within 7d --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release resign --feed feed --channel stable \\
+                --channel-key new.key.pem --trust old.pub.pem
+            """)
+
+    @Option(help: ArgumentHelp("Do nothing unless it expires so soon, such as 7d.", valueName: "duration"))
+    var ifExpiresWithin: String?
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let (feed, channel) = try edit.place(settings)
+        let editor = ChannelEditor(feed: feed, try edit.options(settings))
+        let report =
+            if let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings) {
+                try editor.resign(channel, ifExpiresWithin: time)
+            } else {
+                try editor.apply(.resign, to: channel)
+            }
+        try edit.answer(report, settings)
+    }
+}
+
+struct ReleaseList: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
+        discussion: """
+            Nothing is verified unless --trust is given.
+
+            Example:
+              clientctl release list --feed feed --channel stable --trust trust.json
+            """)
+
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"))
+    var trust: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let now = Timestamp.now
+        let document = try ChannelEditor.read(
+            try settings.required("channel", channel), inFeed: try settings.required("feed", feed), trust: trust,
+            clock: now)
+        var object = ChannelView.object(document, now: now)
+        object["verified"] = .bool(trust != nil)
+        Answer.give(
+            json: try settings.isOn("json", common.json), object,
+            ChannelView.lines(document, now: now) + (trust == nil ? ["nothing in it is verified"] : []))
+    }
+}
+
+/// A channel document as it is shown.
+enum ChannelView {
+    static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {
+        [
+            "channel": .string(document.channel), "appId": .string(orNull: document.appId),
+            "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
+            "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
+            "minimumVersion": .string(orNull: document.minimumVersion?.description),
+            "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
+            "revoked": .array(
+                document.revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+        ]
+    }
+
+    private static func sorted(_ document: ChannelDocument) -> [ChannelDocument.Release] {
+        document.releases.sorted { $0.version > $1.version }
+    }
+
+    private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
+        let claims = release.manifest.claims
+        return [
+            "version": .string(release.version.description), "rollout": .integer(release.rollout),
+            "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
+            "minShellVersion": .string(claims.shells.minimum.description),
+            "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
+        ]
+    }
+
+    private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
+        document.revoked.contains { $0.version == release.version }
+            || document.minimumVersion.map { release.version < $0 } == true
+    }
+
+    static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
+        let isLate = document.expires < now
+        return [
+            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
+                + "sequence \(document.sequence)",
+            "  issued   \(document.issuedAt)",
+            "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
+        ] + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
+            + sorted(document).map { "  " + line($0, document) }
+            + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
+    }
+
+    private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
+        let shells = release.manifest.claims.shells
+        return ([
+            "\(release.version)", "\(release.rollout) of 1000",
+            "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+        ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
+            .joined(separator: "  ")
+    }
+}
