@@ -144,6 +144,11 @@ let package = Package(
                 "ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel",
                 "MeteorTesting",
             ]),
+        tests(
+            "LoopbackShellTests",
+            [
+                "LoopbackShell", "BundleCore", "BundleServe", "BundleTesting", "ClientShell",
+            ]),
         tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
         tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
     ]

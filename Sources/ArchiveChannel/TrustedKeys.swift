@@ -29,7 +29,7 @@ public struct TrustedKeys: Sendable, Equatable {
         var isClaimed = signatures.isEmpty
         for signature in signatures {
             let claimed = signature.keyId.map { id in keys.filter { $0.id == id } } ?? keys
-            if !claimed.isEmpty { isClaimed = true }
+            if !claimed.isEmpty || signature.keyId == nil { isClaimed = true }
             let good = try claimed.first { try $0.verifies(signature: signature.bytes, over: message) }
             if let good {
                 if !signers.contains(good) { signers.append(good) }

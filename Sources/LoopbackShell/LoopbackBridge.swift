@@ -12,16 +12,39 @@ public final class LoopbackBridge: ShellBridge {
         let site: Site
     }
 
+    /// A page's open stream of events.
+    struct Listener: Sendable {
+        let number: UInt64
+        let events: AsyncStream<PageEvent>
+    }
+
+    private struct Listening {
+        let client: ClientName?
+        let stream: AsyncStream<PageEvent>.Continuation
+        var knowsUpdate = false
+    }
+
     private struct State {
         var next: Showing?
         var launches: [(id: String, token: String, showing: Showing)] = []
         var looks: [Showing] = []
-        var listeners: [UInt64: AsyncStream<PageEvent>.Continuation] = [:]
+        var listeners: [UInt64: Listening] = [:]
         var lastListener: UInt64 = 0
+        /// The launch whose pages were told to load again.
+        var outgoing: String?
+        /// Errors that no page has heard, the oldest first.
+        var unheard: [PageEvent] = []
+
+        mutating func keep(_ error: PageEvent) {
+            unheard.append(error)
+            if unheard.count > LoopbackBridge.keptErrors { unheard.removeFirst() }
+        }
     }
 
     /// Outgoing pages that may still ask for their files.
     private static let rememberedLaunches = 4
+    private static let keptErrors = 8
+    /// More than are kept: a stream begins with those.
     private static let waitingEvents = 16
 
     private let state = Mutex(State())
@@ -35,9 +58,16 @@ public final class LoopbackBridge: ShellBridge {
         state.withLock { $0.next = showing }
     }
 
-    /// Tells every page to load itself again.
+    /// Tells every page to load itself again, and nothing more: its stream ends, and what happens then is for its follower.
     public func reload() {
-        send(PageEvent(name: "reload", data: [:]))
+        let told = state.withLock { state in
+            defer { state.listeners = [:] }
+            state.outgoing = state.launches.last?.token
+            for listener in state.listeners.values { listener.stream.yield(PageEvent(name: "reload", data: [:])) }
+            return state.listeners.values.map(\.stream)
+        }
+        // Outside the lock, which the end of a stream takes.
+        for stream in told { stream.finish() }
     }
 
     /// The files of `client`, its index page cut where the page bridge goes.
@@ -66,6 +96,7 @@ public final class LoopbackBridge: ShellBridge {
         let newId = String(try LaunchToken.random().text.prefix(32))
         return state.withLock { state in
             let token = launched.token.text
+            if state.outgoing == token { state.outgoing = nil }
             if let known = state.launches.last(where: { $0.token == token }) {
                 return Page(id: known.id, token: token, site: known.showing.site)
             }
@@ -100,29 +131,64 @@ public final class LoopbackBridge: ShellBridge {
 
     // MARK: Listeners
 
-    /// Events for a page, `first` before all others.
-    func listen(first: [PageEvent]) -> AsyncStream<PageEvent> {
-        let (stream, continuation) = AsyncStream<PageEvent>.makeStream(
+    /// Events for a page of the launch with `token`, first the errors that no page has heard; nil when it was told to load again.
+    func listen(token: String) -> Listener? {
+        let (events, stream) = AsyncStream<PageEvent>.makeStream(
             bufferingPolicy: .bufferingNewest(Self.waitingEvents))
         let number = state.withLock { state in
             state.lastListener += 1
-            state.listeners[state.lastListener] = continuation
             return state.lastListener
         }
-        continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { $0.listeners[number] = nil }
+        stream.onTermination = { [weak self] _ in self?.remove(number) }
+        return state.withLock { state in
+            if state.outgoing == token { return nil }
+            let client = state.launches.last { $0.token == token }?.showing.client.name
+            state.listeners[number] = Listening(client: client, stream: stream)
+            for error in state.unheard { stream.yield(error) }
+            state.unheard = []
+            return Listener(number: number, events: events)
         }
-        for event in first { continuation.yield(event) }
-        return stream
     }
 
-    /// Tells every page that listens.
-    func send(_ event: PageEvent) {
-        for listener in state.withLock({ Array($0.listeners.values) }) { listener.yield(event) }
+    private func remove(_ number: UInt64) {
+        // Released outside the lock: the last reference to a stream may end it.
+        _ = state.withLock { $0.listeners.removeValue(forKey: number) }
+    }
+
+    /// Tells one page of an update, unless it was told of one since it listens.
+    func send(update: PageEvent, to listener: Listener) {
+        state.withLock { state in
+            guard let listening = state.listeners[listener.number], !listening.knowsUpdate else { return }
+            state.listeners[listener.number]?.knowsUpdate = true
+            listening.stream.yield(update)
+        }
+    }
+
+    /// Tells every page that listens of an update.
+    func send(update: PageEvent) {
+        state.withLock { state in
+            for (number, listening) in state.listeners {
+                state.listeners[number]?.knowsUpdate = true
+                listening.stream.yield(update)
+            }
+        }
+    }
+
+    /// Tells every page that listens, besides those of a client that `failed` and is about to go; where there is none, the error
+    /// is kept for the next page, as one of the newest eight.
+    func send(error: PageEvent, failed: ClientName? = nil) {
+        state.withLock { state in
+            var isHeard = false
+            for listening in state.listeners.values where failed == nil || listening.client != failed {
+                if case .terminated = listening.stream.yield(error) { continue }
+                isHeard = true
+            }
+            if !isHeard { state.keep(error) }
+        }
     }
 
     /// Ends every stream.
     func finish() {
-        for listener in state.withLock({ Array($0.listeners.values) }) { listener.finish() }
+        for listening in state.withLock({ Array($0.listeners.values) }) { listening.stream.finish() }
     }
 }

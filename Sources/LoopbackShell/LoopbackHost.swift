@@ -12,7 +12,6 @@ public final class LoopbackHost: PageHost {
     private let observe: @Sendable (ShellEvent) -> Void
     private let checks: AsyncStream<Void>.Continuation
     private let wantedChecks: AsyncStream<Void>
-    private let news = Mutex<PageEvent?>(nil)
     private let front = Mutex(Front())
     private let heard = Mutex(Heard())
     private let silences: AsyncStream<LaunchToken>.Continuation
@@ -100,13 +99,13 @@ public final class LoopbackHost: PageHost {
         bridge.finish()
     }
 
-    private func pass(_ event: ShellEvent) {
+    func pass(_ event: ShellEvent) {
         observe(event)
         switch event {
-        case .updateAvailable(let name): bridge.send(Self.updateAvailable(name))
-        case .failed(let failure): bridge.send(Self.error(failure))
-        // The page that failed is about to go: its follower is told.
-        case .rolledBack(_, _, let failure): news.withLock { $0 = Self.error(failure) }
+        case .updateAvailable(let name): bridge.send(update: Self.updateAvailable(name))
+        case .failed(let failure): bridge.send(error: Self.error(failure))
+        // The page that failed is about to go, or gone: its follower is told.
+        case .rolledBack(let name, _, let failure): bridge.send(error: Self.error(failure), failed: name)
         case .launched, .confirmed: break
         }
     }
@@ -164,15 +163,10 @@ public final class LoopbackHost: PageHost {
     /// What the page of the running launch is told: first what it has missed.
     public func events(token: String) async throws -> AsyncStream<PageEvent> {
         try await requireCurrent(token)
-        var first: [PageEvent] = []
-        if let event = news.withLock({ news in
-            defer { news = nil }
-            return news
-        }) {
-            first.append(event)
-        }
-        if let name = await shell.availableVersion { first.append(Self.updateAvailable(name)) }
-        return bridge.listen(first: first)
+        guard let listener = bridge.listen(token: token) else { throw Self.staleLaunch }
+        // Asked when it listens already: an update that gets ready meanwhile is not missed.
+        if let name = await shell.availableVersion { bridge.send(update: Self.updateAvailable(name), to: listener) }
+        return listener.events
     }
 
     /// Carries out a call of the page of the running launch; a page of another one is told to load again.
@@ -193,9 +187,11 @@ public final class LoopbackHost: PageHost {
     /// A page of another launch than the one that runs is on its way out, or this server was started after it.
     private func requireCurrent(_ token: String) async throws {
         if await shell.isCurrent(LaunchToken(text: token)) { return }
-        throw CallRefusal(
-            status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
+        throw Self.staleLaunch
     }
+
+    private static let staleLaunch = CallRefusal(
+        status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
 
     private func perform(_ method: String, _ token: LaunchToken, _ body: JSONObject) async throws -> JSONObject {
         switch method {

@@ -43,8 +43,8 @@ final class Device: Sendable {
     /// What `clientctl install` does with what is offered.
     func update(limits: ArchiveLimits = ArchiveLimits(), keep: Int = 8) async throws -> InstallReport {
         let channel = ArchiveChannel(
-            manifestURL: try FetchURL(filePath: Array("\(folder.path)/feed/manifest.json".utf8)),
-            trusted: key.trusted, limits: limits, fetcher: Self.fetcher, report: { _ in })
+            source: .manifest(try FetchURL(filePath: Array("\(folder.path)/feed/manifest.json".utf8))),
+            anchor: .keys(key.trusted), limits: limits, fetcher: Self.fetcher, report: { _ in })
         let device = Updater<ArchiveChannel>.Device(
             store: storePath, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep)
         let outcome = try await Updater(channel: channel, device: device, warn: { _ in }).update()

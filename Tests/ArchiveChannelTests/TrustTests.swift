@@ -15,7 +15,7 @@ import Testing
 
     private func outcome(_ document: [UInt8], _ trusted: TrustedKeys) throws -> (key: String?, code: FailureCode?) {
         do {
-            return (try ManifestVerifier.verify(try ManifestFormat.parse(document), trusted: trusted).key.id, nil)
+            return (try ManifestVerifier.verify(try ManifestFormat.parse(document), trusted: trusted).signers.first?.id, nil)
         } catch let failure as UpdateFailure {
             return (nil, failure.code)
         }
@@ -95,7 +95,7 @@ import Testing
 
     private func failure() -> FailureCode? {
         do {
-            _ = try TrustedKeys.read(at: folder.path)
+            _ = try TrustAnchor.read(at: folder.path)
             return nil
         } catch {
             return UpdateFailure(error).code
@@ -109,7 +109,7 @@ import Testing
             try write("\(index)-again.pem", Array(key.pem.utf8))
         }
         try write("README", Array("not a key".utf8))
-        let read = try TrustedKeys.read(at: folder.path).keys.map(\.id)
+        let read = try TrustAnchor.read(at: folder.path).keys(for: .release, at: .now).keys.map(\.id)
         #expect(read.count == keys.count)
         #expect(Set(read) == Set(keys.map(\.id)))
     }
@@ -117,7 +117,7 @@ import Testing
     @Test func `are one where a file is named`() throws {
         let key = try PrivateKey.generate(.ed25519).publicKey
         try write("key", Array(key.pem.utf8))
-        #expect(try TrustedKeys.read(at: folder.path + "/key").keys.map(\.id) == [key.id])
+        #expect(try TrustAnchor.read(at: folder.path + "/key").keys(for: .release, at: .now).keys.map(\.id) == [key.id])
     }
 
     @Test func `are none where a pem file is no public key`() throws {
@@ -135,6 +135,6 @@ import Testing
         #expect(failure() == .configInvalid)
         try write("key.pub", Array(PrivateKey.generate(.ed25519).publicKey.pem.utf8))
         #expect(failure() == .configInvalid)
-        #expect(throws: (any Error).self) { _ = try TrustedKeys.read(at: folder.path + "/missing") }
+        #expect(throws: (any Error).self) { _ = try TrustAnchor.read(at: folder.path + "/missing") }
     }
 }

@@ -19,8 +19,8 @@ import Testing
     private static let broken = "throw new Error('version 3 is broken');"
     private static let check = "WebAppLocalServer.checkForUpdates(); null"
 
-    private func shows(_ page: BrowserPage, _ version: String, within limit: Duration = .seconds(20)) throws {
-        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'", within: limit)
+    private func shows(_ page: BrowserPage, _ version: String) throws {
+        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
     }
 
     private func text(_ page: BrowserPage, _ expression: String) throws -> String {
@@ -80,6 +80,7 @@ import Testing
         try page.evaluate(Self.check)
         try shows(page, "version3")
         try shows(page, "version2")
+        try page.wait(until: "sessionStorage.errors === 'healthFailed; healthFailed; '")
         let fifth = try ScreenshotFolder.keep(page, as: "push-5-version-2-after-block")
         let blocked = try kiosk.status(of: "meteor-version3")
         #expect(blocked.state == "blocked")
@@ -114,12 +115,12 @@ import Testing
         try shows(page, "version3")
         #expect(try kiosk.status(of: "meteor-version3").state == "trial")
         killed.program.send(SIGKILL)
-        #expect(try killed.program.wait(within: .seconds(5))?.signal == SIGKILL)
+        #expect(try killed.program.wait(within: Browser.patience)?.signal == SIGKILL)
         // The server has nothing new to say when the shell asks at its start.
         try push.server.serve(version: "version2")
 
         let serving = try push.serve(port: killed.port)
-        try shows(page, "version2", within: .seconds(25))
+        try shows(page, "version2")
         let interrupted = try kiosk.status(of: "meteor-version3")
         #expect(interrupted.state == "failed")
         #expect(interrupted.failures.map { $0["cause"] } == [.string("interrupted")])

@@ -96,12 +96,13 @@ final class Kiosk {
     }
 
     /// Waits until `status` calls a client `state`.
-    func wait(until name: String, is state: String, within limit: Duration = .seconds(10)) throws {
-        let deadline = ContinuousClock.now + limit
+    func wait(until name: String, is state: String) throws {
+        let deadline = ContinuousClock.now + Browser.patience
         while true {
             let found = try row(of: name)?["state"]?.stringValue ?? "not there"
             if found == state { return }
             try #require(ContinuousClock.now < deadline, "\(name) is \(found), not \(state)")
+            poll(nil, 0, 20)
         }
     }
 }
@@ -116,7 +117,7 @@ final class Serving {
     /// Waits for the address on its standard output.
     init(_ program: Program) throws {
         self.program = program
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + Browser.patience
         var address: Substring?
         while address == nil {
             address = try program.printed().output.firstMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+/)?.output

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleTesting
+import Glibc
 import MeteorTesting
 import Testing
 
@@ -62,7 +63,10 @@ final class PushKiosk {
 
     /// Waits for that many checks.
     func wait(forChecks count: Int) throws {
-        let deadline = ContinuousClock.now + .seconds(10)
-        while checks < count { try #require(ContinuousClock.now < deadline, "\(checks) checks, not \(count)") }
+        let deadline = ContinuousClock.now + Browser.patience
+        while checks < count {
+            try #require(ContinuousClock.now < deadline, "\(checks) checks, not \(count)")
+            poll(nil, 0, 5)
+        }
     }
 }

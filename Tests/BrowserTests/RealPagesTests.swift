@@ -82,8 +82,8 @@ import Testing
         let browser = try Browser.sharedNow()
         let page = try browser.open(serving.root + "/clients/")
         if !client.preparation.isEmpty { try page.evaluate(client.preparation) }
-        try page.navigate(serving.root + "/", within: .seconds(30))
-        try page.wait(until: client.started, within: .seconds(20))
+        try page.navigate(serving.root + "/")
+        try page.wait(until: client.started)
         let files = try TreeSnapshot(of: source).files
         func path(_ request: PageRequest) -> String? {
             guard request.url.hasPrefix(serving.root + "/") else { return nil }
@@ -94,7 +94,7 @@ import Testing
             path(request).map { files[String($0.dropFirst())] != nil } ?? false
         }
         // Its own calls to a server may go on for ever.
-        try page.wait(for: "every file is answered", within: .seconds(20)) {
+        try page.wait(for: "every file is answered") {
             $0.requests.filter(isFile).allSatisfy { $0.status != nil || $0.failure != nil }
         }
         _ = try ScreenshotFolder.keep(page, as: "real-\(client.name)")

@@ -16,8 +16,8 @@ import Testing
 
     private static let idle = "note('idle', version);\n"
 
-    private func shows(_ page: BrowserPage, _ version: String, within limit: Duration = .seconds(15)) throws {
-        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'", within: limit)
+    private func shows(_ page: BrowserPage, _ version: String) throws {
+        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
     }
 
     private func text(_ page: BrowserPage, _ expression: String) throws -> String {
@@ -83,10 +83,10 @@ import Testing
         try shows(page, "2.0.0")
         #expect(try kiosk.status(of: "v2.0.0").state == "trial")
         killed.program.send(SIGKILL)
-        #expect(try killed.program.wait(within: .seconds(5))?.signal == SIGKILL)
+        #expect(try killed.program.wait(within: Browser.patience)?.signal == SIGKILL)
 
         let serving = try kiosk.serve(port: killed.port)
-        try shows(page, "1.0.0", within: .seconds(25))
+        try shows(page, "1.0.0")
         let interrupted = try kiosk.status(of: "v2.0.0")
         #expect(interrupted.state == "failed")
         #expect(interrupted.failures.map { $0["cause"] } == [.string("interrupted")])

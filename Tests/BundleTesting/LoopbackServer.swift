@@ -66,9 +66,9 @@ public final class LoopbackServer: Sendable {
     /// The requests so far.
     public var requests: [Request] { service.state.withLock { $0.requests } }
 
-    /// Waits until `target` was asked for; false after ten seconds without it.
+    /// Waits until `target` was asked for; false after a minute without it.
     public func wait(for target: String) -> Bool {
-        for _ in 0..<2000 {
+        for _ in 0..<12_000 {
             if requests.contains(where: { $0.target == target }) { return true }
             poll(nil, 0, 5)
         }

@@ -135,6 +135,8 @@ struct AcceptanceRuleTests {
         case .incompatible(.shellTooNew(let maximum)): "up to \(maximum)"
         case .incompatible(.compatible): "compatible"
         case .blocked(let block): "blocked \(block.version)"
+        case .withdrawn(let withdrawal): "withdrawn: \(withdrawal)"
+        case .notInRollout(let newest, _): "not in rollout, \(newest.shortDescription) runs"
         case .wrongApp(_, let found): "wrong app \(found ?? "none")"
         case .unsuitable(let failure): "unsuitable \(failure.code)"
         }

@@ -9,6 +9,9 @@ public final class Browser: Sendable {
     /// Whether there is a Chromium on the path; `Scripts/bootstrap --browser` installs one.
     public static var isInstalled: Bool { BrowserProcess.executable != nil }
 
+    /// The time for what must come: so long that only what never comes takes longer, on a loaded machine too.
+    public static let patience = Duration.seconds(60)
+
     private struct Shared: Sendable { weak var browser: Browser? }
 
     private static let shared = Mutex(Shared())
@@ -16,11 +19,11 @@ public final class Browser: Sendable {
     let wire: BrowserWire
     private let process: BrowserProcess
 
-    /// Starts one with an empty profile, and waits until it answers, at most half a minute.
+    /// Starts one with an empty profile, and waits until it answers, at most a minute.
     public init() throws {
         process = try BrowserProcess()
         wire = try BrowserWire(process)
-        _ = try wire.call("Browser.getVersion", within: .seconds(30))
+        _ = try wire.call("Browser.getVersion", within: Self.patience)
     }
 
     /// One browser for the tests that run at this time; pages share nothing, and it goes with its last reference.
@@ -34,7 +37,7 @@ public final class Browser: Sendable {
     }
 
     /// Opens a page with cookies, storage and a cache of its own, and loads `url` if given.
-    public func open(_ url: String? = nil, within limit: Duration = .seconds(15)) throws -> BrowserPage {
+    public func open(_ url: String? = nil, within limit: Duration = patience) throws -> BrowserPage {
         let page = try BrowserPage(self, within: limit)
         if let url { try page.navigate(url, within: limit) }
         return page

@@ -40,7 +40,7 @@ public final class BrowserPage: Sendable {
     }
 
     /// Opens another page that shares cookies, storage and the cache with this one.
-    public func openBeside(_ url: String, within limit: Duration = .seconds(15)) throws -> BrowserPage {
+    public func openBeside(_ url: String, within limit: Duration = Browser.patience) throws -> BrowserPage {
         let page = try BrowserPage(browser, in: profile, within: limit)
         try page.navigate(url, within: limit)
         return page
@@ -58,7 +58,7 @@ public final class BrowserPage: Sendable {
     private var record: PageRecord { browser.wire.record(of: session) }
 
     /// Loads `url` and waits for the load event.
-    public func navigate(_ url: String, within limit: Duration = .seconds(15)) throws {
+    public func navigate(_ url: String, within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         let answer: JSONObject
         do {
@@ -75,7 +75,7 @@ public final class BrowserPage: Sendable {
     }
 
     /// Loads the page again, as the button does, and waits for the load event.
-    public func reload(within limit: Duration = .seconds(15)) throws {
+    public func reload(within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         let before = loads
         _ = try call("Page.reload", within: limit)
@@ -86,7 +86,7 @@ public final class BrowserPage: Sendable {
     ///
     /// Undefined comes as null, and a number that is not whole as its text. An exception or a rejection is an error.
     @discardableResult
-    public func evaluate(_ expression: String, within limit: Duration = .seconds(10)) throws -> JSONValue {
+    public func evaluate(_ expression: String, within limit: Duration = Browser.patience) throws -> JSONValue {
         let answer = try call(
             "Runtime.evaluate",
             [
@@ -101,7 +101,7 @@ public final class BrowserPage: Sendable {
     }
 
     /// Waits until a JavaScript expression is true, over page loads too.
-    public func wait(until expression: String, within limit: Duration = .seconds(10)) throws {
+    public func wait(until expression: String, within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         var last = "it is false"
         while true {
@@ -122,13 +122,13 @@ public final class BrowserPage: Sendable {
 
     /// Waits until `condition` holds for this page; `what` says it in a sentence.
     public func wait(
-        for what: String, within limit: Duration = .seconds(10), _ condition: (BrowserPage) throws -> Bool
+        for what: String, within limit: Duration = Browser.patience, _ condition: (BrowserPage) throws -> Bool
     ) throws {
         try wait("\(what), within \(limit)", ContinuousClock.now + limit) { _ in try condition(self) ? true : nil }
     }
 
     /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves.
-    public func screenshot(within limit: Duration = .seconds(15)) throws -> [UInt8] {
+    public func screenshot(within limit: Duration = Browser.patience) throws -> [UInt8] {
         let answer = try call("Page.captureScreenshot", ["format": .string("png")], within: limit)
         return try Base64.decode(answer.text("data"))
     }
