@@ -41,6 +41,7 @@ public struct ReleaseBuilder {
         do {
             let file = try aside.folder.file(creating: archiveName)
             let release = try seal(tree, into: file, team, scratch: aside.folder)
+            try requireTrusted(try release.claims(url: archiveName), in: target.folder.root)
             let prepared = try seat?.prepare(release, at: archivePath)
             try file.sync()
             try target.commit(aside, options.version, manifest: try document(release, url: archiveName))
@@ -70,6 +71,7 @@ public struct ReleaseBuilder {
         let temporary = try TemporaryDirectory()
         let file = try temporary.directory.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: temporary.directory)
+        try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
         let prepared = try seat?.prepare(release, at: archivePath)
         return summary(.dryRun, release.manifest, tree, isNewest: try wouldBeNewest(), prepared)
     }
@@ -99,6 +101,11 @@ public struct ReleaseBuilder {
             }, trusted: team.all.trusted)
     }
 
+    /// Whether devices that follow the feed's trust root, if it has one, would take it now.
+    private func requireTrusted(_ manifest: UnverifiedManifest, in folder: Directory?) throws {
+        try FeedTrust(in: folder, clock: .now)?.require(manifest)
+    }
+
     private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
         JSONWriter.bytes(of: try release.claims(url: url).document, layout: .pretty)
     }
@@ -120,7 +127,8 @@ public struct ReleaseBuilder {
 
     /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
     private func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?, _ team: Team, _ seat: ChannelSeat?
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?, _ team: Team,
+        _ seat: ChannelSeat?
     ) throws -> ReleaseReport {
         let claims = published.claims
         let content = try tree.digest()
@@ -137,6 +145,7 @@ public struct ReleaseBuilder {
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
             try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
         }
+        if seat != nil { try requireTrusted(published, in: try ReleaseFeed.folder(at: feed)) }
         let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
         if let prepared, let target { try seat?.put(prepared, into: target.folder) }
         return summary(.unchanged, claims, tree, isNewest: isNewest, prepared)

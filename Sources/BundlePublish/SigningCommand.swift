@@ -79,7 +79,9 @@ public struct SigningCommand: Sendable {
         while true {
             let ended = waitpid(process, &status, WNOHANG)
             if ended == process { break }
-            if ended < 0 && errno != EINTR { throw refusal("cannot be waited for (\(String(cString: strerror(errno))))") }
+            if ended < 0 && errno != EINTR {
+                throw refusal("cannot be waited for (\(String(cString: strerror(errno))))")
+            }
             if ContinuousClock.now >= deadline {
                 kill(process, SIGKILL)
                 waitpid(process, nil, 0)

@@ -26,7 +26,8 @@ struct Clientctl: AsyncParsableCommand {
             """,
         version: Product.version,
         subcommands: [
-            Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self, List.self, Status.self,
+            Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self,
+            List.self, Status.self,
             LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Serve.self,
         ])
 }

@@ -51,7 +51,9 @@ struct Inspect: AsyncParsableCommand {
         switch members?["payloadType"]?.stringValue {
         case ChannelFormat.payloadType:
             let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes))
-            told = ("channel", ChannelView.object(document.claims, now: .now), ChannelView.lines(document.claims, now: .now))
+            told = (
+                "channel", ChannelView.object(document.claims, now: .now), ChannelView.lines(document.claims, now: .now)
+            )
             told.object["signatures"] = .array(
                 document.envelope.signatures.map { .object(["keyId": .string(orNull: $0.keyId)]) })
         case TrustRootFormat.payloadType:

@@ -176,7 +176,9 @@ struct ReleasePromote: ParsableCommand {
     @Option(help: ArgumentHelp("The channel that gets it.", valueName: "name"))
     var to: String?
 
-    @Option(help: ArgumentHelp("How many devices may have it there, in thousandths; all by default.", valueName: "permille"))
+    @Option(
+        help: ArgumentHelp("How many devices may have it there, in thousandths; all by default.", valueName: "permille")
+    )
     var rollout: String?
 
     @OptionGroup var edit: ChannelEditOptions
@@ -331,10 +333,11 @@ enum ChannelView {
 
     private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
         let shells = release.manifest.claims.shells
-        return ([
-            "\(release.version)", "\(release.rollout) of 1000",
-            "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
-        ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
+        return
+            ([
+                "\(release.version)", "\(release.rollout) of 1000",
+                "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+            ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
             .joined(separator: "  ")
     }
 }

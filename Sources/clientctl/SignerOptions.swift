@@ -73,7 +73,9 @@ struct ChannelEditOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
     var channel: String?
 
-    @Option(help: ArgumentHelp("Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file")
+    )
     var channelKey: [String] = []
 
     @Option(

@@ -89,7 +89,8 @@ struct TrustInit: ParsableCommand {
         try add("release", releaseKey, releaseThreshold, as: .release, to: &root, settings)
         try add("channel", channelKey, channelThreshold, as: .channel, to: &root, settings)
         for role in [TrustRole.root, .release] where root.roles[role] == nil {
-            throw ValidationError("Missing --\(role)-key: name at least one public key that signs for the role \(role).")
+            throw ValidationError(
+                "Missing --\(role)-key: name at least one public key that signs for the role \(role).")
         }
         var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings))
         for path in try settings.list("sign-key", signKey) {

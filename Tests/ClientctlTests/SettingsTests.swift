@@ -92,7 +92,12 @@ import Testing
 
     @Test(arguments: [
         [], ["keys"], ["keys", "generate"], ["keys", "show"], ["publish"], ["inspect"], ["verify"], ["check"],
-        ["install"], ["list"], ["status"], ["gc"],
+        ["install"], ["list"], ["status"], ["gc"], ["trust"], ["trust", "init"], ["trust", "show"],
+        ["trust", "add-key"],
+        ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
+        ["trust", "update"], ["release"], ["release", "list"], ["release", "rollout"], ["release", "pause"],
+        ["release", "resume"], ["release", "revoke"], ["release", "promote"], ["release", "remove"],
+        ["release", "resign"],
     ])
     func `every command has help with an example`(command: [String]) throws {
         let help = try Clientctl.run(command + ["--help"])

@@ -47,9 +47,10 @@ final class Site {
         _ source: String, as version: String, _ more: [String] = [], environment: [String: String] = [:]
     ) throws -> Outcome {
         let shell = more.contains("--min-shell") ? [] : ["--min-shell", "1.0.0"]
+        let key = more.contains("--key") ? [] : ["--key", key]
         return try Clientctl.run(
-            ["publish", source, "--version", version, "--feed", feed, "--key", key, "--json", "--level", "1"] + shell
-                + more, environment: environment)
+            ["publish", source, "--version", version, "--feed", feed, "--json", "--level", "1"] + shell + key + more,
+            environment: environment)
     }
 
     func arguments(

@@ -85,7 +85,8 @@ extension ChannelDocument {
             if version < floor {
                 throw UpdateFailure(
                     .rollbackAttempt, subject: version.description,
-                    "Channel \(channel) allows nothing below \(floor), and devices never let that go down to \(version).")
+                    "Channel \(channel) allows nothing below \(floor), and devices never let that go down to \(version)."
+                )
             }
         }
         let recalled = revoked.map(\.version)

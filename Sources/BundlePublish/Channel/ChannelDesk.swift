@@ -14,7 +14,6 @@ struct ChannelDesk {
     }
 
     private static let folder = "channels"
-    static let rootName = "trust.json"
 
     /// The feed's folder; nil where there is none yet.
     let root: Directory?
@@ -105,42 +104,7 @@ struct ChannelDesk {
                 "The document of channel \(name) would be expired already (\(verified.document.expires)): give a longer "
                     + "--expires-in, and check the clock and SOURCE_DATE_EPOCH.")
         }
-        guard let root = try feedRoot() else { return }
-        try under(root) {
-            _ = try ChannelVerifier.verify(envelope, channel: name, trusted: root.trusted(for: .channel, at: options.clock))
-        }
-        guard let appId = root.appId, verified.document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else {
-            return
-        }
-        throw UpdateFailure(
-            .appMismatch, subject: verified.document.appId ?? "",
-            "The feed's trust root is for \(appId), the channel document for "
-                + "\(verified.document.appId ?? "no named application"): check --app-id.")
-    }
-
-    /// Refuses a release that devices would refuse by the feed's trust root.
-    func checkRelease(_ manifest: UnverifiedManifest) throws {
-        guard let root = try feedRoot() else { return }
-        try under(root) {
-            _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: options.clock))
-        }
-    }
-
-    private func under(_ root: TrustRoot, _ check: () throws -> Void) throws {
-        do {
-            try check()
-        } catch let failure as UpdateFailure {
-            throw UpdateFailure(
-                failure.code, subject: failure.subject,
-                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written: "
-                    + failure.message)
-        }
-    }
-
-    /// The newest trust root of the feed, which can only refuse here: whoever can write the feed could have put it there.
-    private func feedRoot() throws -> TrustRoot? {
-        guard let bytes = try root?.contents(Self.rootName, maximumBytes: TrustRootFormat.maximumBytes) else { return nil }
-        return try TrustRootFormat.parse(bytes).claims
+        try FeedTrust(in: root, clock: options.clock)?.require(envelope, channel: name)
     }
 }
 

@@ -22,7 +22,8 @@ public struct ChannelEditor {
         }
         let envelope = try ChannelFormat.envelope(parsing: bytes)
         guard let trust else { return try ChannelFormat.parse(envelope).claims }
-        return try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock)).document
+        return try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
+            .document
     }
 
     /// Applies `change` to `channel`.

@@ -73,7 +73,8 @@ extension TrustRoot {
         let held = roles(of: id)
         if held.isEmpty { throw TrustEdit.missing(id, in: "any role", of: self) }
         if key.id == id {
-            throw UpdateFailure(.configInvalid, subject: id, "The new key is the old one: make another with `keys generate`.")
+            throw UpdateFailure(
+                .configInvalid, subject: id, "The new key is the old one: make another with `keys generate`.")
         }
         if !keys.contains(where: { $0.publicKey.id == key.id }) { keys.append(Key(key)) }
         var changes: [String] = []

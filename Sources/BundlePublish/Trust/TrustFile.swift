@@ -35,7 +35,8 @@ public struct TrustFile: Sendable {
             let key = claims.keys.first { $0.publicKey.id == signature.keyId }?.publicKey
             return Signature(
                 keyId: signature.keyId, isRootKey: rootKeys.contains { $0.id == signature.keyId },
-                isGood: key.map { (try? $0.verifies(signature: signature.bytes, over: root.envelope.message)) ?? false })
+                isGood: key.map { (try? $0.verifies(signature: signature.bytes, over: root.envelope.message)) ?? false }
+            )
         }
     }
 
@@ -66,7 +67,8 @@ public struct TrustFile: Sendable {
             return TrustFile(try TrustRootFormat.parse(bytes))
         } catch {
             throw UpdateFailure(
-                .manifestMalformed, subject: path, "\(path) is no trust root: \(error.problem). Name one that `clientctl "
+                .manifestMalformed, subject: path,
+                "\(path) is no trust root: \(error.problem). Name one that `clientctl "
                     + "trust init` made.")
         }
     }

@@ -41,7 +41,8 @@ public struct TrustPublisher {
             if let first = chain.first, version < first.root.version {
                 throw UpdateFailure(
                     .rollbackAttempt, subject: "trust root \(version)",
-                    "The feed's chain of trust roots begins with version \(first.root.version), so \(version) comes too late.")
+                    "The feed's chain of trust roots begins with version \(first.root.version), so \(version) comes too late."
+                )
             }
             root = try TrustChain.step(from: newest, to: file.root)
         } else {
@@ -50,10 +51,11 @@ public struct TrustPublisher {
         if root.root.expires < now {
             throw UpdateFailure(
                 .expired, subject: "trust root \(version)",
-                "The trust root \(version) expired at \(root.root.expires): make the next one with a longer --expires-in.")
+                "The trust root \(version) expired at \(root.root.expires): make the next one with a longer --expires-in."
+            )
         }
         try put(root, into: target)
-        try target.root.replaceFile(ChannelDesk.rootName, with: root.document)
+        try target.root.replaceFile(FeedTrust.fileName, with: root.document)
         return Report(isNew: true, version: version, channelsToSign: try refused(by: root.root, in: target.root))
     }
 
@@ -68,8 +70,8 @@ public struct TrustPublisher {
                 "The feed has a trust root \(version) with other content, and published ones never change: give yours the next "
                     + "number, by editing the feed's newest (\(newest.root.version)).")
         }
-        let shown = try target.root.contents(ChannelDesk.rootName, maximumBytes: TrustRootFormat.maximumBytes)
-        if shown != newest.document { try target.root.replaceFile(ChannelDesk.rootName, with: newest.document) }
+        let shown = try target.root.contents(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
+        if shown != newest.document { try target.root.replaceFile(FeedTrust.fileName, with: newest.document) }
         return Report(isNew: false, version: version, channelsToSign: try refused(by: newest.root, in: target.root))
     }
 
@@ -117,7 +119,9 @@ public struct TrustPublisher {
         let keys = trust.trusted(for: .channel, at: now)
         return try root.directory("channels").list().filter { $0.hasSuffix(Self.suffix) }.sorted().compactMap { file in
             let name = String(file.dropLast(Self.suffix.count))
-            guard ChannelFileName.isName(name), let bytes = try ChannelDesk.bytes(of: name, in: root) else { return nil }
+            guard ChannelFileName.isName(name), let bytes = try ChannelDesk.bytes(of: name, in: root) else {
+                return nil
+            }
             let verified = try? ChannelVerifier.verify(
                 ChannelFormat.envelope(parsing: bytes), channel: name, trusted: keys)
             return verified == nil ? name : nil
