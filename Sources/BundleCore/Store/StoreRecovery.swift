@@ -41,6 +41,7 @@ struct StoreRecovery {
         try removeReceiptsWithoutEntry(ledger)
         let roots = Set(ledger.entries.map(\.identity.servingName))
         try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) }
+        try serving.clearRemoved()
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
     }

@@ -52,6 +52,9 @@ struct RecoveryTests {
         Case(
             name: "a folder in the place of the ledger written aside",
             spoil: { try $0.write("x", to: "ledger.json.new/x") }),
+        Case(
+            name: "a serving root that was going",
+            spoil: { try $0.write("x", to: "serving/.old-1/assets/app.js") }),
         Case(name: "no previousVersion", spoil: { try $0.remove("clients/previousVersion") }),
         Case(
             name: "a previousVersion of an older selection",
@@ -221,6 +224,7 @@ struct RecoveryTests {
             try bench.names("clients").filter { $0 != "previousVersion" } == state.versions.map { "v\($0)" })
         #expect(try bench.names("receipts") == state.versions.map { "v\($0).json" })
         #expect(try bench.names("staging").isEmpty)
+        #expect(try !bench.names("serving").contains { $0.hasPrefix(".old-") })
         #expect(try bench.root().kind(of: "ledger.json.new") == nil)
 
         let before = try bench.snapshot()
