@@ -1,6 +1,7 @@
 """What Scripts/faults and Scripts/soak publish, and how they run clientctl: small clients as archives and as hot code
 pushes, in a work folder of their own."""
 
+import argparse
 import ctypes
 import hashlib
 import json
@@ -34,6 +35,14 @@ class Answer(NamedTuple):
     @property
     def json(self):
         return json.loads(self.out)
+
+
+class Parser(argparse.ArgumentParser):
+    """With the exit status that wrong use has everywhere here."""
+
+    def error(self, message):
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        sys.exit(64)
 
 
 def built(product, named):
