@@ -55,8 +55,8 @@ class Injector:
 
     def run(self, command, environment=None):
         done = subprocess.run(
-            command, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=120, preexec_fn=dies_with_parent)
+            command, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", timeout=120, preexec_fn=dies_with_parent)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def strace(self, arguments, *options):
@@ -101,7 +101,8 @@ class Injector:
     # One point
 
     def strike(self, point, arguments, nosync=False):
-        """Runs the command and disturbs it there; returns its answer (status 137 for a kill), and whether the call was reached."""
+        """Runs the command and disturbs it there; returns its answer (status 137 for a kill), and whether the call was
+        reached."""
         if point.kind in WRITES:
             return self.halve(point, arguments)
         more = []
@@ -118,7 +119,7 @@ class Injector:
         return self.own_status(answer), "INJECTED" in text
 
     def own_status(self, answer):
-        """With the status that the program gave itself; under load strace has been seen to lose that of one with threads."""
+        """With the status that the program gave itself: under load strace has been seen to lose it."""
         found = re.findall(r"exit_group\((\d+)\)", self.trace.read_text(errors="replace"))
         return answer._replace(status=int(found[-1])) if found else answer
 

@@ -90,7 +90,8 @@ class Change(StoreJudge):
     def done(self, answer):
         now = self.now
         # A disk that fails while an old client goes may delay that, if the run says so.
-        if now != self.after and not ("until the next run" in answer.err and self.chosen(now) == self.chosen(self.after)):
+        is_delayed = "until the next run" in answer.err and self.chosen(now) == self.chosen(self.after)
+        if now != self.after and not is_delayed:
             yield "exit 0, but list and status do not show the result"
 
 
@@ -180,7 +181,8 @@ class Publication(Judge):
         for manifest in shown:
             verified = self.world.run(["verify", str(manifest), "--trust", str(self.world.trust), "--json"])
             if verified.status != 0:
-                yield f"{manifest.relative_to(self.world.feed)} does not verify: {verified.out[:300]}{verified.err[:300]}"
+                name = manifest.relative_to(self.world.feed)
+                yield f"{name} does not verify: {verified.out[:300]}{verified.err[:300]}"
         known = {"manifest.json", "manifest.json.new", "releases"}
         if self.world.feed.is_dir():
             for name in sorted({e.name for e in self.world.feed.iterdir()} - known):
@@ -199,8 +201,7 @@ class Publication(Judge):
 
 def plant_damage(world):
     """Cuts one file that devices see; false where there is none. For proving that judges see it."""
-    for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/app/assets/file-1.css",
-                    "store/meteor/*/**/*.css"):
+    for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):
         for path in sorted(pathlib.Path(world.place).glob(pattern)):
             content = path.read_bytes()
             # Another file in its place: the bytes may be linked to other clients.

@@ -1,5 +1,5 @@
-"""The situations that Scripts/faults tries. Each is a function: it makes what the command finds in the world's place and
-returns the command line. What has to hold then is said by the judge that it names (judges.py)."""
+"""The situations that Scripts/faults tries. Each is a function: it makes what the command finds in the world's place
+and returns the command line. What has to hold then is said by the judge that it names (judges.py)."""
 
 import subprocess
 from typing import Callable, NamedTuple
@@ -60,9 +60,10 @@ def on_trial(world):
 
 def stop_at(world, arguments, call):
     """Runs a command that is killed at its first `call`."""
+    options = ["-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=SIGKILL:when=1"]
     subprocess.run(
-        ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=SIGKILL:when=1",
-         world.clientctl, *arguments], env=world.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        ["strace", *options, world.clientctl, *arguments], env=world.environment, stdin=subprocess.DEVNULL,
+        capture_output=True, check=False)
 
 
 # install, of archives
@@ -100,6 +101,14 @@ def install_resumed(world):
 @situation(Change)
 def push_first(world):
     return world.push(1)
+
+
+@situation(Change, "meteor-push-1")
+def push_resumed(world):
+    """Over what a stopped push left."""
+    world.must(world.push(1))
+    stop_at(world, world.push(2), "syncfs")
+    return world.push(2)
 
 
 @situation(Change, "v1.0.0", "meteor-push-2")
@@ -151,16 +160,13 @@ def launch_push_next(world):
 
 @situation(Confirmation, "v1.0.0", "v1.1.0")
 def confirm(world):
-    """Retention removes a client afterwards."""
-    world.must(world.install("1.0.0"))
-    good(world, "1.0.0")
-    world.must(world.install("1.1.0"))
-    verdict = token(world.must(world.launch()))
+    verdict = on_trial(world)
     return world.by_hand("confirm", "--version", "1.1.0", "--token", verdict, "--keep", 1)
 
 
 @situation(Confirmation, "v1.1.0", "v1.2.0")
 def confirm_retention(world):
+    """Retention removes a client afterwards."""
     two_good(world)
     world.must(world.install("1.2.0", keep=9))
     verdict = token(world.must(world.launch()))

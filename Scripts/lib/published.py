@@ -102,7 +102,8 @@ def difference(found, wanted):
     """The first differences of two dictionaries, for people."""
     lines = [f"{name} is missing" for name in wanted if name not in found]
     lines += [f"{name} is new" for name in found if name not in wanted]
-    lines += [f"{name}: {found[name]}, not {wanted[name]}" for name in wanted if name in found and found[name] != wanted[name]]
+    both = [name for name in wanted if name in found]
+    lines += [f"{name}: {found[name]}, not {wanted[name]}" for name in both if found[name] != wanted[name]]
     return "; ".join(line[:200] for line in lines[:4])
 
 
@@ -134,8 +135,8 @@ class World:
     def run(self, arguments, program=None, timeout=60):
         """Runs one command to its end."""
         done = subprocess.run(
-            [program or self.clientctl, *arguments], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", timeout=timeout)
+            [program or self.clientctl, *arguments], env=self.environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=timeout)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def must(self, arguments, program=None):
@@ -214,7 +215,8 @@ class World:
 
     def launch(self, seed=None):
         return [
-            "launch", "--store", str(self.store), "--shell-version", "1.0.0", "--seed", str(seed or self.seed), "--json"]
+            "launch", "--store", str(self.store), "--shell-version", "1.0.0", "--seed", str(seed or self.seed),
+            "--json"]
 
     def by_hand(self, *arguments):
         return [*map(str, arguments), "--store", str(self.store), "--json"]
@@ -242,7 +244,7 @@ class World:
         return self.store / "clients" / name
 
     def broken_clients(self, listed):
-        """Of what `list` names and what lies in the folders of clients: what is not byte for byte what was published."""
+        """Of what `list` names and what lies in the folders of clients: what is not byte for byte as published."""
         names = {name for name in listed["versions"] if name != "embedded"}
         for channel, prefix in (("clients", ""), ("meteor", "meteor-")):
             if (self.store / channel).is_dir():

@@ -270,6 +270,22 @@ struct RecoveryTests {
                 == "index.html has other content than was installed")
     }
 
+    @Test func `what an interrupted download left goes with the attempt that used it`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        try bench.write("x", to: "downloads/interrupted/assets.journal")
+        try bench.write("x", to: "staging/attempt-1/tree/app.js")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == ["interrupted"])
+        // An archive's attempt has no journal.
+        try bench.write("x", to: "staging/attempt-3/receipt.json")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == ["interrupted"])
+        // Without its tree: that has got its final name.
+        try bench.write("x", to: "staging/attempt-2/assets.journal")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == [])
+    }
+
     @Test func `downloads survive, for an interrupted one to go on`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         try bench.write("half", to: "downloads/x.part")
