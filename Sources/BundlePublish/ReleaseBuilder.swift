@@ -121,6 +121,7 @@ public struct ReleaseBuilder {
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
             try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
         }
+        try target?.sync()
         return summary(.unchanged, claims, tree, isNewest: isNewest)
     }
 
