@@ -192,11 +192,16 @@ public final class Directory: Sendable {
         let shown = String(cString: name)
         guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", display(shown), code: errno) }
         let flags = O_RDONLY | O_DIRECTORY
-        let below = Directory(
-            adopting: try checkedNegative(
-                clinux_open_beneath(descriptor, name, flags, 0), "open", display(shown)),
-            path: display(shown))
-        for entry in try below.rawNames() { try below.removeTree(entry) }
+        do {
+            let below = Directory(
+                adopting: try checkedNegative(
+                    clinux_open_beneath(descriptor, name, flags, 0), "open", display(shown)),
+                path: display(shown))
+            for entry in try below.rawNames() { try below.removeTree(entry) }
+        } catch  where error.kind == .missing {
+            // Somebody else removes it as well.
+            return
+        }
         if unlinkat(descriptor, name, AT_REMOVEDIR) < 0 && errno != ENOENT {
             throw DiskError("remove", display(shown), code: errno)
         }

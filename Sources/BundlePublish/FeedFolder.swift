@@ -24,4 +24,11 @@ final class FeedFolder {
         try root.directory(creating: folder).replaceFile(name, with: bytes)
         try root.sync()
     }
+
+    /// Makes the names in `folder`, where there is one, and in the feed durable: "already so" holds after a power cut too, even
+    /// if whoever wrote them was stopped before that.
+    func sync(_ folder: String) throws {
+        if case .directory? = try root.kind(of: folder) { try root.directory(folder).sync() }
+        try root.sync()
+    }
 }

@@ -145,6 +145,7 @@ public struct ReleaseBuilder {
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
             try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
         }
+        try target?.sync()
         if seat != nil { try requireTrusted(published, in: try ReleaseFeed.folder(at: feed)) }
         let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
         if let prepared, let target { try seat?.put(prepared, into: target.folder) }

@@ -80,6 +80,11 @@ struct ReleaseFeed {
     func commit(_ aside: (folder: Directory, name: String), _ version: SemanticVersion, manifest: [UInt8]) throws {
         try aside.folder.replaceFile(Self.manifestName, with: manifest)
         try releases.move(aside.name, to: releases, as: version.folderName)
+        try sync()
+    }
+
+    /// Makes the names in the feed durable: of what this publisher wrote, or one that was stopped before it got there.
+    func sync() throws {
         try releases.sync()
         try root.sync()
     }

@@ -189,7 +189,7 @@ public actor ClientShell {
     /// The application that the Meteor bundle which runs names, or the seed; nil where neither is one.
     public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
 
-    /// A client to look at, without a launch; nil where there is none of that name or it is blocked.
+    /// A client to look at, without a launch; nil where there is none of that name or it must not run.
     public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
 
     // MARK: The watchdog
@@ -303,8 +303,8 @@ public actor ClientShell {
             }
             // Between a reload and its page there is nothing to tell.
             guard launched.name == prepared?.choice.name else { return }
-            if let block = launched.name.version.flatMap(inventory.ledger.block(on:)) {
-                return try await leave(launched.name, block)
+            if let reason = launched.name.version.flatMap(inventory.ledger.recall(of:)) {
+                return try await leave(launched.name, because: reason)
             }
             if choice.name == launched.name { next = nil }
             if choice.name == launched.name || choice.name == next?.choice.name { return }
@@ -321,8 +321,9 @@ public actor ClientShell {
         }
     }
 
-    /// The client that is shown was blocked by hand, or failed when nothing else could be shown: its page is not asked.
-    private func leave(_ name: ClientName, _ block: Ledger.Block) async throws {
+    /// The client that is shown was blocked by hand, recalled by its channel, or failed when nothing else could be shown: its
+    /// page is not asked.
+    private func leave(_ name: ClientName, because reason: String) async throws {
         let client = try launcher.prepare()
         end(watch: nil)
         launched = nil
@@ -330,7 +331,7 @@ public actor ClientShell {
         prepared = client
         let told = UpdateFailure(
             .versionBlocked, subject: "\(name)",
-            "\(name) was left for \(client.choice.name), because it is blocked since \(block.since): \(block.reason).")
+            "\(name) was left for \(client.choice.name), because \(reason).")
         try await bridge.setServerBasePath(client.client)
         observers.yield(.rolledBack(name, to: client.choice.name, told))
         await bridge.reload()

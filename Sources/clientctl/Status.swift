@@ -32,6 +32,7 @@ struct Status: ParsableCommand {
         // Before its first launch nobody knows what the shell brings.
         let hasSeed = ledger.seed != nil || ledger.shell == nil
         let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
+        let stale = StatusRule.staleness(of: ledger.feed, at: .now)
         Answer.give(
             json: try settings.isOn("json", common.json),
             [
@@ -47,8 +48,9 @@ struct Status: ParsableCommand {
                 "launch": ledger.launch.map(describe) ?? .null,
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
+                "feed": describe(ledger.feed, stale),
             ],
-            rows.map(line))
+            rows.map(line) + (stale.map { ["! \($0)"] } ?? []))
     }
 
     /// The reasons of blocked and failed clients say so themselves.
@@ -68,6 +70,27 @@ struct Status: ParsableCommand {
                         "at": .string($0.at.description),
                     ])
                 }),
+        ])
+    }
+
+    private func describe(_ feed: FeedMemory, _ stale: String?) -> JSONValue {
+        .object([
+            "trustRoot": feed.trust.map { .integer($0.version) } ?? .null,
+            "deviceId": .string(orNull: feed.deviceId), "clock": .string(orNull: feed.clock?.description),
+            "channel": feed.followed.map(describe) ?? .null, "stale": .string(orNull: stale),
+        ])
+    }
+
+    private func describe(_ channel: FeedMemory.Channel) -> JSONValue {
+        .object([
+            "name": .string(channel.name), "sequence": .integer(channel.sequence),
+            "issuedAt": .string(channel.issuedAt.description), "expires": .string(channel.expires.description),
+            "minimumVersion": .string(orNull: channel.minimumVersion?.description),
+            "revoked": .array(
+                channel.revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+            "leftOut": .array(channel.leftOut.map { .string($0.description) }),
         ])
     }
 

@@ -55,4 +55,18 @@ import Testing
         try folder.makeDirectory("below")
         #expect(code { try folder.removeFile("below") } == EISDIR)
     }
+
+    @Test func `two that remove the same tree do not get into each other's way`() async throws {
+        for _ in 0..<20 {
+            let tree = try folder.directory(creating: "tree")
+            for number in 0..<40 {
+                try tree.directory(creating: "\(number)").directory(creating: "below").write("file", "x")
+            }
+            try await withThrowingTaskGroup { group in
+                for _ in 0..<2 { group.addTask { [folder] in try folder.removeTree("tree") } }
+                try await group.waitForAll()
+            }
+            #expect(try folder.kind(of: "tree") == nil)
+        }
+    }
 }

@@ -71,4 +71,50 @@ private final class ToldBridge: ShellBridge {
         #expect(bridge.client == .installed(try client("2.0.0")))
         #expect(try await shell.pageWillLoad().name == .installed(client("2.0.0")))
     }
+
+    private func learn(revoked: [String] = [], floor: String? = nil, leftOut: [String] = []) throws {
+        try keeper.change { ledger in
+            var feed = ledger.feed
+            feed.follow(
+                FeedMemory.Channel(
+                    name: "stable", sequence: 2, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
+                    revoked: try revoked.map { FeedMemory.Revocation(version: try version($0), reason: "it leaks") },
+                    minimumVersion: try floor.map(version), leftOut: try leftOut.map(version)))
+            ledger.note(Ledger.Notes(feed: FeedNews(before: ledger.feed, after: feed)))
+        }
+    }
+
+    @Test(arguments: [true, false]) func `by its channel is left at once`(_ isRevoked: Bool) async throws {
+        try install("1.0.0")
+        try install("2.0.0")
+        try install("3.0.0")
+        let shell = try await shell()
+        try await shell.startupDidComplete(try await shell.pageWillLoad().token)
+        #expect(await shell.currentVersion == .installed(try client("3.0.0")))
+        let expected = isRevoked ? "2.0.0" : "embedded"
+        if isRevoked { try learn(revoked: ["3.0.0"]) } else { try learn(floor: "4.0.0") }
+        // Without anything else to show, what must not run is left only where something can take its place.
+        try await shell.checkForUpdates()
+        if isRevoked {
+            #expect(bridge.client == .installed(try client(expected)))
+            #expect(bridge.reloads == 1)
+            #expect(try await shell.pageWillLoad().name == .installed(client(expected)))
+        } else {
+            #expect(bridge.reloads == 0)
+        }
+        #expect(try await shell.client(named: .installed(try client("3.0.0"))) == nil)
+    }
+
+    @Test func `by a rollout goes with the next launch`() async throws {
+        try install("1.0.0")
+        try install("2.0.0")
+        let running = try await shell()
+        try await running.startupDidComplete(try await running.pageWillLoad().token)
+        try learn(leftOut: ["2.0.0"])
+        try await running.checkForUpdates()
+        #expect(bridge.reloads == 0)
+        #expect(await running.availableVersion == .installed(try client("1.0.0")))
+        try await running.reload()
+        #expect(try await running.pageWillLoad().name == .installed(client("1.0.0")))
+    }
 }

@@ -67,11 +67,11 @@ extension Decision.Verdict {
         case .withdrawn(.belowFloor(let floor)):
             UpdateFailure(
                 .rollbackAttempt, subject: version.description,
-                "Version \(version) is refused: the channel allows nothing below \(floor). Publish a newer one.")
+                "Version \(version) is refused: it is below \(floor), the lowest that its channel allows. Publish a newer one.")
         case .withdrawn(let withdrawal):
             UpdateFailure(
                 .versionBlocked, subject: version.description,
-                "Version \(version) is refused: \(withdrawal). Wait for another release.")
+                "Version \(version) is refused: it is \(withdrawal). Wait for another release.")
         case .incompatible(.shellTooOld(let minimum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,

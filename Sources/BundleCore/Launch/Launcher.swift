@@ -145,10 +145,10 @@ public struct Launcher: Sendable {
     }
 
     /// Makes an installed client or the seed ready to be looked at, without a launch; nil where there is no such client or
-    /// it is blocked.
+    /// it must not run.
     public func ready(_ name: ClientName) throws -> ReadyClient? {
         let inventory = try inventory()
-        if let version = name.version, inventory.ledger.block(on: version) != nil { return nil }
+        if let version = name.version, inventory.ledger.recall(of: version) != nil { return nil }
         return try ready(name, inventory)
     }
 
@@ -163,7 +163,7 @@ public struct Launcher: Sendable {
     /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
     ///
     /// A client that ran until now and was still on trial is not to blame: its own shell left it. Nil where the client may no
-    /// longer run, because somebody blocked or removed it meanwhile: prepare again.
+    /// longer run, because it was blocked, recalled or removed meanwhile: prepare again.
     public func begin(_ prepared: PreparedLaunch) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
@@ -190,7 +190,7 @@ public struct Launcher: Sendable {
 
     private func record(_ name: ClientName, _ token: LaunchToken) throws -> Launch? {
         let launch = try keeper.change { ledger -> Launch? in
-            if let version = name.version, ledger.entry(version) == nil || ledger.block(on: version) != nil {
+            if let version = name.version, ledger.entry(version) == nil || ledger.recall(of: version) != nil {
                 return nil
             }
             if !writes.isStartWritten { Self.start(of: &ledger, seed) }

@@ -36,6 +36,13 @@ public enum StatusRule {
             }
     }
 
+    /// What is wrong with the age of what is known of the feed at `time`; nil where nothing is.
+    public static func staleness(of feed: FeedMemory, at time: Timestamp) -> String? {
+        guard let followed = feed.followed, followed.expires < max(time, feed.clock ?? time) else { return nil }
+        return "stale: the newest document of channel \(followed.name) expired at \(followed.expires); nothing new is "
+            + "installed until a newer one comes"
+    }
+
     private static func seedReason(_ reason: SelectionRule.Reason) -> String {
         reason == .onlyOne ? "no installed client is usable" : reason.description
     }

@@ -67,11 +67,17 @@ public struct BundleOrganizer: Sendable {
         try serving.removeTree(trash)
     }
 
-    /// Removes what a stop in `organize` or `remove` left.
+    /// Removes what a stop in `organize` or `remove` left. For the shell of the store only: another one may be organizing.
     public func clear() throws {
-        for name in try serving.list() where name.hasPrefix(Self.asidePrefix) || name.hasPrefix(Self.trashPrefix) {
-            try serving.removeTree(name)
-        }
+        try clear(Self.asidePrefix)
+        try clearRemoved()
+    }
+
+    /// Removes what a stop in `remove` left. Nobody minds: such a root has lost its name.
+    func clearRemoved() throws { try clear(Self.trashPrefix) }
+
+    private func clear(_ prefix: String) throws {
+        for name in try serving.list() where name.hasPrefix(prefix) { try serving.removeTree(name) }
     }
 
     private static func requireLegal(_ name: String) throws(OrganizingError) {

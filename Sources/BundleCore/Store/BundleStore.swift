@@ -120,11 +120,11 @@ public actor BundleStore {
             discard(staged.area)
             throw error
         }
-        // Done. An area that stays behind tells the next run to finish this.
+        // Done. An area that stays behind tells the next run to finish this, so it goes last.
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
-            try staging.removeTree(staged.area.name)
             if version.channel == .meteor { try downloads.removeTree(StoreLayout.interrupted) }
+            try staging.removeTree(staged.area.name)
         } catch {
             warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")
         }

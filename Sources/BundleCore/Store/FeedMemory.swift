@@ -135,9 +135,9 @@ extension FeedMemory.Withdrawal: CustomStringConvertible {
     /// The reason in words.
     public var description: String {
         switch self {
-        case .revoked(let reason): "revoked by the channel" + (reason.isEmpty ? "" : ": \(reason)")
-        case .belowFloor(let floor): "the channel allows nothing below \(floor)"
-        case .leftOut: "the channel's rollout leaves this device out"
+        case .revoked(let reason): "revoked by its channel" + (reason.isEmpty ? "" : ": \(reason)")
+        case .belowFloor(let floor): "below \(floor), the lowest version that its channel allows"
+        case .leftOut: "not for this device: its rollout leaves it out"
         }
     }
 }

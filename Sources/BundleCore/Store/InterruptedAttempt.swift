@@ -21,6 +21,12 @@ struct InterruptedAttempt {
         return try staging.directory(name).kind(of: StoreLayout.stagedTree) == nil
     }
 
+    /// The same of an attempt with a journal: that of a push, which may have used what was kept before.
+    func isPlacedPush(_ name: String) throws(DiskError) -> Bool {
+        guard try isPlaced(name) else { return false }
+        return try staging.directory(name).kind(of: StagingArea.journalName) != nil
+    }
+
     private func hasDownloads(_ name: String) throws(DiskError) -> Bool {
         guard name.hasPrefix(StoreLayout.attemptPrefix), case .directory? = try staging.kind(of: name) else {
             return false

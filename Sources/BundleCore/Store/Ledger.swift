@@ -104,6 +104,14 @@ public struct Ledger: Sendable, Equatable {
     /// The block on `version`, if there is one.
     public func block(on version: ClientVersion) -> Block? { blocks.first { $0.version == version } }
 
+    /// Why `version` must not be shown a moment longer: it is blocked on this device, or its channel has recalled it. Nil where
+    /// it may run; one that a rollout leaves out goes with the next launch.
+    public func recall(of version: ClientVersion) -> String? {
+        if let block = block(on: version) { return "it is blocked since \(block.since): \(block.reason)" }
+        guard let withdrawal = version.semantic.flatMap(feed.withdrawal), withdrawal != .leftOut else { return nil }
+        return "it is \(withdrawal)"
+    }
+
     /// What is known about the starts of `version`.
     public func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 

@@ -30,7 +30,11 @@ struct LedgerKeeper: Sendable {
             let old = try read()
             var next = old
             let answer = try body(&next)
-            if next == old { return answer }
+            if next == old {
+                // Whoever wrote this may have been stopped before it was durable, and now it is answered for.
+                try root.sync()
+                return answer
+            }
             do {
                 try LedgerFile.write(next, to: root)
             } catch {

@@ -44,6 +44,9 @@ struct ServingFolder: Sendable {
         }
     }
 
+    /// Removes what a stop in `remove` left.
+    func clearRemoved() throws { try organizer.clearRemoved() }
+
     /// Removes the root `name`, whoever shows it: it loses its name at once, then its files go.
     func remove(_ name: String) throws { try organizer.remove(name) }
 }

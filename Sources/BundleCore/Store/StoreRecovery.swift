@@ -32,7 +32,10 @@ struct StoreRecovery {
         try dropEntriesWithoutFolder(&ledger)
         try adoptOrRemoveFolders(&ledger)
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
-        for name in try staging.list() { try attempts.keep(name) }
+        let left = try staging.list()
+        // What an earlier attempt had downloaded was used by the one that came to its end.
+        if try left.contains(where: attempts.isPlacedPush) { try downloads.removeTree(StoreLayout.interrupted) }
+        for name in left { try attempts.keep(name) }
         for name in try downloads.list() where name != StoreLayout.interrupted {
             if case .file? = try downloads.kind(of: name) { continue }
             try downloads.removeTree(name)
@@ -41,6 +44,7 @@ struct StoreRecovery {
         try removeReceiptsWithoutEntry(ledger)
         let roots = Set(ledger.entries.map(\.identity.servingName))
         try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) }
+        try serving.clearRemoved()
         if ledger != written { try LedgerFile.write(ledger, to: root) }
         try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
     }

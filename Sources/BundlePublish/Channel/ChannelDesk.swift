@@ -85,7 +85,11 @@ struct ChannelDesk {
 
     /// Puts a prepared document in place.
     func put(_ prepared: Prepared, into feed: FeedFolder) throws {
-        guard let bytes = prepared.bytes, !options.isDryRun else { return }
+        if options.isDryRun { return }
+        guard let bytes = prepared.bytes else {
+            try feed.sync(Self.folder)
+            return
+        }
         try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
     }
 

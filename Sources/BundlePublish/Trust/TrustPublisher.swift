@@ -72,6 +72,7 @@ public struct TrustPublisher {
         }
         let shown = try target.root.contents(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
         if shown != newest.document { try target.root.replaceFile(FeedTrust.fileName, with: newest.document) }
+        try target.sync(Self.folder)
         return Report(isNew: false, version: version, channelsToSign: try refused(by: newest.root, in: target.root))
     }
 
@@ -82,8 +83,7 @@ public struct TrustPublisher {
         try folder.removeFile(aside)
         try folder.createDurableFile(aside, root.document)
         try folder.move(aside, to: folder, as: name)
-        try folder.sync()
-        try target.root.sync()
+        try target.sync(Self.folder)
     }
 
     /// The roots of the feed, each vouched for by the one before.

@@ -52,6 +52,9 @@ struct RecoveryTests {
         Case(
             name: "a folder in the place of the ledger written aside",
             spoil: { try $0.write("x", to: "ledger.json.new/x") }),
+        Case(
+            name: "a serving root that was going",
+            spoil: { try $0.write("x", to: "serving/.old-1/assets/app.js") }),
         Case(name: "no previousVersion", spoil: { try $0.remove("clients/previousVersion") }),
         Case(
             name: "a previousVersion of an older selection",
@@ -221,6 +224,7 @@ struct RecoveryTests {
             try bench.names("clients").filter { $0 != "previousVersion" } == state.versions.map { "v\($0)" })
         #expect(try bench.names("receipts") == state.versions.map { "v\($0).json" })
         #expect(try bench.names("staging").isEmpty)
+        #expect(try !bench.names("serving").contains { $0.hasPrefix(".old-") })
         #expect(try bench.root().kind(of: "ledger.json.new") == nil)
 
         let before = try bench.snapshot()
@@ -264,6 +268,22 @@ struct RecoveryTests {
         #expect(
             try InstalledTree.difference(of: bundle, inStoreAt: bench.path)
                 == "index.html has other content than was installed")
+    }
+
+    @Test func `what an interrupted download left goes with the attempt that used it`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        try bench.write("x", to: "downloads/interrupted/assets.journal")
+        try bench.write("x", to: "staging/attempt-1/tree/app.js")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == ["interrupted"])
+        // An archive's attempt has no journal.
+        try bench.write("x", to: "staging/attempt-3/receipt.json")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == ["interrupted"])
+        // Without its tree: that has got its final name.
+        try bench.write("x", to: "staging/attempt-2/assets.journal")
+        _ = try await inventory(bench)
+        #expect(try bench.names("downloads") == [])
     }
 
     @Test func `downloads survive, for an interrupted one to go on`() async throws {

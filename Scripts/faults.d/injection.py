@@ -1,0 +1,133 @@
+"""Stopping or failing one system call of one run: by strace, or by the preloaded shim where the call has to be done by
+half, which strace cannot do."""
+
+import os
+import re
+import subprocess
+from typing import NamedTuple
+
+from published import Answer, dies_with_parent
+
+CALLS = (
+    "open,creat,openat,openat2,write,pwrite64,writev,copy_file_range,sendfile,mkdir,mkdirat,rename,renameat,renameat2,"
+    "link,linkat,unlink,unlinkat,rmdir,fsync,fdatasync,syncfs,sync_file_range,ftruncate,fallocate,fchmod"
+)
+ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
+WRITES = ("short", "torn")
+# What needs no room, and is not refused for want of it.
+ROOMLESS = ("unlink", "unlinkat", "rmdir")
+LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
+
+
+class Point(NamedTuple):
+    """One call of one run. `call` is "end" for an undisturbed run, after which the power goes."""
+
+    situation: str
+    kind: str
+    call: str
+    number: int
+
+    def __str__(self):
+        return f"{self.situation} {self.kind} {self.call} {self.number}"
+
+
+class Injector:
+    """Runs clientctl under strace or the shim."""
+
+    def __init__(self, world, folder, calls):
+        self.world = world
+        self.calls = calls
+        self.trace = world.work / "trace"
+        self.log = world.work / "writes"
+        self.shim = self.compile(folder / "shim.c")
+
+    def compile(self, source):
+        """The shim's path, or None where there is no compiler."""
+        target = self.world.work / "shim.so"
+        for compiler in ("cc", "clang", "gcc"):
+            try:
+                subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(target), str(source)], check=True,
+                               capture_output=True)
+                return target
+            except (OSError, subprocess.CalledProcessError):
+                continue
+        return None
+
+    def run(self, command, environment=None):
+        done = subprocess.run(
+            command, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", timeout=120, preexec_fn=dies_with_parent)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def strace(self, arguments, *options):
+        self.trace.unlink(missing_ok=True)
+        # --seccomp-bpf is faster, but loses signals that are sent where a call begins.
+        faster = [] if any("signal=" in option for option in options) else ["--seccomp-bpf"]
+        return self.run(
+            ["strace", "-f", "-qq", *faster, "-y", "-s", "64", "-o", str(self.trace), "-e",
+             f"trace={self.calls},exit_group", *options, self.world.clientctl, *arguments])
+
+    # Points
+
+    def calls_of(self, arguments):
+        """(call, N), once each: the Nth call of some thread changes something below the place. Runs the command.
+
+        strace counts a call per thread, and so does this."""
+        answer = self.strace(arguments)
+        counts, points, here = {}, [], str(self.world.place)
+        for line in self.trace.read_text(errors="replace").splitlines():
+            found = LINE.match(line)
+            if not found:
+                continue
+            thread, call, rest = found.groups()
+            counts[thread, call] = counts.get((thread, call), 0) + 1
+            if call in ("open", "openat", "openat2") and "O_CREAT" not in rest or here not in rest:
+                continue
+            point = (call, counts[thread, call])
+            if call != "exit_group" and point not in points:
+                points.append(point)
+        return answer, points
+
+    def shim_environment(self, **more):
+        return self.world.environment | {"LD_PRELOAD": str(self.shim), "FAULTS_PLACE": str(self.world.place)} | more
+
+    def writes_of(self, arguments):
+        """(call, N): the Nth write of two bytes or more of the process. Runs the command."""
+        self.log.unlink(missing_ok=True)
+        answer = self.run([self.world.clientctl, *arguments], self.shim_environment(FAULTS_LOG=str(self.log)))
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return answer, sorted((line.split()[1], int(line.split()[0])) for line in lines)
+
+    # One point
+
+    def strike(self, point, arguments, nosync=False):
+        """Runs the command and disturbs it there; returns its answer (status 137 for a kill), and whether the call was
+        reached."""
+        if point.kind in WRITES:
+            return self.halve(point, arguments)
+        more = []
+        if nosync:
+            more = ["-E", f"LD_PRELOAD={self.shim}", "-E", "FAULTS_NOSYNC=1"]
+        if point.call == "end":
+            answer = self.strace(arguments, *more)
+            return self.own_status(answer), True
+        what = f"error={point.kind}" if point.kind in ERRORS else "signal=SIGKILL"
+        answer = self.strace(arguments, "-e", f"inject={point.call}:{what}:when={point.number}", *more)
+        text = self.trace.read_text(errors="replace")
+        if "+++ killed by SIGKILL" in text or answer.status in (-9, 137):
+            return answer._replace(status=137), point.kind not in ERRORS
+        return self.own_status(answer), "INJECTED" in text
+
+    def own_status(self, answer):
+        """With the status that the program gave itself: under load strace has been seen to lose it."""
+        found = re.findall(r"exit_group\((\d+)\)", self.trace.read_text(errors="replace"))
+        return answer._replace(status=int(found[-1])) if found else answer
+
+    def halve(self, point, arguments):
+        self.log.unlink(missing_ok=True)
+        more = {"FAULTS_AT": str(point.number), "FAULTS_LOG": str(self.log)}
+        if point.kind == "torn":
+            more["FAULTS_FULL"] = "1"
+        answer = self.run([self.world.clientctl, *arguments], self.shim_environment(**more))
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return answer, any(line.startswith(f"{point.number} ") for line in lines)

@@ -1,0 +1,223 @@
+"""What has to hold after a stop or a failure, for each sort of command. A judge belongs to one situation; its methods
+give complaints, no complaint being the wanted result."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+
+from published import difference, state
+
+# What a command may answer where the disk failed it so.
+WANTED_STATUS = {"ENOSPC": {30}, "EDQUOT": {30}, "torn": {30}, "EROFS": {31}, "EIO": {1}}
+
+
+class Judge:
+    """The shared part: before, after, and what a plain second run leads to."""
+
+    def __init__(self, world, situation, arguments):
+        self.world = world
+        self.situation = situation
+        self.arguments = arguments
+
+        # What `whole` saw last; None where it could not look.
+        self.now = None
+
+    def learn_before(self):
+        """Called where the place is as the command finds it."""
+        self.before = self.observe()
+
+    def learn_after(self):
+        """Called after an undisturbed run."""
+        self.after = self.observe()
+        self.state_after = state(self.world.place)
+
+    def status(self, kind, answer):
+        """Is the exit status one that this failure explains?"""
+        if answer.status in WANTED_STATUS.get(kind, set()):
+            return
+        yield f"exit {answer.status}: {answer.out[:300]}{answer.err[:300]}"
+
+    def heal(self):
+        """A plain second run succeeds and leaves what an undisturbed run does."""
+        again = self.world.run(self.arguments)
+        if again.status != 0:
+            yield f"the second run ends with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+            return
+        found = state(self.world.place)
+        if found != self.state_after:
+            yield f"after the second run the state is another: {difference(found, self.state_after)}"
+
+
+class StoreJudge(Judge):
+    """For commands on a store."""
+
+    def observe(self):
+        return {"list": self.world.listed(), "status": self.world.status()}
+
+    def chosen(self, observed):
+        return observed["list"]["current"], observed["list"]["pending"]
+
+    def whole(self):
+        """Everything that is visible is whole, and what has to be there is."""
+        self.now = None
+        try:
+            self.now = self.observe()
+        except ValueError as error:
+            yield str(error)
+            return
+        listed = self.now["list"]
+        for name in self.world.broken_clients(listed):
+            yield f"{name} is not whole"
+        for name in sorted(self.situation.stays - set(listed["versions"])):
+            yield f"{name} is gone"
+        if listed["current"] not in listed["versions"]:
+            yield f"the current client is {listed['current']}, which is not installed"
+
+
+class Change(StoreJudge):
+    """install, rollback, unblock, fail, gc: all or nothing, and again the same."""
+
+    def stopped(self):
+        now = self.chosen(self.now)
+        if now not in (self.chosen(self.before), self.chosen(self.after)):
+            yield f"current and pending are {now}, neither those of before nor those of after"
+
+    def failed(self):
+        if self.now != self.before:
+            yield f"a failing run changed what list or status show: {json.dumps(self.now)[:600]}"
+
+    def done(self, answer):
+        now = self.now
+        # A disk that fails while an old client goes may delay that, if the run says so.
+        is_delayed = "until the next run" in answer.err and self.chosen(now) == self.chosen(self.after)
+        if now != self.after and not is_delayed:
+            yield "exit 0, but list and status do not show the result"
+
+
+class Removal(Change):
+    """gc: a client that goes is out of the ledger first, whatever becomes of its files; the next run removes them."""
+
+    def failed(self):
+        now = self.now
+        names, before, after = (set(seen["list"]["versions"]) for seen in (now, self.before, self.after))
+        if self.chosen(now) != self.chosen(self.before) or not after <= names <= before:
+            yield f"a failing run left current and pending {self.chosen(now)} of {sorted(names)}"
+
+
+class Launch(StoreJudge):
+    """Whatever became of a launch, what launches answer is a whole serving root with the shim."""
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def done(self, answer):
+        fault = self.world.root_fault(answer.json)
+        if fault:
+            yield fault
+
+    def heal(self):
+        for number in (1, 2):
+            again = self.world.run(self.arguments)
+            if again.status != 0:
+                yield f"launch {number} afterwards ends with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+                return
+            fault = self.world.root_fault(again.json)
+            if fault:
+                yield fault
+        name = again.json["version"]
+        if name == "embedded":
+            return
+        line = self.world.by_hand("confirm", "--version", name, "--token", again.json["token"])
+        confirmed = self.world.run(line)
+        if confirmed.status != 0:
+            yield f"the confirmation afterwards ends with exit {confirmed.status}: {confirmed.out[:300]}"
+
+
+class Confirmation(Change):
+    """A verdict stands once it is given; removing older clients may wait for the next run."""
+
+    def done(self, answer):
+        if self.chosen(self.now) != self.chosen(self.after):
+            yield "exit 0, but the client is not the good one"
+
+    def failed(self):
+        return self.stopped()
+
+    def heal(self):
+        self.world.run(self.arguments)
+        self.world.run(self.world.by_hand("gc", "--keep", "1"))
+        yield from super().heal()
+
+
+class Publication(Judge):
+    """A device that reads the feed at any moment gets the old release whole, or the new one."""
+
+    def observe(self):
+        manifest = self.world.feed / "manifest.json"
+        return manifest.read_bytes().decode() if manifest.is_file() else None
+
+    def releases(self):
+        folder = self.world.feed / "releases"
+        return sorted(e.name for e in folder.iterdir()) if folder.is_dir() else []
+
+    def whole(self):
+        now = self.now = self.observe()
+        if now not in (self.before, getattr(self, "after", self.before)):
+            yield f"manifest.json is neither the old nor the new one: {now!r:.300}"
+        shown = [self.world.feed / "manifest.json"] if now is not None else []
+        for name in self.releases():
+            if name.startswith(".publish-"):
+                continue
+            shown.append(self.world.feed / "releases" / name / "manifest.json")
+            found = state(self.world.feed / "releases" / name)
+            wanted = {
+                path.removeprefix(f"feed/releases/{name}/"): kind for path, kind in self.state_after.items()
+                if path.startswith(f"feed/releases/{name}/")}
+            if found != wanted:
+                yield f"releases/{name} is not whole: {difference(found, wanted)}"
+        for manifest in shown:
+            verified = self.world.run(["verify", str(manifest), "--trust", str(self.world.trust), "--json"])
+            if verified.status != 0:
+                name = manifest.relative_to(self.world.feed)
+                yield f"{name} does not verify: {verified.out[:300]}{verified.err[:300]}"
+        known = {"manifest.json", "manifest.json.new", "releases"}
+        if self.world.feed.is_dir():
+            for name in sorted({e.name for e in self.world.feed.iterdir()} - known):
+                yield f"the feed has a file {name}"
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def done(self, answer):
+        found = state(self.world.place)
+        if found != self.state_after:
+            yield f"exit 0, but the feed is another: {difference(found, self.state_after)}"
+
+
+def plant_damage(world):
+    """Cuts one file that devices see; false where there is none. For proving that judges see it."""
+    for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):
+        for path in sorted(pathlib.Path(world.place).glob(pattern)):
+            content = path.read_bytes()
+            # Another file in its place: the bytes may be linked to other clients.
+            path.unlink()
+            path.write_bytes(content[: len(content) // 2])
+            return True
+    return False
+
+
+def reset(world, saved):
+    """Puts back what `saved` holds into the place."""
+    for entry in world.place.iterdir():
+        shutil.rmtree(entry)
+    copy(saved, world.place)
+
+
+def copy(source, target):
+    """Copies what is below a folder, hard links as hard links."""
+    subprocess.run(["cp", "-a", f"{source}/.", f"{target}/"], check=True)
