@@ -2,9 +2,14 @@
 struct ForeignContent {
     /// The open `svg` and `math` elements, and the elements in them that hold HTML again; innermost last.
     private var open: [String] = []
+    /// Where the outermost of them starts.
+    private var outermostStart: Int?
 
     /// Whether the innermost of them is not HTML.
     var isCurrent: Bool { open.last == "svg" || open.last == "math" }
+
+    /// Where the outermost starts of those that are open, if what comes next is not HTML's.
+    var start: Int? { isCurrent ? outermostStart : nil }
 
     /// How many are open.
     var depth: Int { open.count }
@@ -16,7 +21,10 @@ struct ForeignContent {
         }
         let opens = tag.name == "svg" || tag.name == "math" || isCurrent && Self.holdingHTML.contains(tag.name)
         let isForeign = isCurrent || opens
-        if opens && !tag.isSelfClosing && open.count < Self.deepest { open.append(tag.name) }
+        if opens && !tag.isSelfClosing && open.count < Self.deepest {
+            if open.isEmpty { outermostStart = tag.start }
+            open.append(tag.name)
+        }
         return isForeign
     }
 

@@ -13,9 +13,10 @@ public struct HTMLOutline: Sendable, Equatable {
 
     /// Behind the start tag of the head; without one, behind that of the page, or the doctype, or the byte order mark.
     public private(set) var headStart: Int
-    /// Where the first `</head>` starts.
+    /// Where the first `</head>` starts; in SVG or MathML that is left open, where that starts, because no script runs in it
+    /// as it stands there.
     public private(set) var headEnd: Int?
-    /// Where the first `</body>` starts.
+    /// Where the first `</body>` starts, likewise.
     public private(set) var bodyEnd: Int?
     /// The end, or where the first thing starts that the page leaves open and that would swallow what is added.
     public private(set) var end: Int
@@ -43,8 +44,8 @@ public struct HTMLOutline: Sendable, Equatable {
                 foreign.end(tag.name)
                 switch tag.name {
                 case "template": if let left = templates.popLast() { foreign.close(to: left.foreignDepth) }
-                case "head" where templates.isEmpty: headEnd = headEnd ?? tag.start
-                case "body" where templates.isEmpty: bodyEnd = bodyEnd ?? tag.start
+                case "head" where templates.isEmpty: headEnd = headEnd ?? foreign.start ?? tag.start
+                case "body" where templates.isEmpty: bodyEnd = bodyEnd ?? foreign.start ?? tag.start
                 default: break
                 }
             case .tag(let tag):
@@ -65,7 +66,7 @@ public struct HTMLOutline: Sendable, Equatable {
                 }
             }
         }
-        end = templates.first?.start ?? tokenizer.index
+        end = templates.first?.start ?? foreign.start ?? tokenizer.index
     }
 
     private mutating func add(_ tag: HTMLTokenizer.Tag, _ text: Range<Int>, in page: [UInt8], isInTemplate: Bool) {

@@ -24,9 +24,7 @@ public enum ClientName: Sendable, Hashable, CustomStringConvertible {
             self = .embedded
         } else if let version = try? SemanticVersion(parsingFolderName: text) {
             self = .installed(.archive(version))
-        } else if text.hasPrefix(Self.meteorPrefix),
-            let version = try? MeteorVersion(parsing: String(text.dropFirst(Self.meteorPrefix.count)))
-        {
+        } else if let rest = text.dropping(prefix: Self.meteorPrefix), let version = try? MeteorVersion(parsing: rest) {
             self = .installed(.meteor(version))
         } else {
             return nil

@@ -36,8 +36,7 @@ enum StoreLayout {
 
     /// The version whose receipt has this file name; nil for any other file.
     static func version(ofReceipt name: String) -> ClientVersion? {
-        guard name.hasSuffix(".json") else { return nil }
-        return ClientName(String(name.dropLast(5)))?.version
+        name.dropping(suffix: ".json").flatMap { ClientName($0)?.version }
     }
 
     /// The version whose tree has this folder name below the folder of its channel; nil for any other folder.

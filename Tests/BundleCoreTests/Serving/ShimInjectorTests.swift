@@ -62,14 +62,28 @@ import Testing
     func `is not put into text or a template`(marked: String) { Self.expectPlace(marked) }
 
     @Test(arguments: [
-        "<svg><title/>|</head>", "<svg><style/><path/></svg>|</head>", "<svg/><title></head></title>|</head>",
+        "<svg><title/></svg>|</head>", "<svg><style/><path/></svg>|</head>", "<svg/><title></head></title>|</head>",
         "<svg></svg><title></head></title>|</head>", "<svg><foreignObject><title></head></title>|</head>",
         "<svg><p><title></head></title>|</head>", "<svg><desc><svg/><style></head></style>|</head>",
-        "<svg><![CDATA[</head>]]>|</head>", "<![CDATA[ > ]]>|</head>",
+        "<svg><![CDATA[</head></svg>]]></svg>|</head>", "<![CDATA[ > ]]>|</head>",
         "<math><style/><mi><style></head></style>|</head>",
-        "<template><svg></template><style></head></style>|</head>", "<svg><script/>|</head>",
+        "<template><svg></template><style></head></style>|</head>", "<svg><script/></svg>|</head>",
     ])
     func `is placed beside drawings and formulas as browsers see them`(marked: String) { Self.expectPlace(marked) }
+
+    /// There no script runs as it stands in the page, or none at all.
+    @Test(arguments: [
+        "|<math>", "<p>|<svg><g></head></body>", "<head>|<svg><title/></head>", "|<svg><desc><b></b></desc></body>",
+        "<svg></svg>|<math><mi></mi><mrow></body>", "|<svg><![CDATA[ >", "|<svg><desc><svg></body>",
+        "|<svg><script/></head>", "<math><mi>|</body>", "<svg><p>|</body>",
+    ])
+    func `is not put into a drawing or a formula that is left open`(marked: String) {
+        Self.expectPlace(marked)
+        let script = Array("x".utf8)
+        let once = ShimInjector.inject(script, into: marked.utf8.filter { $0 != UInt8(ascii: "|") })
+        #expect(ShimInjector.inject(script, into: once) == once)
+        #expect(HTMLOutline(once).scripts.count == 1)
+    }
 
     @Test(arguments: [
         "<body><p>|</body></html>", "<body><!-- </head></body> -->|</BODY>", "a</p>|</body></body>",
@@ -84,7 +98,7 @@ import Testing
         "<p>|</head",
         "<p>|<script></script", "<p>|<script></script x='", "<p>|<plaintext></head>",
         "<p>|<template><b><template></template>",
-        "<p>|<template><script>", "<p>|<template><plaintext>", "<p>|<!doctype", "<p>|<?x", "<svg>|<![CDATA[ >",
+        "<p>|<template><script>", "<p>|<template><plaintext>", "<p>|<!doctype", "<p>|<?x",
     ])
     func `without both stands at the end, before what is never closed`(marked: String) { Self.expectPlace(marked) }
 

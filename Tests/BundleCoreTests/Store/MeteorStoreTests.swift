@@ -35,6 +35,18 @@ struct MeteorStoreTests {
         #expect(try bench.snapshot() == before)
     }
 
+    @Test(arguments: ["\u{301}a", "\u{FE0F}", "a\u{600}", "\u{600}", "e\u{301}"])
+    func `a version that joins the letters beside it is found again`(version: String) async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        #expect(Self.word(try await bench.push(version)) == "installed \(version), then meteor-\(version)")
+        let inventory = try Inventory.read(at: bench.path)
+        #expect(inventory.bundles.map(\.version.description) == ["1.0.0", version])
+        try bench.remove("ledger.json")
+        try await bench.push("b")
+        let versions = try Inventory.read(at: bench.path).bundles.map(\.version.description)
+        #expect(Set(versions) == ["1.0.0", version, "b"])
+    }
+
     @Test func `a server that goes back chooses what is there, downloading nothing`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         for version in ["a", "b"] { try await bench.push(version) }

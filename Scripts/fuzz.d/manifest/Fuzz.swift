@@ -1,0 +1,53 @@
+// fuzz: max_len=4096
+//
+// The strict JSON reader, the manifest, its statement, and where the manifest may lead.
+@testable import ArchiveChannel
+@testable import BundleCore
+
+func fuzz(_ input: [UInt8]) throws {
+    checkScanner(input)
+    guard let read = manifest(input) else { return }
+    let statement = try read.claims.statement()
+    require(statement.count { $0 == 0x0A } == 11, "a statement has eleven lines")
+    checkDocument(of: read, statement)
+    try checkAddresses(read.claims)
+}
+
+private func manifest(_ input: [UInt8]) -> UnverifiedManifest? {
+    do throws(ManifestRefusal) { return try ManifestFormat.parse(input) } catch {
+        require(error.failure.code == .manifestMalformed, "a refusal is manifestMalformed")
+        return nil
+    }
+}
+
+/// What is read is written and read again as the same, and the stepping reader agrees that it is JSON.
+private func checkScanner(_ input: [UInt8]) {
+    guard let value = try? JSONScanner.parse(input, maximumBytes: 4096) else { return }
+    for layout in [JSONWriter.Layout.compact, .pretty] {
+        let written = JSONWriter.bytes(of: value, layout: layout)
+        let again = try? JSONScanner.parse(written, maximumBytes: 1 << 20)
+        require(again == value, "a document is read as it was written")
+    }
+    var reader = require(
+        try? JSONReader(input, maximumBytes: 4096), "the stepping reader takes what the scanner takes")
+    require((try? reader.skipValue()) != nil && (try? reader.finish()) != nil, "and steps over it")
+}
+
+private func checkDocument(of read: UnverifiedManifest, _ statement: [UInt8]) {
+    let document = ManifestFormat.document(read.claims, signature: read.signature)
+    // Escapes may make the written document longer than the one that was read, but never sixteen times.
+    let again = require(manifest(JSONWriter.bytes(of: document)), "a written manifest is read")
+    require(again.claims == read.claims, "with the same claims")
+    require(again.signature == read.signature, "and the same signature")
+    require((try? again.claims.statement()) == statement, "and the same statement")
+}
+
+private func checkAddresses(_ claims: Manifest) throws {
+    for text in ["https://h.example/a/manifest.json", "http://h.example/", "file:///a/manifest.json"] {
+        let base = try FetchURL(parsing: text)
+        guard let url = try? ManifestSource.archiveURL(of: claims, at: base) else { continue }
+        require(base.isFile || base.mayLead(to: url), "a manifest leads to nothing less protected")
+        require(url.display.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }, "a URL is shown")
+        require((try? FetchURL(parsing: url.description)) == url, "a URL is read as it was written")
+    }
+}
