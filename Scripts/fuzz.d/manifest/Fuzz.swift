@@ -34,11 +34,12 @@ private func checkScanner(_ input: [UInt8]) {
 }
 
 private func checkDocument(of read: UnverifiedManifest, _ statement: [UInt8]) {
-    let document = ManifestFormat.document(read.claims, signature: read.signature)
+    let document = ManifestFormat.document(
+        read.claims, signature: read.signatures[0].bytes, others: Array(read.signatures.dropFirst()))
     // Escapes may make the written document longer than the one that was read, but never sixteen times.
     let again = require(manifest(JSONWriter.bytes(of: document)), "a written manifest is read")
     require(again.claims == read.claims, "with the same claims")
-    require(again.signature == read.signature, "and the same signature")
+    require(again.signatures == read.signatures, "and the same signatures")
     require((try? again.claims.statement()) == statement, "and the same statement")
 }
 

@@ -1,0 +1,68 @@
+// fuzz: max_len=8192
+//
+// The channel document: its envelope, its payload, and the rules that a device applies to what it says.
+@testable import ArchiveChannel
+@testable import BundleCore
+
+func fuzz(_ input: [UInt8]) throws {
+    checkEnvelope(input)
+    let wrapped = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: input)
+    guard let document = document(wrapped) else { return }
+    checkWriting(document)
+    try checkRules(document)
+}
+
+private func checkEnvelope(_ input: [UInt8]) {
+    do throws(DocumentRefusal) {
+        let envelope = try ChannelFormat.envelope(parsing: input)
+        require(envelope.signatures.count <= SignedEnvelope.maximumSignatures, "signatures are counted")
+        let again = try? ChannelFormat.envelope(parsing: envelope.document)
+        require(again == envelope, "an envelope is read as it was written")
+        _ = document(envelope)
+    } catch {
+        require(error.failure.code == .manifestMalformed, "a refusal is manifestMalformed")
+    }
+}
+
+private func document(_ envelope: SignedEnvelope) -> ChannelDocument? {
+    do throws(DocumentRefusal) { return try ChannelFormat.parse(envelope).claims } catch {
+        require(error.failure.code == .manifestMalformed, "a refusal is manifestMalformed")
+        return nil
+    }
+}
+
+private func checkWriting(_ read: ChannelDocument) {
+    let payload = ChannelFormat.payload(read)
+    let again = require(
+        document(SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)), "a written document is read")
+    require(ChannelFormat.payload(again) == payload, "as it was written")
+    require(again.releases.map(\.version) == read.releases.map(\.version), "with the same releases")
+    require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
+    require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
+    require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
+    require(read.expires > read.issuedAt && read.sequence > 0, "a document has a time and a sequence")
+    require(ChannelFileName.isName(read.channel), "a channel has a name")
+}
+
+/// Whatever a document says, a device without any client is told of something that nothing speaks against, or of why not.
+private func checkRules(_ document: ChannelDocument) throws {
+    var ledger = Ledger()
+    var feed = FeedMemory()
+    let leftOut = try document.releases.filter { try ChannelRule.draw(salt: $0.salt, deviceId: "d") >= $0.rollout }
+    feed.follow(
+        FeedMemory.Channel(
+            name: document.channel, sequence: document.sequence, payloadSha256: try .of([]), signers: [],
+            issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
+            minimumVersion: document.minimumVersion, leftOut: leftOut.map(\.version)))
+    ledger.note(Ledger.Notes(feed: FeedNews(before: FeedMemory(), after: feed)))
+    let device = ChannelRule.Device(
+        inventory: Inventory(path: "/store", ledger: ledger, bundles: []), shell: try SemanticVersion(parsing: "1.0.0"),
+        appId: document.appId)
+    let unsigned = UpdateFailure(.signatureInvalid, subject: "", "")
+    let candidate = ChannelRule.pick(document.releases, on: device) { _ in .refused(unsigned) }
+    require((candidate == nil) == document.releases.isEmpty, "one is picked where there is one")
+    guard let candidate else { return }
+    require(ChannelRule.decide(candidate, on: device).verdict != .install, "what nobody has signed is never installed")
+    let read = try FeedMemory(MemberReader(feed.json, of: "feed"))
+    require(read == feed, "the memory is read as it was written")
+}
