@@ -45,9 +45,12 @@ public struct ReleaseBuilder {
             let prepared = try seat?.prepare(release, at: archivePath)
             try file.sync()
             try target.commit(aside, options.version, manifest: try document(release, url: archiveName))
-            let isNewest = try makeNewest(release, in: target)
-            if let prepared { try seat?.put(prepared, into: target.folder) }
-            return summary(.published, release.manifest, tree, isNewest: isNewest, prepared)
+            if let prepared {
+                try seat?.put(prepared, into: target.folder)
+            } else {
+                try makeNewest(release, in: target)
+            }
+            return summary(.published, release.manifest, tree, isNewest: try isNewest(), prepared)
         } catch {
             target.discard(aside.name)
             throw error
@@ -73,7 +76,8 @@ public struct ReleaseBuilder {
         let release = try seal(tree, into: file, team, scratch: temporary.directory)
         try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
         let prepared = try seat?.prepare(release, at: archivePath)
-        return summary(.dryRun, release.manifest, tree, isNewest: try wouldBeNewest(), prepared)
+        let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
+        return summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared)
     }
 
     /// Packs, checks the result with the installer's own reader, and signs it.
@@ -117,10 +121,17 @@ public struct ReleaseBuilder {
         return newest.claims.version <= options.version
     }
 
-    private func makeNewest(_ release: SignedRelease, in target: ReleaseFeed) throws -> Bool {
-        guard try wouldBeNewest() else { return false }
-        try target.setNewest(try document(release, url: archivePath))
-        return true
+    /// With a channel, the channel decides.
+    private func wouldBeNewest(_ prepared: ChannelDesk.Prepared) throws -> Bool {
+        guard let release = NewestManifest.release(of: prepared.report.document) else { return try isNewest() }
+        return release.version == options.version
+    }
+
+    private func isNewest() throws -> Bool { try ReleaseFeed.newest(at: feed)?.claims.version == options.version }
+
+    private func makeNewest(_ release: SignedRelease, in target: ReleaseFeed) throws {
+        guard try wouldBeNewest() else { return }
+        try ReleaseFeed.setNewest(try document(release, url: archivePath), in: target.folder.root)
     }
 
     // MARK: Published before
@@ -139,16 +150,17 @@ public struct ReleaseBuilder {
                     + "choose a higher version; published ones never change.")
         }
         try requireIntact(published, by: team.all)
-        let isNewest = try wouldBeNewest()
-        if isNewest, let target, try ReleaseFeed.newest(at: feed)?.claims.version != options.version {
+        if seat == nil, let target, try wouldBeNewest(), try !isNewest() {
             var document = published.document.objectValue ?? [:]
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
-            try target.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
+            try ReleaseFeed.setNewest(
+                JSONWriter.bytes(of: .object(document), layout: .pretty), in: target.folder.root)
         }
         try target?.sync()
         if seat != nil { try requireTrusted(published, in: try ReleaseFeed.folder(at: feed)) }
         let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
         if let prepared, let target { try seat?.put(prepared, into: target.folder) }
+        let isNewest = try target == nil && seat == nil ? wouldBeNewest() : isNewest()
         return summary(.unchanged, claims, tree, isNewest: isNewest, prepared)
     }
 

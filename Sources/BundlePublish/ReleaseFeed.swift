@@ -38,8 +38,10 @@ struct ReleaseFeed {
     /// The manifest that devices see now.
     static func newest(at path: String) throws -> UnverifiedManifest? {
         guard let root = try? Directory.open(path) else { return nil }
-        return try read(root, manifestName)
+        return try newest(in: root)
     }
+
+    static func newest(in root: Directory) throws -> UnverifiedManifest? { try read(root, manifestName) }
 
     private static func read(_ root: Directory, _ name: String) throws -> UnverifiedManifest? {
         guard let bytes = try root.contents(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
@@ -90,7 +92,8 @@ struct ReleaseFeed {
     }
 
     /// Shows devices `manifest`, last of all.
-    func setNewest(_ manifest: [UInt8]) throws {
-        try root.replaceFile(Self.manifestName, with: manifest)
+    static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
+        if try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes) == manifest { return try root.sync() }
+        try root.replaceFile(manifestName, with: manifest)
     }
 }

@@ -199,7 +199,7 @@ struct Publish: ParsableCommand {
             "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
             "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
             "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
-            "  newest     \(release.isNewest ? "yes: devices are offered it" : "no: the feed has a newer version")",
+            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers another version")",
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
         ] + (release.channel.map(ChannelAnswer.lines) ?? [])

@@ -65,6 +65,28 @@ import Testing
         #expect(try site.runs("later-1") == "1.1.0")
     }
 
+    /// What devices of the flat manifest are offered.
+    private func newest() throws -> String? {
+        try JSONScanner.parse(try contents(ofFile: site.feed + "/manifest.json"), maximumBytes: 1 << 16)
+            .objectValue?["version"]?.stringValue
+    }
+
+    @Test func `manifest json follows what everybody may have of the default channel`() throws {
+        #expect(try site.publish("1.0.0").succeeded("published")["newest"] == .bool(true))
+        #expect(try newest() == "1.0.0")
+        #expect(try site.publish("1.1.0", ["--rollout", "500"]).succeeded("published")["newest"] == .bool(false))
+        #expect(try site.publish("1.2.0", channel: "beta").succeeded("published")["newest"] == .bool(false))
+        #expect(try newest() == "1.0.0")
+        try site.release("rollout", "1.1.0", "1000").succeeded("changed")
+        #expect(try newest() == "1.1.0")
+        // Its archive is where it says.
+        try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded("verified")
+        try site.release("revoke", "1.1.0", "--reason", "white screen").succeeded("changed")
+        #expect(try newest() == "1.0.0")
+        try site.release("revoke", "1.1.0", "--undo").succeeded("changed")
+        #expect(try newest() == "1.1.0")
+    }
+
     @Test func `the floor recalls everything below it`() throws {
         try site.publish("1.0.0")
         try site.install("d").succeeded("installed")

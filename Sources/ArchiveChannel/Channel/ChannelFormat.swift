@@ -120,6 +120,8 @@ public enum ChannelFormat {
 
 /// A channel's name, which is also its file's: `channels/NAME.json`.
 public enum ChannelFileName {
+    /// The default channel: the one whose newest release a feed's `manifest.json` is (CONTRACT section 3).
+    public static let standard = "stable"
     static let rule = "is no channel's name: 1 to 64 of a to z, 0 to 9, dot, dash and underscore, no dot in front"
     private static let suffix = ".json"
 

@@ -86,11 +86,19 @@ struct ChannelDesk {
     /// Puts a prepared document in place.
     func put(_ prepared: Prepared, into feed: FeedFolder) throws {
         if options.isDryRun { return }
-        guard let bytes = prepared.bytes else {
+        if let bytes = prepared.bytes {
+            try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
+        } else {
             try feed.sync(Self.folder)
-            return
         }
-        try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
+        // An unchanged document may be that of a run that was stopped before this.
+        let document = prepared.report.document
+        guard let newest = NewestManifest.release(of: document) else { return }
+        // One that was published beside the channel stays where it is higher.
+        let present = try ReleaseFeed.newest(in: feed.root)?.claims.version
+        let isItsOwn = document.releases.contains { $0.version == present }
+        if let present, newest.version < present, !isItsOwn { return }
+        try ReleaseFeed.setNewest(NewestManifest.manifest(of: newest), in: feed.root)
     }
 
     // MARK: The devices' check
