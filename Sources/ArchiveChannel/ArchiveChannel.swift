@@ -55,7 +55,8 @@ public struct ArchiveChannel: UpdateChannel {
             return try look.offer(of: try ManifestFormat.parse(bytes))
         case .channel(let url):
             let name = try ChannelFileName.name(in: url)
-            let envelope = try ChannelFormat.envelope(parsing: try await ManifestSource.fetchChannel(url, with: fetcher))
+            let envelope = try ChannelFormat.envelope(
+                parsing: try await ManifestSource.fetchChannel(url, with: fetcher))
             return try look.offer(of: envelope, channel: name, deviceId: deviceId)
         }
     }

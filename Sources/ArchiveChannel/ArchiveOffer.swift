@@ -12,15 +12,16 @@ public struct ArchiveOffer: UpdateOffer {
     private let answer: Answer
 
     private enum Answer {
-        case manifest(VerifiedManifest)
+        /// With the application that it must name, where the trust root says so.
+        case manifest(VerifiedManifest, appId: String?)
         case channel(ChannelOffer)
     }
 
-    init(_ manifest: VerifiedManifest, evidence: [Decision.Outcome], feed: FeedNews?) {
+    init(_ manifest: VerifiedManifest, of appId: String?, evidence: [Decision.Outcome], feed: FeedNews?) {
         clientVersion = manifest.clientVersion
         self.evidence = evidence + manifest.evidence
         self.feed = feed
-        answer = .manifest(manifest)
+        answer = .manifest(manifest, appId: appId)
     }
 
     init(_ channel: ChannelOffer, evidence: [Decision.Outcome], feed: FeedNews, _ inventory: Inventory) throws {
@@ -35,7 +36,7 @@ public struct ArchiveOffer: UpdateOffer {
     /// The release, where there is one that may be installed.
     public var release: VerifiedManifest? {
         switch answer {
-        case .manifest(let manifest): return manifest
+        case .manifest(let manifest, _): return manifest
         case .channel(let channel):
             guard case .verified(let manifest)? = channel.candidate?.signed else { return nil }
             return manifest
@@ -56,8 +57,8 @@ public struct ArchiveOffer: UpdateOffer {
 
     func decide(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         switch answer {
-        case .manifest(let manifest):
-            AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId)
+        case .manifest(let manifest, let named):
+            AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId ?? named)
         case .channel(let channel):
             channel.decide(ChannelRule.Device(inventory: inventory, shell: shell, appId: appId ?? channel.appId))
         }
@@ -141,7 +142,7 @@ struct FeedLook: Sendable {
     private func remembering(_ trust: CurrentTrust) -> FeedMemory {
         var after = memory
         after.trust = trust.record ?? after.trust
-        if let issued = trust.root?.root.issued { after.clock = max(after.clock ?? issued, issued) }
+        after.clock = trust.clock(memory)
         return after
     }
 
@@ -152,7 +153,8 @@ struct FeedLook: Sendable {
         try trust.requireFresh(at: time)
         let verified = try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
         return ArchiveOffer(
-            verified, evidence: rootEvidence, feed: trust.root == nil ? nil : FeedNews(before: memory, after: after))
+            verified, of: appId, evidence: rootEvidence,
+            feed: trust.root == nil ? nil : FeedNews(before: memory, after: after))
     }
 
     /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.
@@ -212,7 +214,8 @@ struct FeedLook: Sendable {
                 rule: "channelSignature", passed: true,
                 detail: signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")),
             Decision.Outcome(
-                rule: "channel", passed: true, detail: "\(document.channel) of \(document.appId ?? "no named application")"),
+                rule: "channel", passed: true,
+                detail: "\(document.channel) of \(document.appId ?? "no named application")"),
             Decision.Outcome(
                 rule: "sequence", passed: true,
                 detail: "\(document.sequence), seen before \(known.map { "\($0.sequence)" } ?? "none")"),

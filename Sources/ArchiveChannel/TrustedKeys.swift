@@ -44,7 +44,8 @@ public struct TrustedKeys: Sendable, Equatable {
             let ids = signatures.compactMap(\.keyId).map { UntrustedName.display($0) }.joined(separator: ", ")
             throw UpdateFailure(
                 .keyUnknown, subject: document,
-                "The \(document) is signed by \(ids), which is not trusted for it here: check --trust, and the address.")
+                "The \(document) is signed by \(ids), which is not trusted for it here: check --trust, and the address."
+            )
         }
         throw UpdateFailure(
             .signatureInvalid, subject: document,

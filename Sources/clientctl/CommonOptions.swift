@@ -115,7 +115,8 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.", valueName: "url|file"))
+            "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.",
+            valueName: "url|file"))
     var channel: String?
 
     @Option(help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"))

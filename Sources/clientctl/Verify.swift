@@ -47,7 +47,8 @@ struct Verify: AsyncParsableCommand {
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let report = try await ReleaseVerifier(
-            manifestURL: url, trusted: try TrustAnchor.read(at: try settings.required("trust", trust)).keys(for: .release, at: .now),
+            manifestURL: url,
+            trusted: try TrustAnchor.read(at: try settings.required("trust", trust)).keys(for: .release, at: .now),
             limits: try limits.limits(settings), fetcher: try Wiring.fetcher(network, for: url, settings),
             scratch: temporary.directory
         ).verify()

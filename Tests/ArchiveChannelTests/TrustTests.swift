@@ -15,7 +15,9 @@ import Testing
 
     private func outcome(_ document: [UInt8], _ trusted: TrustedKeys) throws -> (key: String?, code: FailureCode?) {
         do {
-            return (try ManifestVerifier.verify(try ManifestFormat.parse(document), trusted: trusted).signers.first?.id, nil)
+            return (
+                try ManifestVerifier.verify(try ManifestFormat.parse(document), trusted: trusted).signers.first?.id, nil
+            )
         } catch let failure as UpdateFailure {
             return (nil, failure.code)
         }

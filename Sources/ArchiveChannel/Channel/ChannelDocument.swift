@@ -17,7 +17,8 @@ public struct ChannelDocument: Sendable {
         public var isPaused: Bool
 
         /// States a release.
-        public init(_ manifest: UnverifiedManifest, rollout: Int = everybody, salt: String = "", isPaused: Bool = false) {
+        public init(_ manifest: UnverifiedManifest, rollout: Int = everybody, salt: String = "", isPaused: Bool = false)
+        {
             self.manifest = manifest
             self.rollout = rollout
             self.salt = salt

@@ -9,7 +9,8 @@ public enum ChannelFormat {
 
     private static let name = "channel document"
     private static let members = [
-        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked", "releases",
+        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
+        "releases",
     ]
     private static let releaseMembers = ["rollout", "salt", "paused"]
 
@@ -51,7 +52,8 @@ public enum ChannelFormat {
             }
             document.releases.append(release)
         }
-        for member in reader.object.members where !members.contains(where: { $0.utf8.elementsEqual(member.name.utf8) }) {
+        for member in reader.object.members where !members.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
+        {
             document.others[member.name] = member.value
         }
         return document
@@ -61,7 +63,9 @@ public enum ChannelFormat {
         var manifest = reader.object
         for member in releaseMembers { manifest[member] = nil }
         let rollout = try reader.optionalInteger("rollout") ?? ChannelDocument.Release.everybody
-        if rollout > ChannelDocument.Release.everybody { throw reader.refusal("rollout", "is more than 1000 thousandths") }
+        if rollout > ChannelDocument.Release.everybody {
+            throw reader.refusal("rollout", "is more than 1000 thousandths")
+        }
         var isPaused = false
         if let value = reader.optional("paused") {
             guard let flag = value.boolValue else { throw reader.refusal("paused", "is neither true nor false") }

@@ -184,7 +184,8 @@ extension ChannelRule {
             let isDecisive = fate.rule == rule
             outcomes.append(
                 Decision.Outcome(
-                    rule: rule, passed: !isDecisive, detail: isDecisive ? fate.description : detail(rule, candidate, device)))
+                    rule: rule, passed: !isDecisive,
+                    detail: isDecisive ? fate.description : detail(rule, candidate, device)))
             if isDecisive { return outcomes }
         }
         let version = candidate.release.version

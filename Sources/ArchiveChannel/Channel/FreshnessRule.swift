@@ -36,7 +36,7 @@ public enum FreshnessRule {
             if document.sequence == known.sequence, payloadSha256 != known.payloadSha256 { return .otherBytes }
             if document.sequence - known.sequence > longestStep { return .jumped(known: known.sequence) }
         }
-        return document.expires < now ? .expired(now: now) : .fresh
+        return document.expires <= now ? .expired(now: now) : .fresh
     }
 }
 

@@ -43,16 +43,27 @@ struct CurrentTrust: Sendable {
         root?.root.trusted(for: role, at: time) ?? anchor.keys(for: role, at: time)
     }
 
+    /// The latest signed time that counts. What a channel key has signed that was replaced since does not: it may have been
+    /// meant to make everything else look expired.
+    func clock(_ memory: FeedMemory) -> Timestamp? {
+        let trusted = root?.root.trusted(for: .channel, at: nil) ?? anchor.keys(for: .channel, at: TrustedTime.built)
+        let ids = Set(trusted.keys.map(\.id))
+        let counting = memory.channels.filter { $0.signers.allSatisfy(ids.contains) }
+        let times = counting.count == memory.channels.count ? [memory.clock] : counting.map(\.issuedAt)
+        return (times + [root?.root.issued]).compactMap(\.self).max()
+    }
+
     /// Follows the chain by one root.
     mutating func advance(to next: UnverifiedTrustRoot) throws {
         guard let chain else { return }
         let root = try TrustChain.step(from: chain.root, to: next)
-        self.chain = (root, (chain.digests + [root.payloadSha256]).suffix(TrustChain.maximumSteps))
+        // All of them: devices may be pinned to any, and one that is forgotten would count as another line.
+        self.chain = (root, chain.digests + [root.payloadSha256])
     }
 
     /// Refuses a root that is out of date at `time`; only the last one of the chain is asked.
     func requireFresh(at time: Timestamp) throws {
-        guard let root = root?.root, root.expires < time else { return }
+        guard let root = root?.root, root.expires <= time else { return }
         throw UpdateFailure(
             .expired, subject: "trust root",
             "The trust root \(root.version) expired at \(root.expires), it is \(time): sign the next one with "

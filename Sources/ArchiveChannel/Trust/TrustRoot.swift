@@ -76,7 +76,7 @@ public struct TrustRoot: Sendable, Equatable {
         let usable = keys.filter { key in
             guard named.keyIds.contains(key.publicKey.id), !revoked.contains(key.publicKey.id) else { return false }
             guard let time, let end = key.notAfter else { return true }
-            return time <= end
+            return time < end
         }
         return TrustedKeys(usable.map(\.publicKey), threshold: named.threshold)
     }
@@ -134,7 +134,7 @@ public enum TrustChain {
                 "The trust root has version \(next.claims.version), \(expected) is the next one: "
                     + "put each version into the feed under its own number.")
         }
-        if next.claims.appId != known.root.appId {
+        if next.claims.appId.map({ Array($0.utf8) }) != known.root.appId.map({ Array($0.utf8) }) {
             throw UpdateFailure(
                 .appMismatch, subject: next.claims.appId ?? "",
                 "The trust root \(expected) is for \(next.claims.appId ?? "no named application"), the one before for "

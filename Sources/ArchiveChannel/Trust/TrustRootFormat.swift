@@ -49,7 +49,8 @@ public enum TrustRootFormat {
             }
             root.roles[role] = try self.role(try MemberReader(value, of: "\(name).roles.\(role)"), root.keys)
         }
-        for role in root.roles.keys where root.trusted(for: role, at: nil).keys.count < (root.roles[role]?.threshold ?? 1) {
+        for role in root.roles.keys
+        where root.trusted(for: role, at: nil).keys.count < (root.roles[role]?.threshold ?? 1) {
             throw roles.refusal(role.rawValue, "asks for more signatures than it has keys that are not revoked")
         }
         try requireAgreement(entries, root)

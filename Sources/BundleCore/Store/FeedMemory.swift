@@ -160,7 +160,8 @@ public struct FeedNews: Sendable, Equatable {
         var known = memory.channels == before.channels ? after : memory
         let isOlder = (memory.trust?.version ?? 0) <= (after.trust?.version ?? 0)
         known.trust = memory.trust == before.trust || isOlder ? after.trust : memory.trust
-        known.clock = [memory.clock, after.clock].compactMap(\.self).max()
+        // It goes back where the key that drove it up was replaced.
+        known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
         return known
     }
 }

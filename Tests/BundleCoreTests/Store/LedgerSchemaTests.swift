@@ -126,10 +126,12 @@ struct LedgerSchemaTests {
 
     // MARK: Older ledgers
 
-    /// What the version before wrote: no channels but in the entries.
+    /// What versions before wrote: no feed; before schema 3, no channels but in the entries.
     private static func object(_ ledger: Ledger, schema: Int) -> JSONObject {
         var object = ledger.object
         object["schema"] = .integer(schema)
+        object["feed"] = nil
+        if schema >= 3 { return object }
         for member in ["seedFacts", "offered", "channels"] { object[member] = nil }
         for list in ["starts", "blocked"] {
             let items = (object[list]?.arrayValue ?? []).map { item -> JSONValue in
@@ -155,7 +157,7 @@ struct LedgerSchemaTests {
         return ledger
     }
 
-    @Test func `a ledger of schema 2 is read whole, and written anew as schema 3`() throws {
+    @Test func `a ledger of schema 2 is read whole, and written anew as schema 4`() throws {
         let folder = try TemporaryDirectory()
         let ledger = try Self.archives()
         try Self.write(Self.object(ledger, schema: 2), to: folder)
@@ -164,7 +166,22 @@ struct LedgerSchemaTests {
         #expect(read.channels == .standard)
         try LedgerFile.write(read, to: folder.directory)
         #expect(try LedgerFile.read(folder.directory) == ledger)
-        #expect(read.object["schema"] == .integer(3))
+        #expect(read.object["schema"] == .integer(4))
+    }
+
+    @Test func `a ledger of schema 3 is read whole, without a memory of the feed`() throws {
+        let folder = try TemporaryDirectory()
+        let ledger = try Self.ledger()
+        try Self.write(Self.object(ledger, schema: 3), to: folder)
+        let read = try #require(try LedgerFile.read(folder.directory))
+        #expect(read == ledger)
+        #expect(read.feed == FeedMemory())
+    }
+
+    @Test func `a ledger of schema 4 without a memory of the feed is damage`() throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0["feed"] = nil } }
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("ledger.feed"))
     }
 
     @Test func `a ledger of schema 2 with another checksum is damage`() throws {

@@ -61,8 +61,9 @@ struct LedgerTests {
     }
 
     @Test(arguments: [
-        (#""schema":1"#, #""schema":4"#, "ledger.schema is none of 1, 2 and 3"),
-        (#""schema":1"#, #""schema":0"#, "ledger.schema is none of 1, 2 and 3"),
+        (#""schema":1"#, #""schema":5"#, "ledger.schema is none of 1 to 4"),
+        (#""schema":1"#, #""schema":0"#, "ledger.schema is none of 1 to 4"),
+        (#""schema":1"#, #""schema":4"#, "ledger.checksum is missing"),
         (#""schema":1"#, #""schema":3"#, "ledger.checksum is missing"),
         (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
         (#""schema":1,"#, "", "ledger.schema is missing"),
