@@ -168,7 +168,7 @@ struct FeedLook: Sendable {
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
         let (document, signers, digest) = (verified.document, verified.signers, verified.payloadSha256)
         try requireApp(of: document)
-        let known = memory.channel(name)
+        let known = memory.channel(name).flatMap { $0.counts(trusting: keys.keys.map(\.id)) ? $0 : nil }
         let freshness = FreshnessRule.judge(
             document, payloadSha256: digest, known: known, trusted: keys, now: time)
         if let failure = freshness.failure(of: document) { throw failure }

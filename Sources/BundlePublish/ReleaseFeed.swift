@@ -93,7 +93,9 @@ struct ReleaseFeed {
 
     /// Shows devices `manifest`, last of all.
     static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
-        if try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes) == manifest { return try root.sync() }
+        if try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes) == manifest {
+            return try root.sync()
+        }
         try root.replaceFile(manifestName, with: manifest)
     }
 }

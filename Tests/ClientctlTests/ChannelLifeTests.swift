@@ -80,7 +80,8 @@ import Testing
         try site.release("rollout", "1.1.0", "1000").succeeded("changed")
         #expect(try newest() == "1.1.0")
         // Its archive is where it says.
-        try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded("verified")
+        try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded(
+            "verified")
         try site.release("revoke", "1.1.0", "--reason", "white screen").succeeded("changed")
         #expect(try newest() == "1.0.0")
         try site.release("revoke", "1.1.0", "--undo").succeeded("changed")

@@ -34,7 +34,8 @@ private func document(_ envelope: SignedEnvelope) -> ChannelDocument? {
 private func checkWriting(_ read: ChannelDocument) {
     let payload = ChannelFormat.payload(read)
     let again = require(
-        document(SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)), "a written document is read")
+        document(SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)), "a written document is read"
+    )
     require(ChannelFormat.payload(again) == payload, "as it was written")
     require(again.releases.map(\.version) == read.releases.map(\.version), "with the same releases")
     require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")

@@ -60,12 +60,14 @@ public enum ChannelRule {
     public static func fate(of candidate: Candidate, on device: Device) -> Fate {
         let version = candidate.release.version
         let claims = candidate.release.manifest.claims
-        if case .refused(let failure) = candidate.signed { return .unsigned(failure) }
+        let isInstalled = device.inventory.bundle(.archive(version)) != nil
+        // What is installed was verified when it came, and may go on when its key is gone.
+        if case .refused(let failure) = candidate.signed, !isInstalled { return .unsigned(failure) }
         if let appId = device.appId, claims.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true {
             return .wrongApp(found: claims.appId)
         }
         if let withdrawal = device.inventory.ledger.feed.withdrawal(of: version) { return .withdrawn(withdrawal) }
-        if candidate.release.isPaused, device.inventory.bundle(.archive(version)) == nil { return .paused }
+        if candidate.release.isPaused, !isInstalled { return .paused }
         let shells = claims.shells.answer(for: device.shell)
         if shells != .compatible { return .incompatible(shells) }
         if let block = device.inventory.ledger.block(on: .archive(version)) { return .blocked(block) }

@@ -30,8 +30,7 @@ public enum FreshnessRule {
         _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.Channel?, trusted: TrustedKeys,
         now: Timestamp
     ) -> Freshness {
-        let ids = Set(trusted.keys.map(\.id))
-        if let known, known.signers.allSatisfy(ids.contains) {
+        if let known, known.counts(trusting: trusted.keys.map(\.id)) {
             if document.sequence < known.sequence { return .wentBack(known: known.sequence) }
             if document.sequence == known.sequence, payloadSha256 != known.payloadSha256 { return .otherBytes }
             if document.sequence - known.sequence > longestStep { return .jumped(known: known.sequence) }

@@ -67,7 +67,8 @@ extension Decision.Verdict {
         case .withdrawn(.belowFloor(let floor)):
             UpdateFailure(
                 .rollbackAttempt, subject: version.description,
-                "Version \(version) is refused: it is below \(floor), the lowest that its channel allows. Publish a newer one.")
+                "Version \(version) is refused: it is below \(floor), the lowest that its channel allows. Publish a newer one."
+            )
         case .withdrawn(let withdrawal):
             UpdateFailure(
                 .versionBlocked, subject: version.description,

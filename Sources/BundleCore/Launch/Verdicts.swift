@@ -150,7 +150,8 @@ public struct Verdicts: Sendable {
         case .usable: return
         case .withdrawn(let withdrawal):
             throw UpdateFailure(
-                .versionBlocked, subject: "\(target)", "\(target) may not run: it is \(withdrawal). Choose another client.")
+                .versionBlocked, subject: "\(target)",
+                "\(target) may not run: it is \(withdrawal). Choose another client.")
         case .otherSeed:
             throw UpdateFailure(
                 .usage, subject: "\(target)",

@@ -73,6 +73,10 @@ public struct FeedMemory: Sendable, Equatable {
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
         }
+
+        /// Whether it counts where `trusted` are the ids of the channel's keys: what a key has signed that was replaced since
+        /// binds nobody, so that whoever stole it can be undone.
+        public func counts(trusting trusted: [String]) -> Bool { signers.allSatisfy(trusted.contains) }
     }
 
     /// Why the followed channel keeps a version from running.

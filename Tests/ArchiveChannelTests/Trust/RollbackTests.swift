@@ -179,6 +179,32 @@ import Testing
         #expect(try device.sequence() == 1)
     }
 
+    @Test func `TUF-308: a floor that was driven up counts no more with another channel key`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "999999.0.0") }
+        _ = try? await device.update()
+        #expect(try device.memory().followed?.minimumVersion?.description == "999999.0.0")
+        try feed.offer(7, ["1.2.0"])
+        _ = try? await device.update()
+        #expect(try device.inventory().bundle(.archive(SemanticVersion(parsing: "1.2.0"))) == nil)
+        try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
+        try feed.offer(8, ["1.2.0"], by: [feed.keys[3]])
+        try await device.installs("1.2.0")
+        #expect(try device.memory().followed?.minimumVersion == nil)
+    }
+
+    @Test func `TUF-309: what is installed needs no signature that still counts`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.publish(2) {
+            $0.set(.release, [feed.keys[3]])
+            $0.revoked = [feed.release.id]
+        }
+        try feed.offer(6, ["1.1.0"])
+        try await device.stays(at: "v1.1.0")
+    }
+
     @Test func `TUF-161: a time that was driven up counts no more with another channel key`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
