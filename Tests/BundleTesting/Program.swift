@@ -19,6 +19,11 @@ public final class Program: Sendable {
         public var text: String { String(decoding: output, as: UTF8.self) }
     }
 
+    /// What `Scripts/coverage` and `Scripts/mutate` tell every program.
+    private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT"].reduce(into: [String: String]()) {
+        if let value = getenv($1) { $0[$1] = String(cString: value) }
+    }
+
     private let process: pid_t
     private let output: Int32
     private let errors: Int32
@@ -35,7 +40,8 @@ public final class Program: Sendable {
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
         let line = (folder.map { ["env", "-C", $0] } ?? []) + arguments
         var argv: [UnsafeMutablePointer<CChar>?] = line.map { strdup($0) } + [nil]
-        var settings: [UnsafeMutablePointer<CChar>?] = environment.map { strdup("\($0)=\($1)") } + [nil]
+        let all = Self.measuring.merging(environment) { $1 }
+        var settings: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0)=\($1)") } + [nil]
         defer { for text in argv + settings { free(text) } }
         var process = pid_t()
         let code = posix_spawnp(&process, line.first ?? "", &actions, nil, &argv, &settings)

@@ -5,8 +5,11 @@ public final class TemporaryFolder: Sendable {
     /// Where it is.
     public let path: String
 
+    /// Where they are made: $TMPDIR, or /tmp.
+    public static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+
     /// Creates an empty one below `parent`.
-    public init(under parent: String = "/tmp") throws {
+    public init(under parent: String = usualParent) throws {
         var template = Array("\(parent)/bundle-tests.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw SystemCallError("mkdtemp") }
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)

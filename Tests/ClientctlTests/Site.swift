@@ -14,7 +14,7 @@ final class Site {
     var store: String { folder.file("store") }
     var manifest: String { "\(feed)/manifest.json" }
 
-    init(under parent: String = "/tmp") throws {
+    init(under parent: String = TemporaryFolder.usualParent) throws {
         folder = try TemporaryFolder(under: parent)
         let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
         keyId = try #require(made.string("keyId"))
