@@ -156,4 +156,11 @@ import Testing
     func `knows parts by their names only`(name: String) {
         #expect(JournalRecord(parsing: "part\t\(name)\t\"v\"\tkey") == nil)
     }
+
+    @Test(arguments: ["../x", "/etc/passwd", "a/../b", "..", ""])
+    func `knows only paths of a client`(path: String) throws {
+        let digest = try SHA256Digest.of([1]).hex
+        #expect(JournalRecord(parsing: "complete\t\(digest)\t1\ta/x\tsha1\tkey") != nil)
+        #expect(JournalRecord(parsing: "complete\t\(digest)\t1\t\(path)\tsha1\tkey") == nil)
+    }
 }

@@ -59,9 +59,6 @@ public struct RuntimeConfig: Sendable, Equatable {
         guard let text = PercentEncoding.decodeStrictly(encoded) else {
             throw .noRuntimeConfig("a '%' without two hex digits")
         }
-        guard String(validating: text, as: UTF8.self) != nil else {
-            throw .noRuntimeConfig("its escapes are not UTF-8")
-        }
         return text
     }
 }

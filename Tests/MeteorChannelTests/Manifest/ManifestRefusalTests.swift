@@ -92,6 +92,17 @@ import Testing
         #expect(ofURLs.contains(fragment))
     }
 
+    @Test(arguments: ["[]", "7", "null", "[{\"manifest\":[]}]"]) func `is an object`(text: String) {
+        #expect(throws: AssetManifestError.notAnObject) { try ManifestText.parse(text) }
+    }
+
+    @Test func `one file of two integrity values is refused`() throws {
+        let values = ["A", "Q"].map { String(repeating: "A", count: 85) + $0 + "==" }
+        let entries = values.map { ManifestText.entry("x", url: "/\($0.suffix(3))", more: ",\"sri\":\"\($0)\"") }
+        let message = try #require(try ManifestText.refusal(of: ManifestText.manifest(entries)))
+        #expect(message.contains("names the file x a second time, with another content"))
+    }
+
     @Test func `two files under one URL path are refused`() throws {
         let text = ManifestText.manifest([
             ManifestText.entry("app/dup.js", url: "/app/dup.js?build=1"),

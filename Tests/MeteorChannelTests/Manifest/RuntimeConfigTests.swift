@@ -82,6 +82,7 @@ import Testing
 
     @Test(arguments: [
         "", "%7B", "%5B%5D", "%22x%22", "7", "%7B%7D%7B%7D", "%", "%7", "%zz", "{%22appId%22:%22%FF%22}",
+        "{%22appId%22:%22%zz%22}", "{%22appId%22:%22%2%22}",
         "{%22appId%22:%22%ED%A0%80%22}", "{%22appId%22:1,%22appId%22:2}",
         "{%22autoupdate%22:{%22versions%22:{},%22versions%22:{}}}",
     ])

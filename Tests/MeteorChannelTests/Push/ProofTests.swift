@@ -101,6 +101,15 @@ struct ProofTests {
         }
     }
 
+    @Test("where the bytes of one script prove its hash, another one without proof is refused")
+    func inconsistent() async throws {
+        let device = try pushed()
+        try device.deploy(
+            App.bundle("v2", [App.script("app.js", "run('v2');\n"), App.script("b.js", "b\n")], hashes: .bytes))
+        device.server.fault("/app/b.js", .all([.content(Array("evil()\n".utf8)), .entityTag(nil)]))
+        try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /app/b.js")
+    }
+
     @Test("N-05: the page of a captive portal in place of a script is refused", arguments: HashScheme.allCases)
     func captivePortal(hashes: HashScheme) async throws {
         let device = try pushed()
