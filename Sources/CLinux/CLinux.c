@@ -17,7 +17,6 @@
 static int answer(long result) { return result < 0 ? -errno : (int)result; }
 
 int clinux_open_walking(int directory, const char *path, int flags, mode_t mode) {
-    if (path[0] == '/' || path[0] == 0) return -EXDEV;
     char component[256];
     int at = directory;
     for (;;) {

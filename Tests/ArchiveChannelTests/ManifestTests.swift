@@ -154,6 +154,13 @@ import Testing
         #expect(refusal(String(twice))?.member == "manifest")
     }
 
+    @Test func `has at most 64 signatures`() {
+        let entry = "{\"keyid\": \"a\", \"sig\": \"AAEC\"}"
+        let list = { (count: Int) in "[\(Array(repeating: entry, count: count).joined(separator: ","))]" }
+        #expect(refusal(document([("signatures", list(63))])) == nil)
+        #expect(refusal(document([("signatures", list(64))]))?.member == "manifest.signatures")
+    }
+
     @Test func `has at most 64 KiB`() {
         let padding = String(repeating: " ", count: ManifestFormat.maximumBytes - document().utf8.count)
         #expect(refusal(document() + padding) == nil)

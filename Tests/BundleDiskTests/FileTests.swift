@@ -28,7 +28,9 @@ import Testing
         let content = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
         var other = content
         other[999] ^= 1
-        for (name, bytes) in [("a", content), ("b", content), ("c", other), ("d", Array(content.dropLast()))] {
+        for (name, bytes) in [
+            ("a", content), ("b", content), ("c", other), ("d", Array(content.dropLast())), ("e", content + [0]),
+        ] {
             try bytes.withUnsafeBytes { try folder.createFile(name, $0) }
         }
         for (left, right) in [(1000, 1000), (64, 7), (7, 64), (4096, 4096)] {
@@ -40,6 +42,7 @@ import Testing
             #expect(try same("b"))
             #expect(try !same("c"))
             #expect(try !same("d"))
+            #expect(try !same("e"))
         }
     }
 

@@ -43,7 +43,8 @@ public struct FetchHead: Sendable, Equatable {
     public var entityTag: String?
     /// The Last-Modified date as sent.
     public var lastModified: String?
-    /// The offset of the first body byte of a 206; nil means that the body starts over at byte 0.
+    /// The offset of the first body byte of a 206, never another one than was asked for; nil means that the body starts over at
+    /// byte 0.
     public var rangeStart: Int?
     /// The codings of this body, as sent; nil where it is the resource's own bytes.
     public var contentEncoding: String?

@@ -127,7 +127,7 @@ final class AssetLanding: @unchecked Sendable {
         if isSettled { return }
         isSettled = true
         guard let part else { return }
-        guard let start = head?.rangeStart, start == (try part.file.size()) else { return drop() }
+        guard head?.rangeStart != nil else { return drop() }
         isResumed = true
         try inspect { _ = try part.file.forEachBlock { try inspector.update($0) } }
     }

@@ -57,6 +57,25 @@ struct AcceptanceRuleTests {
         #expect(Self.word(decision.verdict).utf8.elementsEqual(verdict.utf8))
     }
 
+    @Test func `an offer that its channel has withdrawn is not taken`() throws {
+        var ledger = Ledger()
+        ledger.feed.follow(
+            FeedMemory.Channel(
+                name: "stable", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
+                revoked: [.init(version: try Sample.version("1.5.0"), reason: "it leaks")],
+                minimumVersion: try Sample.version("1.2.0"), leftOut: [try Sample.version("1.6.0")]))
+        for (version, verdict) in [
+            ("1.5.0", Decision.Verdict.withdrawn(.revoked(reason: "it leaks"))),
+            ("1.1.0", .withdrawn(.belowFloor(try Sample.version("1.2.0")))), ("1.6.0", .withdrawn(.leftOut)),
+            ("1.2.0", .install),
+        ] {
+            let decision = AcceptanceRule.decide(
+                try MemoryOffer(version, minimumShell: "1.0.0", maximumShell: nil, appId: nil),
+                inventory: try Sample.inventory(ledger), shell: try Sample.version("2.0.0"), appId: nil)
+            #expect(decision.verdict == verdict, "\(version)")
+        }
+    }
+
     /// Each row fails one rule more than the row below; the first rule that fails decides.
     @Test(arguments: [
         ("1.5.0", "9.0.0", "org.example.b", "wrong app org.example.b", [false, false, false, true]),
