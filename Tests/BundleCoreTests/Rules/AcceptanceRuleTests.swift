@@ -1,4 +1,5 @@
 import BundleTesting
+import BundleSigning
 import Testing
 
 @testable import BundleCore
