@@ -14,8 +14,8 @@ func ours(_ name: String, _ dependencies: [Target.Dependency], resources: [Resou
     .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: strict)
 }
 
 let package = Package(
@@ -117,14 +117,14 @@ let package = Package(
             [
                 "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
                 "BundleSigning", "BundleTesting",
-            ]),
+            ], exclude: ["Trust/README.md"]),
         tests(
             "MeteorChannelTests",
             [
                 "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundlePlatform",
                 "BundleSigning",
                 "BundleTestTraits", "BundleTesting",
-            ]),
+            ], exclude: ["README.md"]),
         tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTestTraits", "BundleTesting"]),
         tests(
             "BundlePublishTests",

@@ -95,6 +95,17 @@ class Change(StoreJudge):
             yield "exit 0, but list and status do not show the result"
 
 
+class Following(Change):
+    """install by a channel document: what was learnt from the feed, and what it recalls, stays whatever becomes of the rest."""
+
+    def failed(self):
+        def without_feed(seen):
+            return {**seen, "status": {**seen["status"], "feed": None}}
+
+        if without_feed(self.now) != without_feed(self.before):
+            yield from self.stopped()
+
+
 class Removal(Change):
     """gc: a client that goes is out of the ledger first, whatever becomes of its files; the next run removes them."""
 
@@ -153,11 +164,13 @@ class Confirmation(Change):
 
 
 class Publication(Judge):
-    """A device that reads the feed at any moment gets the old release whole, or the new one."""
+    """A device that reads the feed at any moment gets the old release whole, or the new one; so with documents and roots."""
+
+    MUTABLE = ("manifest.json", "channels/stable.json", "trust.json", "trust/1.json", "trust/2.json")
 
     def observe(self):
-        manifest = self.world.feed / "manifest.json"
-        return manifest.read_bytes().decode() if manifest.is_file() else None
+        files = {name: self.world.feed / name for name in self.MUTABLE}
+        return {name: file.read_text() for name, file in files.items() if file.is_file()}
 
     def releases(self):
         folder = self.world.feed / "releases"
@@ -165,9 +178,11 @@ class Publication(Judge):
 
     def whole(self):
         now = self.now = self.observe()
-        if now not in (self.before, getattr(self, "after", self.before)):
-            yield f"manifest.json is neither the old nor the new one: {now!r:.300}"
-        shown = [self.world.feed / "manifest.json"] if now is not None else []
+        after = getattr(self, "after", self.before)
+        for name in self.MUTABLE:
+            if now.get(name) not in (self.before.get(name), after.get(name)):
+                yield f"{name} is neither the old nor the new one: {now.get(name)!r:.300}"
+        shown = [self.world.feed / "manifest.json"] if "manifest.json" in now else []
         for name in self.releases():
             if name.startswith(".publish-"):
                 continue
@@ -183,7 +198,7 @@ class Publication(Judge):
             if verified.status != 0:
                 name = manifest.relative_to(self.world.feed)
                 yield f"{name} does not verify: {verified.out[:300]}{verified.err[:300]}"
-        known = {"manifest.json", "manifest.json.new", "releases"}
+        known = {"manifest.json", "manifest.json.new", "releases", "channels", "trust", "trust.json", "trust.json.new"}
         if self.world.feed.is_dir():
             for name in sorted({e.name for e in self.world.feed.iterdir()} - known):
                 yield f"the feed has a file {name}"

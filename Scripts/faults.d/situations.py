@@ -4,8 +4,8 @@ and returns the command line. What has to hold then is said by the judge that it
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Change, Confirmation, Launch, Publication, Removal
-from published import publish_line
+from judges import Change, Confirmation, Following, Launch, Publication, Removal
+from published import APP_ID, publish_line
 
 
 class Situation(NamedTuple):
@@ -253,3 +253,88 @@ def publish_older(world):
     """A release below the newest: devices go on seeing that."""
     world.must(publish_line(world, "1.1.0", world.feed))
     return publish_line(world, "1.0.0", world.feed)
+
+
+# Channels and trust roots
+
+
+LASTING = ("--expires-in", "3650d")
+
+
+def publish_to_channel(world, version, *more):
+    return [*publish_line(world, version, world.feed), "--channel", "stable", *LASTING, *more]
+
+
+def release(world, *arguments):
+    return [
+        "release", *arguments, "--feed", str(world.feed), "--channel", "stable", "--channel-key", str(world.key), *LASTING,
+        "--json"]
+
+
+def root(world):
+    """A first trust root in the feed, and the next one as a file; returns the paths of both."""
+    (world.place / "roots").mkdir()
+    first, second = world.place / "roots/1.json", world.place / "roots/2.json"
+    key = ["--root-key", str(world.trust), "--release-key", str(world.trust), "--sign-key", str(world.key)]
+    world.must(["trust", "init", "--out", str(first), "--app-id", APP_ID, *key, *LASTING, "--json"])
+    world.must(["trust", "publish", str(first), "--feed", str(world.feed), "--json"])
+    world.must(["trust", "renew", str(first), "--out", str(second), *LASTING, "--json"])
+    world.must(["trust", "sign", str(second), "--key", str(world.key), "--json"])
+    return first, second
+
+
+def follow(world, trust):
+    return [
+        "install", "--channel", f"{world.feed}/channels/stable.json", "--trust", str(trust), "--store", str(world.store),
+        "--shell-version", "1.0.0", "--app-id", APP_ID, "--device-id", "faults", "--json"]
+
+
+@situation(Following)
+def follow_first(world):
+    """A first installation that follows a rotated trust root."""
+    world.must(publish_to_channel(world, "1.0.0"))
+    first, second = root(world)
+    world.must(["trust", "publish", str(second), "--feed", str(world.feed), "--json"])
+    return follow(world, first)
+
+
+@situation(Following, "v1.0.0", "v1.1.0")
+def follow_recall(world):
+    """The client that runs is recalled."""
+    for version in ("1.0.0", "1.1.0"):
+        world.must(publish_to_channel(world, version))
+        world.must(follow(world, world.trust))
+    world.must(world.by_hand(
+        "confirm", "--version", "1.1.0", "--token", token(world.must(world.launch()))))
+    world.must(release(world, "revoke", "1.1.0", "--reason", "white screen"))
+    return follow(world, world.trust)
+
+
+@situation(Publication)
+def publish_channel(world):
+    world.must(publish_to_channel(world, "1.0.0"))
+    return publish_to_channel(world, "1.1.0")
+
+
+@situation(Publication)
+def release_revoke(world):
+    for version in ("1.0.0", "1.1.0"):
+        world.must(publish_to_channel(world, version))
+    return release(world, "revoke", "1.1.0", "--reason", "white screen")
+
+
+@situation(Publication)
+def trust_publish(world):
+    """The next trust root goes into the feed."""
+    world.must(publish_to_channel(world, "1.0.0"))
+    _, second = root(world)
+    return ["trust", "publish", str(second), "--feed", str(world.feed), "--json"]
+
+
+@situation(Publication)
+def trust_sign(world):
+    """The next trust root is signed in its file."""
+    world.must(publish_to_channel(world, "1.0.0"))
+    first, second = root(world)
+    world.must(["trust", "renew", str(first), "--out", str(world.place / "roots/3.json"), *LASTING, "--json"])
+    return ["trust", "sign", str(world.place / "roots/3.json"), "--key", str(world.key), "--json"]
