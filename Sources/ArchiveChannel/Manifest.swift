@@ -55,12 +55,17 @@ public struct Manifest: Sendable, Equatable {
         var bytes = Array("swap-clients-manifest-v1\n".utf8)
         for (name, value) in lines {
             let text = value ?? ""
-            if text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) {
+            if text.unicodeScalars.contains(where: Self.isControl) {
                 throw ManifestRefusal(member: name, problem: "holds a control character")
             }
             bytes += "\(name)=\(text)\n".utf8
         }
         return bytes
+    }
+
+    /// Unicode's general category Cc; its own table is slow, and a channel document has many manifests.
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
     }
 }
 
