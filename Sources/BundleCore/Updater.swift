@@ -36,14 +36,17 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         self.warn = warn
     }
 
-    /// What `update` would do, with every rule's answer, and what speaks about everything else that is offered. Changes nothing.
-    public func check() async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
+    /// What `update` would do, with every rule's answer; `explaining` adds what speaks about everything else that is offered.
+    /// Changes nothing.
+    public func check(
+        explaining: Bool
+    ) async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
         let inventory = try Inventory.read(at: device.store)
         let offer = try await channel.latestOffer(for: request(inventory) { _ in })
         let noted = inventory.noting(Ledger.Notes(feed: offer.feed))
         return (
             offer.clientVersion, decide(offer, noted),
-            channel.explain(offer, noted, shell: device.shell, appId: device.appId)
+            explaining ? channel.explain(offer, noted, shell: device.shell, appId: device.appId) : []
         )
     }
 

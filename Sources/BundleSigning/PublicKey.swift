@@ -12,6 +12,8 @@ public struct PublicKey: Hashable, Sendable, CustomStringConvertible {
     public let id: String
     /// The size that names the key, for display: 256 for ed25519 and ecdsa-p256, the modulus for rsa-pss.
     public let bits: Int
+    /// `spki` as OpenSSL reads it: reading costs as much as verifying, and a device verifies many documents with few keys.
+    private let parsed: ParsedKey
 
     /// Reads a file with exactly one `PUBLIC KEY` block (RFC 7468 section 13); throws `KeyError` for every other.
     public init(parsingPEM bytes: [UInt8]) throws(KeyError) {
@@ -28,13 +30,17 @@ public struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard der.count <= PEM.byteLimit else { throw .tooLarge(byteCount: der.count) }
-        let key = try KeyHandle(parsingPublic: der)
-        try self.init(of: key)
+        try self.init(taking: try KeyHandle(parsingPublic: der))
         guard spki == der else { throw .notCanonical }
     }
 
-    /// The public half of `key`, if it is of an accepted kind.
+    /// The public half of a private `key`, if it is of an accepted kind; nothing private stays with it.
     init(of key: borrowing KeyHandle) throws(KeyError) {
+        let der = try KeyError.wrapping { () throws(OpenSSLFailure) in try key.publicDER() }
+        try self.init(taking: try KeyHandle(parsingPublic: der))
+    }
+
+    private init(taking key: consuming KeyHandle) throws(KeyError) {
         algorithm = try key.algorithm()
         bits = key.bits(for: algorithm)
         do {
@@ -49,7 +55,14 @@ public struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         } catch {
             throw .openSSL(error)
         }
+        parsed = ParsedKey(key)
     }
+
+    /// Whether both are the same key.
+    public static func == (first: PublicKey, second: PublicKey) -> Bool { first.spki == second.spki }
+
+    /// Hashes what makes keys equal.
+    public func hash(into hasher: inout Hasher) { hasher.combine(spki) }
 
     /// The key as one `PUBLIC KEY` block that ends in a line feed.
     public var pem: String {
@@ -68,14 +81,19 @@ public struct PublicKey: Hashable, Sendable, CustomStringConvertible {
     public func verifies(signature: [UInt8], over message: [UInt8]) throws(OpenSSLFailure) -> Bool {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let key: KeyHandle
-        do {
-            key = try KeyHandle(parsingPublic: spki)
-        } catch .malformedDER(let failure), .openSSL(let failure) {
-            throw failure
-        } catch {
-            throw OpenSSLFailure(draining: "reading back the key \(id)")
-        }
-        return try SignatureContext(to: .verify, with: key, algorithm: algorithm).verifies(signature, over: message)
+        return try SignatureContext(to: .verify, with: parsed.handle, algorithm: algorithm)
+            .verifies(signature, over: message)
+    }
+}
+
+/// A public key's `EVP_PKEY`, for as long as somebody holds the key.
+///
+/// Sendable, unchecked: it is set once and never changed, and OpenSSL promises that a key may be used from many threads
+/// while nobody changes it (openssl-threads(7)).
+private final class ParsedKey: @unchecked Sendable {
+    let handle: KeyHandle
+
+    init(_ handle: consuming KeyHandle) {
+        self.handle = handle
     }
 }

@@ -10,13 +10,13 @@ struct ChannelWork {
 
     init<Channel: UpdateChannel>(_ updater: Updater<Channel>) {
         check = { explains in
-            let (version, decision, others) = try await updater.check()
+            let (version, decision, others) = try await updater.check(explaining: explains)
             switch decision.verdict {
             case .wrongApp, .unsuitable:
                 if let failure = decision.verdict.failure(of: version) { throw failure }
             default: break
             }
-            return CheckAnswer(version: version, decision: decision, others: explains ? others : [])
+            return CheckAnswer(version: version, decision: decision, others: others)
         }
         update = { try await updater.update() }
         let runner = UpdateRunner(updater)

@@ -39,13 +39,13 @@ struct UpdaterTests {
 
     @Test func `a check changes nothing, and creates no store`() async throws {
         let bench = try StoreBench()
-        let none = try await bench.updater(try MemoryOffer("1.0.0")).check()
+        let none = try await bench.updater(try MemoryOffer("1.0.0")).check(explaining: false)
         #expect(none.decision.verdict == .install)
         #expect(none.offered == (try Sample.version("1.0.0")))
         #expect(try bench.snapshot().entries.isEmpty)
         try await bench.install("1.0.0")
         let before = try bench.snapshot()
-        let same = try await bench.updater(try MemoryOffer("1.0.0")).check()
+        let same = try await bench.updater(try MemoryOffer("1.0.0")).check(explaining: false)
         #expect(same.decision.verdict == .upToDate(newest: try Sample.name("1.0.0")))
         #expect(try bench.snapshot() == before)
     }
