@@ -12,7 +12,7 @@ struct Serve: AsyncParsableCommand {
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --meteor, or --manifest and --trust, it checks for updates itself;
+            blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
             without, it notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
 
             Examples:
@@ -99,16 +99,11 @@ extension Serve {
         let text = try settings.optional("check-interval", checkInterval) ?? "15m"
         let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
-        return try hasFeed(settings) ? interval : nil
-    }
-
-    private func hasFeed(_ settings: Settings) throws -> Bool {
-        try settings.optional("manifest", update.manifest) != nil
-            || settings.optional("meteor", update.meteor.meteor) != nil
+        return try Wiring.hasFeed(update, settings) ? interval : nil
     }
 
     private func updateStep(_ settings: Settings) throws -> UpdateStep? {
-        guard try hasFeed(settings) else { return nil }
+        guard try Wiring.hasFeed(update, settings) else { return nil }
         return allOf(try Wiring.channels(update, settings) { _ in }.map(\.step))
     }
 

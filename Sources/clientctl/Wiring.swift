@@ -84,6 +84,13 @@ enum Wiring {
         return channels
     }
 
+    /// Whether anything names a feed or a server to follow.
+    static func hasFeed(_ options: UpdateOptions, _ settings: Settings) throws -> Bool {
+        try settings.optional("manifest", options.manifest) != nil
+            || settings.optional("channel", options.channel) != nil
+            || settings.optional("meteor", options.meteor.meteor) != nil
+    }
+
     /// Where archives come from: a channel document or a flat manifest; nil where neither is named.
     private static func source(
         _ options: UpdateOptions, _ settings: Settings, isFlagged: Bool

@@ -43,15 +43,15 @@ import Testing
         }
     }
 
-    @Test func `ends with status 0 while a check for updates hangs`() throws {
+    @Test(arguments: ["--manifest": "/manifest.json", "--channel": "/channels/stable.json"])
+    func `ends with status 0 while a check for updates hangs`(option: String, path: String) throws {
         let gate = try Gate()
         let silence = Route(bytes("x")).with { $0.pace = .held(after: 0, gate) }
-        let silent = try LoopbackServer(["/manifest.json": silence])
+        let silent = try LoopbackServer([path: silence])
         let serving = try kiosk.serve([
-            "--manifest", "http://127.0.0.1:\(silent.port)/manifest.json", "--trust", kiosk.trust,
-            "--check-interval", "1s",
+            option, "http://127.0.0.1:\(silent.port)\(path)", "--trust", kiosk.trust, "--check-interval", "1s",
         ])
-        #expect(silent.wait(for: "/manifest.json"))
+        #expect(silent.wait(for: path))
         serving.program.send(SIGTERM)
         let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
         #expect(ending.status == 0)
