@@ -90,6 +90,15 @@ import Testing
         Scenario(
             "TUF-299: sequence in quotes", .manifestMalformed,
             payload { try edited($0) { $0["sequence"] = .string("2") } }),
+        Scenario(
+            "TUF-310: paused in quotes", .manifestMalformed,
+            payload { bytes in
+                let text = String(decoding: bytes, as: UTF8.self)
+                return Array(text.replacing(#""releases":[{"#, with: #""releases":[{"paused":"true","#).utf8)
+            }),
+        Scenario(
+            "TUF-311: asked without a pause", .manifestMalformed,
+            payload { try edited($0) { $0["poll"] = .object(["interval": .integer(0)]) } }),
     ]
 
     @Test(arguments: envelopes) func `an envelope is read strictly`(_ scenario: Scenario) async throws {
@@ -105,5 +114,16 @@ import Testing
             let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: Array("no JSON".utf8))
             feed.serve(try envelope.signed(by: [feed.keys[5]]).document)
         }.run()
+    }
+
+    @Test(arguments: ["", ".stable", "Stable", "a/b", "st\u{E4}ble", String(repeating: "a", count: 65)])
+    func `a document of a channel whose name no file can have is refused for its name`(name: String) throws {
+        let day = try Timestamp(parsing: "2026-01-01T00:00:00Z")
+        let later = try Timestamp(parsing: "2026-02-01T00:00:00Z")
+        let document = ChannelDocument(appId: nil, channel: name, sequence: 1, issuedAt: day, expires: later)
+        let refusal = #expect(throws: DocumentRefusal.self) {
+            try ChannelFormat.parse(ChannelFormat.envelope(document))
+        }
+        #expect(refusal?.problem.contains("is no channel's name") == true)
     }
 }
