@@ -5,7 +5,7 @@ import subprocess
 from typing import Callable, NamedTuple
 
 from judges import Change, Confirmation, Following, Launch, Publication, Removal
-from published import APP_ID, publish_line
+from published import APP_ID, LASTING, publish_line, release_line
 
 
 class Situation(NamedTuple):
@@ -258,17 +258,12 @@ def publish_older(world):
 # Channels and trust roots
 
 
-LASTING = ("--expires-in", "3650d")
-
-
 def publish_to_channel(world, version, *more):
     return [*publish_line(world, version, world.feed), "--channel", "stable", *LASTING, *more]
 
 
 def release(world, *arguments):
-    return [
-        "release", *arguments, "--feed", str(world.feed), "--channel", "stable", "--channel-key", str(world.key), *LASTING,
-        "--json"]
+    return release_line(world, "stable", *arguments, "--channel-key", str(world.key), *LASTING)
 
 
 def root(world):
@@ -283,19 +278,13 @@ def root(world):
     return first, second
 
 
-def follow(world, trust):
-    return [
-        "install", "--channel", f"{world.feed}/channels/stable.json", "--trust", str(trust), "--store", str(world.store),
-        "--shell-version", "1.0.0", "--app-id", APP_ID, "--device-id", "faults", "--json"]
-
-
 @situation(Following)
 def follow_first(world):
     """A first installation that follows a rotated trust root."""
     world.must(publish_to_channel(world, "1.0.0"))
     first, second = root(world)
     world.must(["trust", "publish", str(second), "--feed", str(world.feed), "--json"])
-    return follow(world, first)
+    return world.follow(first)
 
 
 @situation(Following, "v1.0.0", "v1.1.0")
@@ -303,11 +292,11 @@ def follow_recall(world):
     """The client that runs is recalled."""
     for version in ("1.0.0", "1.1.0"):
         world.must(publish_to_channel(world, version))
-        world.must(follow(world, world.trust))
+        world.must(world.follow(world.trust))
     world.must(world.by_hand(
         "confirm", "--version", "1.1.0", "--token", token(world.must(world.launch()))))
     world.must(release(world, "revoke", "1.1.0", "--reason", "white screen"))
-    return follow(world, world.trust)
+    return world.follow(world.trust)
 
 
 @situation(Publication)

@@ -22,6 +22,8 @@ APP_ID = "org.example.faults"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
 # Every exit status that CONTRACT's table has.
 EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 40, 41, 42, 43, 51, 64, 78}
+# How long channel documents and trust roots count.
+LASTING = ("--expires-in", "3650d")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -208,6 +210,11 @@ class World:
             "install", "--manifest", f"{self.work}/feed-{version}/manifest.json", "--trust", str(self.trust), "--store",
             str(self.store), "--shell-version", "1.0.0", "--app-id", APP_ID, "--keep", str(keep), "--json"]
 
+    def follow(self, trust, document="channels/stable.json", keep=3, device="faults"):
+        return [
+            "install", "--channel", f"{self.feed}/{document}", "--trust", str(trust), "--store", str(self.store),
+            "--shell-version", "1.0.0", "--app-id", APP_ID, "--device-id", device, "--keep", str(keep), "--json"]
+
     def push(self, number, keep=3):
         return [
             "install", "--meteor", self.address[number], "--store", str(self.store), "--shell-version", "1.0.0",
@@ -304,3 +311,7 @@ def publish_line(world, version, feed):
     return [
         "publish", f"{world.work}/published/{version}", "--version", version, "--feed", str(feed), "--key",
         str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--json"]
+
+
+def release_line(world, channel, *arguments):
+    return ["release", *arguments, "--feed", str(world.feed), "--channel", channel, "--json"]

@@ -1,0 +1,123 @@
+"""What the channels of a feed say, and what each command makes of that: read and reckoned a second time, without
+clientctl."""
+
+import base64
+import itertools
+import json
+from typing import NamedTuple
+
+
+class Release(NamedTuple):
+    """What a channel adds to a release."""
+
+    rollout: int = 1000
+    salt: str = ""
+    paused: bool = False
+
+
+class Document(NamedTuple):
+    """A channel document, as far as commands change it."""
+
+    sequence: int
+    # Version to release.
+    releases: dict
+    # Version to reason.
+    revoked: dict
+    # The lowest version that may run; None for any.
+    floor: str | None
+
+    def allows(self, version):
+        return version not in self.revoked and (self.floor is None or number(version) >= number(self.floor))
+
+    def having(self, version, release):
+        return self._replace(releases=self.releases | {version: release})
+
+
+class Change(NamedTuple):
+    """What one command is to change in one channel."""
+
+    verb: str
+    channel: str
+    version: str | None = None
+    # The rollout, the reason, or the channel that a release is promoted from.
+    value: object = None
+
+
+def number(version):
+    return tuple(map(int, version.split(".")))
+
+
+def opened(path):
+    """The payload of a signed file, and the ids of the keys that it claims; nothing is verified."""
+    envelope = json.loads(path.read_text())
+    return json.loads(base64.b64decode(envelope["payload"])), [s["keyid"] for s in envelope["signatures"]]
+
+
+def read(path):
+    payload, _ = opened(path)
+    if payload["channel"] != path.stem:
+        raise ValueError(f"{path} is the document of channel {payload['channel']}")
+    releases = {
+        release["version"]: Release(
+            release.get("rollout", 1000), release.get("salt", ""), release.get("paused", False))
+        for release in payload["releases"]}
+    revoked = {entry["version"]: entry["reason"] for entry in payload["revoked"]}
+    return Document(payload["sequence"], releases, revoked, payload.get("minimumVersion"))
+
+
+def applied(feed, change):
+    """The documents of a feed, by channel, after one change; None where that is refused."""
+    before = feed[change.channel]
+    if change.verb == "promote":
+        source = feed[change.value]
+        if change.version not in source.releases or not source.allows(change.version):
+            return None
+    after = changed(before, change)
+    if after is None or after == before and change.verb != "resign":
+        return after and feed
+    return feed | {change.channel: after._replace(sequence=before.sequence + 1)}
+
+
+def changed(document, change):
+    version, release = change.version, document.releases.get(change.version)
+    match change.verb:
+        case "publish" | "promote":
+            if release or not document.allows(version):
+                return document if release else None
+            is_staged = change.verb == "publish" and change.value is not None
+            return document.having(version, Release(change.value, version) if is_staged else Release())
+        case "rollout":
+            if not release or not document.allows(version):
+                return None
+            if release.rollout == change.value:
+                return document
+            return document.having(version, release._replace(rollout=change.value, salt=release.salt or version))
+        case "pause" | "resume":
+            return release and document.having(version, release._replace(paused=change.verb == "pause"))
+        case "revoke":
+            return document._replace(revoked=document.revoked | {version: change.value})
+        case "undo":
+            return document._replace(revoked={v: why for v, why in document.revoked.items() if v != version})
+        case "floor":
+            stays = [v for v in document.releases if number(v) >= number(version) and v not in document.revoked]
+            is_lower = document.floor is not None and number(version) < number(document.floor)
+            return None if is_lower or not stays else document._replace(floor=version)
+        case "remove":
+            left = {v: r for v, r in document.releases.items() if v != version}
+            return document._replace(releases=left) if release else None
+        case _:
+            return document
+
+
+def explained(before, after, done, perhaps):
+    """Whether the documents came about by all changes that are `done`, and any of those that `perhaps` were made before
+    their command was killed, in whatever order."""
+    for count in range(len(perhaps) + 1):
+        for stopped in itertools.combinations(perhaps, count):
+            for order in itertools.permutations([*done, *stopped]):
+                feed = before
+                for change in order:
+                    feed = feed and applied(feed, change)
+                if feed == after:
+                    return True
+    return False
