@@ -168,9 +168,8 @@ struct FeedLook: Sendable {
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
         let (document, signers, digest) = (verified.document, verified.signers, verified.payloadSha256)
         try requireApp(of: document)
-        let known = memory.channel(name).flatMap { $0.counts(trusting: keys.keys.map(\.id)) ? $0 : nil }
-        let freshness = FreshnessRule.judge(
-            document, payloadSha256: digest, known: known, trusted: keys, now: time)
+        let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
+        let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
         if let failure = freshness.failure(of: document) { throw failure }
 
         let id = try deviceId.given ?? memory.deviceId ?? deviceId.machine ?? LaunchToken.random().text

@@ -40,8 +40,8 @@ public enum ChannelVerifier {
         _ verified: VerifiedChannelDocument, after known: VerifiedChannelDocument?, trusted: TrustedKeys, now: Timestamp
     ) throws {
         let freshness = FreshnessRule.judge(
-            verified.document, payloadSha256: verified.payloadSha256, known: known?.record, trusted: trusted,
-            now: TrustedTime.at(now, FeedMemory()))
+            verified.document, payloadSha256: verified.payloadSha256,
+            known: known?.record.counting(trusting: trusted.keys.map(\.id)), now: TrustedTime.at(now, FeedMemory()))
         if let failure = freshness.failure(of: verified.document) { throw failure }
     }
 }

@@ -21,16 +21,12 @@ public enum FreshnessRule {
         case expired(now: Timestamp)
     }
 
-    /// Judges `document`, whose signed bytes have the digest `payloadSha256`, by the `known` record of its channel; sequence
-    /// before expiry.
-    ///
-    /// What is known counts only while every key that signed it is among `trusted`: replacing a key lets a channel start anew
-    /// after its sequence was driven up.
+    /// Judges `document`, whose signed bytes have the digest `payloadSha256`, by the `known` record of its channel, as far as
+    /// that counts; sequence before expiry.
     public static func judge(
-        _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.Channel?, trusted: TrustedKeys,
-        now: Timestamp
+        _ document: ChannelDocument, payloadSha256: SHA256Digest, known: FeedMemory.Channel?, now: Timestamp
     ) -> Freshness {
-        if let known, known.counts(trusting: trusted.keys.map(\.id)) {
+        if let known {
             if document.sequence < known.sequence { return .wentBack(known: known.sequence) }
             if document.sequence == known.sequence, payloadSha256 != known.payloadSha256 { return .otherBytes }
             if document.sequence - known.sequence > longestStep { return .jumped(known: known.sequence) }

@@ -47,7 +47,7 @@ struct CurrentTrust: Sendable {
     /// meant to make everything else look expired.
     func clock(_ memory: FeedMemory) -> Timestamp? {
         let trusted = root?.root.trusted(for: .channel, at: nil) ?? anchor.keys(for: .channel, at: TrustedTime.built)
-        let counting = memory.channels.filter { $0.counts(trusting: trusted.keys.map(\.id)) }
+        let counting = memory.channels.compactMap { $0.counting(trusting: trusted.keys.map(\.id)) }
         let times = counting.count == memory.channels.count ? [memory.clock] : counting.map(\.issuedAt)
         return (times + [root?.root.issued]).compactMap(\.self).max()
     }

@@ -74,9 +74,18 @@ public struct FeedMemory: Sendable, Equatable {
             self.leftOut = leftOut
         }
 
-        /// Whether it counts where `trusted` are the ids of the channel's keys: what a key has signed that was replaced since
-        /// binds nobody, so that whoever stole it can be undone.
-        public func counts(trusting trusted: [String]) -> Bool { signers.allSatisfy(trusted.contains) }
+        /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
+        /// has signed that was replaced since binds nobody, so that whoever stole it can be undone.
+        public func counting(trusting trusted: [String]) -> Channel? {
+            signers.allSatisfy(trusted.contains) ? self : nil
+        }
+
+        fileprivate func raisingFloor(to other: Channel) -> Channel {
+            Channel(
+                name: name, sequence: sequence, payloadSha256: payloadSha256, signers: signers, issuedAt: issuedAt,
+                expires: expires, revoked: revoked,
+                minimumVersion: [minimumVersion, other.minimumVersion].compactMap(\.self).max(), leftOut: leftOut)
+        }
     }
 
     /// Why the followed channel keeps a version from running.
@@ -159,14 +168,28 @@ public struct FeedNews: Sendable, Equatable {
         self.after = after
     }
 
-    /// The memory after this. What somebody else has learnt meanwhile is as new, and stays.
+    /// The memory after this, whatever somebody else has learnt meanwhile: of the trust root, each channel and the clock the newer.
     func added(to memory: FeedMemory) -> FeedMemory {
-        var known = memory.channels == before.channels ? after : memory
-        let isOlder = (memory.trust?.version ?? 0) <= (after.trust?.version ?? 0)
-        known.trust = memory.trust == before.trust || isOlder ? after.trust : memory.trust
+        var known = memory
+        if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
+        if after.channels != before.channels, let channel = after.followed {
+            known.follow(newer(of: channel, in: memory))
+        }
+        known.trust = memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
         // It goes back where the key that drove it up was replaced.
         known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
         return known
+    }
+
+    private func rootVersion(_ memory: FeedMemory) -> Int { memory.trust?.version ?? 0 }
+
+    /// `channel` as it was learnt, unless somebody else has learnt something newer of it: by a newer root, else a higher sequence.
+    private func newer(of channel: FeedMemory.Channel, in memory: FeedMemory) -> FeedMemory.Channel {
+        guard let other = memory.channel(channel.name), other != before.channel(channel.name) else { return channel }
+        if rootVersion(memory) != rootVersion(after) {
+            return rootVersion(memory) > rootVersion(after) ? other : channel
+        }
+        return other.sequence >= channel.sequence ? other : channel.raisingFloor(to: other)
     }
 }
 

@@ -83,6 +83,24 @@ import Testing
         #expect(try device.memory() == memory)
     }
 
+    @Test func `TUF-312: of two that race on one store, the later one's recall counts`() async throws {
+        let feed = try TrustFeed()
+        let device = try Follower(feed)
+        try feed.offer(1, ["1.0.0", "1.1.0"])
+        try await device.installs("1.1.0")
+        let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "")
+        try feed.offer(3, ["1.0.0"]) { $0.revoked = [bad] }
+        let late = try device.updater()
+        let offer = try await late.latestOffer()
+        // Meanwhile another process is given what a cache still had.
+        try feed.offer(2, ["1.0.0", "1.1.0"])
+        try await device.stays(at: "v1.1.0")
+        _ = try await late.update(to: offer)
+        #expect(try device.sequence() == 3)
+        #expect(try device.memory().followed?.revoked == [bad])
+        try device.runs("v1.0.0")
+    }
+
     @Test func `TUF-306: sixteen channels are remembered beside the followed one's`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)

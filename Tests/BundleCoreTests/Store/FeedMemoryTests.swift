@@ -7,12 +7,14 @@ import Testing
 
 /// What the ledger remembers of a feed: on the disk, and as a value.
 struct FeedMemoryTests {
-    private static func channel(_ name: String, _ sequence: Int = 5, issued: Int = 100) throws -> FeedMemory.Channel {
+    private static func channel(
+        _ name: String, _ sequence: Int = 5, issued: Int = 100, floor: String = "1.0.0"
+    ) throws -> FeedMemory.Channel {
         FeedMemory.Channel(
             name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
-            minimumVersion: try Sample.version("1.0.0"),
+            minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")])
     }
 
@@ -168,6 +170,56 @@ struct FeedMemoryTests {
         #expect(known.followed?.sequence == 7)
         #expect(known.trust?.version == 4)
         #expect(known.clock == Timestamp(clamping: 300))
+    }
+
+    @Test func `what was learnt of a channel counts, though somebody else was first with something older`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("stable", 7))
+        var other = before
+        other.follow(try Self.channel("stable", 6, floor: "1.0.9"))
+        let known = FeedNews(before: before, after: after).added(to: other)
+        #expect(known.followed?.sequence == 7)
+        // The floor never goes down.
+        #expect(try known.followed?.minimumVersion == Sample.version("1.0.9"))
+        #expect(known.channels.map(\.name) == ["beta", "stable"])
+    }
+
+    @Test func `two that learn of different channels lose neither`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("beta", JSONValue.maximumInteger - 1))
+        var other = before
+        other.follow(try Self.channel("stable", 6))
+        let known = FeedNews(before: before, after: after).added(to: other)
+        #expect(known.followed?.name == "beta")
+        #expect(known.channel("beta")?.sequence == JSONValue.maximumInteger - 1)
+        #expect(known.channel("stable")?.sequence == 6)
+    }
+
+    @Test func `of two that know different roots, the one that knows the newer tells where a channel is`() throws {
+        let before = try Self.memory()
+        var driven = before
+        driven.follow(try Self.channel("stable", 900))
+        var recovered = before
+        recovered.trust = try Self.trust(3)
+        recovered.follow(try Self.channel("stable", 6))
+        for (after, other) in [(driven, recovered), (recovered, driven)] {
+            let known = FeedNews(before: before, after: after).added(to: other)
+            #expect(known.followed?.sequence == 6)
+            #expect(known.trust?.version == 3)
+        }
+    }
+
+    @Test func `who draws the device is kept from whoever was first`() throws {
+        let before = FeedMemory()
+        var after = before
+        after.deviceId = "late"
+        after.follow(try Self.channel("stable"))
+        var other = before
+        #expect(FeedNews(before: before, after: after).added(to: other).deviceId == "late")
+        other.deviceId = "first"
+        #expect(FeedNews(before: before, after: after).added(to: other).deviceId == "first")
     }
 
     @Test func `a clock that is taken back stays back, unless somebody else has moved it on`() throws {
