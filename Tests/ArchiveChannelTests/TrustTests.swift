@@ -104,6 +104,11 @@ import Testing
         }
     }
 
+    @Test func `are never satisfied by nobody's signature`() throws {
+        let key = try PrivateKey.generate(.ed25519).publicKey
+        #expect(TrustedKeys([key], threshold: 0).threshold == 1)
+    }
+
     @Test func `are those of every pem file of a folder, each once`() throws {
         let keys = try KeyAlgorithm.allCases.map { try PrivateKey.generate($0).publicKey }
         for (index, key) in keys.enumerated() {

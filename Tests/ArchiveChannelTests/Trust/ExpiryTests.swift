@@ -222,4 +222,31 @@ import Testing
     @Test(arguments: malformed) func `times that make no sense are refused`(_ scenario: Scenario) async throws {
         try await scenario.run()
     }
+
+    @Test func `TUF-313: a publisher whose trust root is out of date is told so`() async throws {
+        let feed = try TrustFeed()
+        guard case .root(let root) = try feed.pinned() else { return try #require(Bool(false), "no root") }
+        let fetcher = try Follower(feed).fetcher
+        let newest = { (now: Timestamp) async throws in
+            try await TrustChain.newest(after: root, inFeed: feed.server.url("/"), fetcher: fetcher, now: now)
+        }
+        #expect(try await newest(Day.number(364)).root.version == 1)
+        let failure = await #expect(throws: UpdateFailure.self) { _ = try await newest(Day.number(365)) }
+        #expect(failure?.code == .expired)
+    }
+
+    @Test func `TUF-316: a device whose clock stands still takes nothing that expired before its program was made`() async throws
+    {
+        let feed = try TrustFeed()
+        var device = try Follower(feed)
+        device.anchor = .keys(TrustedKeys([feed.channel.trusted.keys[0], feed.release.trusted.keys[0]]))
+        device.now = Timestamp(clamping: 0)
+        try feed.offer(1, ["1.0.0"]) {
+            $0.issuedAt = try Timestamp(parsing: "2026-01-01T00:00:00Z")
+            $0.expires = try Timestamp(parsing: "2026-02-01T00:00:00Z")
+        }
+        try await device.refuses(.expired)
+        try feed.offer(2, ["1.0.0"])
+        try await device.installs("1.0.0")
+    }
 }

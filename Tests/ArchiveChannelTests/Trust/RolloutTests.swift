@@ -83,6 +83,9 @@ import Testing
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try offer(feed, 3) { $0.isPaused = true }
         try await device.stays(at: "v1.1.0")
+        // They are not told that they wait for something.
+        let verdict = try await device.updater().check(explaining: false).decision.verdict
+        #expect(verdict == .upToDate(newest: try #require(ClientName("v1.1.0"))))
     }
 
     @Test func `TUF-261: a rollout that shrinks calls the release back`() async throws {
@@ -175,6 +178,32 @@ import Testing
         try feed.offerFlat("1.1.0")
         try await device.refuses(.versionBlocked)
         #expect(!feed.server.requests.contains { $0.target == TrustFeed.archivePath("1.1.0") })
+    }
+
+    @Test func `TUF-314: a device hears of what it waits for before it hears of a recall`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(3, ["1.1.0", "1.2.0"]) {
+            $0.revoked = try revoke("1.2.0")
+            $0.releases[0].isPaused = true
+        }
+        let answer = try await device.updater().check(explaining: false)
+        #expect(answer.offered.description == "1.1.0")
+        guard case .notInRollout = answer.decision.verdict else {
+            Issue.record("\(answer.decision.verdict)")
+            return
+        }
+    }
+
+    @Test func `TUF-315: a device does not hear of what waits below the version that it has`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, ["1.3.0"])
+        try feed.offer(3, ["1.1.0", "1.2.0"]) {
+            $0.revoked = try revoke("1.2.0")
+            $0.releases[0].isPaused = true
+        }
+        let verdict = try await device.updater().check(explaining: false).decision.verdict
+        #expect(verdict == .upToDate(newest: try #require(ClientName("v1.3.0"))))
     }
 
     @Test func `TUF-269: a revoked release is back when the next document says so`() async throws {
