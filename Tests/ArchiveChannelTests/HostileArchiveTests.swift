@@ -25,7 +25,7 @@ extension EveryFixture {
         }
 
         @Test func `the fixtures are all there`() throws {
-            #expect(try Fixtures.hostile().count == 410)
+            #expect(try Fixtures.hostile().count == 411)
             #expect(try Fixtures.benign().count == 88)
         }
     }
