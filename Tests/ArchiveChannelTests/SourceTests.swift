@@ -66,4 +66,19 @@ import Testing
         let message = try await refusal(ofBytes: limit + 1) { _ = try await ManifestSource.fetchChannel($0, with: $1) }
         #expect(message?.contains("is longer than \(limit) bytes") == true)
     }
+
+    @Test func `a trust root is fetched up to its limit`() async throws {
+        let limit = TrustRootFormat.maximumBytes
+        let trust = try CurrentTrust(try TrustFeed().pinned(), memory: FeedMemory())
+        let refusal = { (count: Int) in
+            let folder = try TemporaryDirectory()
+            try folder.directory.replaceFile("2.json", with: [UInt8](repeating: 0x20, count: count))
+            let url = try FetchURL(filePath: Array("\(folder.directory.path)/feed.json".utf8))
+            let update = TrustUpdate(
+                source: url, folder: ".", fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")))
+            return await #expect(throws: DocumentRefusal.self) { _ = try await update.newest(after: trust) { _ in } }
+        }
+        #expect(try await refusal(limit)?.problem.contains("strict JSON") == true)
+        #expect(try await refusal(limit + 1)?.problem == "is longer than \(limit) bytes")
+    }
 }

@@ -175,7 +175,8 @@ public struct FeedNews: Sendable, Equatable {
         if after.channels != before.channels, let channel = after.followed {
             known.follow(newer(of: channel, in: memory))
         }
-        known.trust = memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
+        known.trust =
+            memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
         // It goes back where the key that drove it up was replaced.
         known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
         return known

@@ -235,7 +235,8 @@ import Testing
         #expect(failure?.code == .expired)
     }
 
-    @Test func `TUF-316: a device whose clock stands still takes nothing that expired before its program was made`() async throws
+    @Test func `TUF-316: a device whose clock stands still takes nothing that expired before its program was made`()
+        async throws
     {
         let feed = try TrustFeed()
         var device = try Follower(feed)

@@ -85,7 +85,9 @@ import Testing
         ),
     ]
 
-    @Test(arguments: refusals.indices) func `that make no sense are refused, each for its own reason`(_ index: Int) throws {
+    @Test(arguments: refusals.indices) func `that make no sense are refused, each for its own reason`(_ index: Int)
+        throws
+    {
         let (name, problem, change) = Self.refusals[index]
         let refusal = #expect(throws: DocumentRefusal.self, "\(name)") { try parsed(change) }
         #expect(refusal?.problem.contains(problem) == true, "\(name): \(refusal?.problem ?? "taken")")
