@@ -75,7 +75,7 @@ public struct FileSessionRepository: SessionRepository {
         } catch {
             throw UpdateFailure(
                 .storeDamaged, subject: file.path,
-                "The store's session cannot be read: \(error). Log in again: `clientctl login`.")
+                "The session in \(file.path) cannot be read: \(error). Log in again: `clientctl login`.")
         }
     }
 
