@@ -22,7 +22,7 @@ let package = Package(
     name: "swap-clients",
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
-        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel"]),
+        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel", "ShellBoot"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -71,7 +71,7 @@ let package = Package(
             "ClientShell",
             [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads",
-                "MeteorChannel",
+                "MeteorChannel", "ShellBoot",
             ]),
         ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell", "ShellBoot"]),
 
@@ -147,7 +147,7 @@ let package = Package(
             "ClientShellTests",
             [
                 "ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel",
-                "MeteorTesting",
+                "MeteorTesting", "ShellBoot",
             ]),
         tests(
             "LoopbackShellTests",

@@ -233,7 +233,8 @@ import Testing
     @Test func `a shell that is too old: a notice above the client, which goes on beneath it`() throws {
         var client = DemoClient.good("1.0.0", "#2e7d32")
         // A policy of the page's own keeps the notice from nothing.
-        client.head = "<meta http-equiv=Content-Security-Policy content=\"script-src 'self'; style-src 'none'\">"
+        client.head = "<meta http-equiv=Content-Security-Policy content=\"script-src 'self'\">"
+        client.script += "document.querySelector('p').style.paddingTop = '3em';"
         try kiosk.install(client)
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
         let serving = try kiosk.serve()

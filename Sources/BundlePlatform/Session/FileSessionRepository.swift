@@ -40,9 +40,18 @@ public struct FileSessionRepository: SessionRepository {
         let old = try record(in: folder)
         var next = old
         body(&next)
-        if next != old { try write(next, to: folder) }
-        // Whoever wrote this may have been stopped before it was durable, and now it is answered for.
-        if next == old { try folder.sync() }
+        if next == old {
+            // Whoever wrote this may have been stopped before it was durable, and now it is answered for.
+            try folder.sync()
+            return next
+        }
+        do {
+            try write(next, to: folder)
+        } catch {
+            // Where the last sync failed, the new one has the name already.
+            try? write(old, to: folder)
+            throw error
+        }
         return next
     }
 
