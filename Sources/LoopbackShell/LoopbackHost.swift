@@ -19,8 +19,8 @@ public final class LoopbackHost: PageHost {
     private let silence: Duration
     private let clock: any Clock<Duration>
     private let stage: Mutex<Stage>
-    /// What there is where nothing is.
-    private let nothing: Site
+    /// What there is where nothing is; its page finds out by itself when there is something.
+    private let nothing: Page
 
     /// Whether a page of the newest launch has said anything.
     private struct Heard {
@@ -67,7 +67,7 @@ public final class LoopbackHost: PageHost {
         clock: any Clock<Duration> = SuspendingClock(), observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
         stage = Mutex(try Stage(.client(nil)))
-        nothing = try Site(page: ShellPage.starting.page())
+        nothing = try Stage.page(.starting)
         self.shell = shell
         self.bridge = bridge
         self.observe = observe
@@ -155,7 +155,12 @@ public final class LoopbackHost: PageHost {
             let generation = bridge.generation
             let (closed, notice) = stage.withLock { ($0.closed, $0.notice) }
             if let closed { return closed }
-            if let page = try await page(isBrowser, notice, in: generation) { return page }
+            do {
+                if let page = try await page(isBrowser, notice, in: generation) { return page }
+            } catch ShellError.notStarted {
+                // The shell has left its client already, and what is shown instead is about to be.
+                return nothing
+            }
         }
     }
 
@@ -189,9 +194,9 @@ public final class LoopbackHost: PageHost {
     public func site(ofPage page: String?) -> Site {
         let (scene, closed) = stage.withLock { ($0.scene, $0.closed) }
         switch scene {
-        case .client: return bridge.site(ofPage: page) ?? nothing
-        case .guests: return bridge.site(ofPage: page, only: .embedded) ?? nothing
-        case .page: return closed?.site ?? nothing
+        case .client: return bridge.site(ofPage: page) ?? nothing.site
+        case .guests: return bridge.site(ofPage: page, only: .embedded) ?? nothing.site
+        case .page: return closed?.site ?? nothing.site
         }
     }
 

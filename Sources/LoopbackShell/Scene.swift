@@ -29,11 +29,16 @@ struct Stage: Sendable {
             closed = nil
             notice = nil
         case .page(let page):
-            let token = try LaunchToken.random().text
-            closed = Page(
-                id: String(try LaunchToken.random().text.prefix(32)), token: token, site: try Site(page: page.page()))
+            closed = try Self.page(page)
             notice = nil
         }
+    }
+
+    /// A page of the shell's own, with a token that no other has.
+    static func page(_ page: ShellPage) throws -> Page {
+        let token = try LaunchToken.random().text
+        return Page(
+            id: String(try LaunchToken.random().text.prefix(32)), token: token, site: try Site(page: page.page()))
     }
 
     /// Whether pages of `other` may stay where this one follows: the same clients are shown.

@@ -122,6 +122,18 @@ import Testing
         await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
     }
 
+    @Test func `between two states a page is asked to wait, and finds out by itself when it is over`() async throws {
+        let device = try await Device()
+        await device.boot()
+        try await device.bench.shell.admit(.nobody)
+        let page = try await device.host.page(isBrowser: true)
+        #expect(Device.text(page.site).contains("data-state=\"starting\""))
+        let refusal = await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
+        #expect(refusal?.code == "staleLaunch")
+        await device.boot()
+        #expect(try await device.document().contains("client 1.0.0"))
+    }
+
     @Test func `guests get the seed under every address, and nothing else`() async throws {
         let device = try await Device(Self.record(.session(try Self.session())))
         await device.boot()
