@@ -22,7 +22,7 @@ let package = Package(
     name: "swap-clients",
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
-        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel"]),
+        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel", "ShellBoot"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -52,7 +52,8 @@ let package = Package(
         // Level 3: the channel and the adapters.
         ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
         ours("MeteorChannel", ["BundleCore", "BundleSigning", "BundleDisk", "BundleThreads"]),
-        ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl"]),
+        ours("ShellBoot", ["BundleCore"]),
+        ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
 
         ours(
             "BundleServe",
@@ -70,9 +71,9 @@ let package = Package(
             "ClientShell",
             [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads",
-                "MeteorChannel",
+                "MeteorChannel", "ShellBoot",
             ]),
-        ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell"]),
+        ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell", "ShellBoot"]),
 
         // Level 5: the command line.
         .executableTarget(
@@ -80,6 +81,7 @@ let package = Package(
             dependencies: [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
                 "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell", "MeteorChannel",
+                "ShellBoot",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -91,7 +93,7 @@ let package = Package(
 
         // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.
         .target(
-            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk", "BundleSigning"],
+            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk", "BundleSigning", "ShellBoot"],
             path: "Tests/BundleTesting", swiftSettings: strict),
         .target(
             name: "BundleTestTraits", dependencies: ["BundleThreads"], path: "Tests/BundleTestTraits",
@@ -125,7 +127,10 @@ let package = Package(
                 "BundleSigning",
                 "BundleTestTraits", "BundleTesting",
             ], exclude: ["README.md"]),
-        tests("BundlePlatformTests", ["BundlePlatform", "BundleCore", "BundleTestTraits", "BundleTesting"]),
+        tests("ShellBootTests", ["ShellBoot", "BundleCore", "BundleTesting"]),
+        tests(
+            "BundlePlatformTests",
+            ["BundlePlatform", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "ShellBoot"]),
         tests(
             "BundlePublishTests",
             [
@@ -142,12 +147,12 @@ let package = Package(
             "ClientShellTests",
             [
                 "ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel",
-                "MeteorTesting",
+                "MeteorTesting", "ShellBoot",
             ]),
         tests(
             "LoopbackShellTests",
             [
-                "LoopbackShell", "BundleCore", "BundleServe", "BundleTesting", "ClientShell",
+                "LoopbackShell", "BundleCore", "BundleServe", "BundleTesting", "ClientShell", "ShellBoot",
             ]),
         tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
         tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),

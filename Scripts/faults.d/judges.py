@@ -106,6 +106,16 @@ class Following(Change):
             yield from self.stopped()
 
 
+class Locking(Change):
+    """lock: the session's file is the one of before or the one of after, and no other."""
+
+    def stopped(self):
+        yield from super().stopped()
+        sessions = [seen["status"]["session"] for seen in (self.before, self.after)]
+        if self.now["status"]["session"] not in sessions:
+            yield f"the session is {self.now['status']['session']}, neither that of before nor that of after"
+
+
 class Removal(Change):
     """gc: a client that goes is out of the ledger first, whatever becomes of its files; the next run removes them."""
 

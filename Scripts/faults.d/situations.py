@@ -4,7 +4,7 @@ and returns the command line. What has to hold then is said by the judge that it
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Change, Confirmation, Following, Launch, Publication, Removal
+from judges import Change, Confirmation, Following, Launch, Locking, Publication, Removal
 from published import APP_ID, LASTING, publish_line, release_line
 
 
@@ -215,6 +215,17 @@ def unblock(world):
     two_good(world)
     world.must(world.by_hand("rollback", "--to", "1.0.0"))
     return world.by_hand("unblock", "1.1.0")
+
+
+@situation(Locking, "v1.0.0")
+def lock(world):
+    """A device that somebody is logged in on."""
+    good(world, "1.0.0")
+    secret = world.place.parent / "token"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o600)
+    world.must(world.by_hand("login", "--token-file", secret))
+    return world.by_hand("lock")
 
 
 @situation(Removal, "v1.1.0", "v1.2.0")

@@ -47,6 +47,9 @@ public final class File: Sendable {
     /// Permission bits.
     public func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }
 
+    /// The user whose file it is.
+    public func owner() throws(DiskError) -> UInt32 { try status().st_uid }
+
     /// Bytes now in the file.
     public func size() throws(DiskError) -> Int {
         Int(try status().st_size)

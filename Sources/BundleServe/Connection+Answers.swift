@@ -38,7 +38,11 @@ extension Connection {
     private func show(_ path: RequestPath, _ request: Request) {
         let page = service.page(of: request)
         let site: Site
-        if page == nil, let pinned { site = pinned } else { site = service.host.site(ofPage: page) }
+        if page == nil, let pinned, pinned.generation == service.host.generation {
+            site = pinned.site
+        } else {
+            site = service.host.site(ofPage: page)
+        }
         switch Shown(path, in: site, for: request, service.fallback) {
         case .file(let file): send(file, request)
         case .index where request.startsLaunch: launch(request)
@@ -112,6 +116,7 @@ extension Connection {
 
     private func launch(_ request: Request) {
         let isBrowser = request.isNavigation
+        let generation = service.host.generation
         ask { [service] in
             let page = try await service.host.page(isBrowser: isBrowser)
             let document = service.document(for: page)
@@ -120,10 +125,10 @@ extension Connection {
             guard case .success(let (page, document, tag)) = result, page.isWellFormed else {
                 return refuse(.failed, request)
             }
-            pinned = page.site
+            pinned = (page.site, generation)
             let cookie = "Set-Cookie: \(String(decoding: service.cookie, as: UTF8.self))\(page.id)"
             let fields = """
-                \(service.policy.line(scriptSources: page.site.index.scriptSources))\
+                \(service.policy.line(scriptSources: page.scriptSources))\
                 \(cookie); Path=/; HttpOnly; SameSite=Strict\r
                 ETag: \(String(decoding: tag, as: UTF8.self))\r
                 Cache-Control: \(Caching.revalidated)\r\n

@@ -48,7 +48,7 @@ final class Connection: ChannelDuplexHandler {
     /// Whether another request may follow the one that is being answered.
     var keepsOpen = true
     /// The files of the last navigation on this connection, for clients that keep no cookies.
-    var pinned: Site?
+    var pinned: (site: Site, generation: Int)?
     var stream: Task<Void, Never>?
 
     // For the sweep: what has happened since it last looked.

@@ -6,13 +6,19 @@ public struct Page: Sendable {
     public let token: String
     /// The files of the launch.
     public let site: Site
+    /// A script that the host adds to this page.
+    public let notice: ServerConfiguration.Bridge?
 
     /// States a launch. `id` and `token` are 1 to 128 letters, digits, `-` and `_`; with others the page is not shown.
-    public init(id: String, token: String, site: Site) {
+    public init(id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil) {
         self.id = id
         self.token = token
         self.site = site
+        self.notice = notice
     }
+
+    /// The inline scripts of the page, as sources of its policy.
+    var scriptSources: [String] { site.index.scriptSources + (notice.map { [$0.scriptSource] } ?? []) }
 
     var isWellFormed: Bool { Self.isWord(id) && Self.isWord(token) }
 

@@ -15,6 +15,9 @@ public protocol PageHost: Sendable {
     /// block.
     func site(ofPage page: String?) -> Site
 
+    /// Another number than before where nothing that was shown until now may be shown any more. Called as `site(ofPage:)` is.
+    var generation: Int { get }
+
     /// The files of one version by its name in the list, or nil where there is none; called for every request below it.
     func site(named name: String) async throws -> Site?
 
@@ -29,6 +32,11 @@ public protocol PageHost: Sendable {
     /// The next event is taken when the page has received the one before; how many wait meanwhile, and which go first, is said by
     /// the stream's buffering policy. Ending it ends the answer. Its `onTermination` tells when the page has gone.
     func events(token: String) async throws -> AsyncStream<PageEvent>
+}
+
+extension PageHost {
+    /// For a host that never takes back what it showed.
+    public var generation: Int { 0 }
 }
 
 /// Something that a page is told.

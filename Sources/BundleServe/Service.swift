@@ -47,6 +47,7 @@ final class Service: Sendable {
         bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\"><script>".utf8)
         bytes += bridge
         bytes += Array("</script>".utf8)
+        if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
         bytes += index.after
         return bytes
     }

@@ -9,8 +9,8 @@ import Synchronization
 /// The files never change while a site exists: what was read once is not looked at again. They may be removed: what was not
 /// read before is then not found.
 public final class Site: Sendable {
-    /// The folder with the files.
-    public let root: Directory
+    /// The folder with the files; nil where there are none.
+    private let root: Directory?
     /// The page that every navigation gets.
     public let index: IndexPage
 
@@ -27,8 +27,21 @@ public final class Site: Sendable {
         self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
-        bareIndex = SiteFile(
-            type: MediaType.html, FileDescription(pageWithTag: try Self.tag(of: [index.before, index.after])),
+        bareIndex = try Self.bare(index)
+    }
+
+    /// One page without any other file.
+    public init(page: IndexPage) throws {
+        root = nil
+        labels = .none
+        index = page
+        paths = []
+        bareIndex = try Self.bare(page)
+    }
+
+    private static func bare(_ index: IndexPage) throws -> SiteFile {
+        SiteFile(
+            type: MediaType.html, FileDescription(pageWithTag: try tag(of: [index.before, index.after])),
             size: index.before.count + index.after.count,
             content: .bytes(ByteBuffer(bytes: index.before + index.after)),
             scriptSources: index.scriptSources)
@@ -41,7 +54,7 @@ public final class Site: Sendable {
     func file(at path: RequestPath) throws -> SiteFile? {
         let path = FilePath(bytes: path.bytes)
         if let file = shelf.withLock({ $0.files[path] }) { return file }
-        guard paths.contains(path) else { return nil }
+        guard let root, paths.contains(path) else { return nil }
         do {
             let label = label(of: path)
             let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))

@@ -19,6 +19,18 @@ public actor ClientShell {
     /// What happens, in order; the newest hundred events wait for a slow observer.
     public nonisolated let events: AsyncStream<ShellEvent>
 
+    /// Who looks at the screen.
+    public enum Audience: Sendable, Equatable {
+        /// Whoever may see every client.
+        case everybody
+        /// Guests: the seed is for them, and nothing else.
+        case guests
+        /// Nobody: nothing is shown.
+        case nobody
+    }
+
+    private var audience = Audience.everybody
+    private var unprepared: UpdateFailure?
     private var prepared: PreparedLaunch?
     private var launched: Launched?
     private var next: PreparedLaunch?
@@ -54,9 +66,63 @@ public actor ClientShell {
 
     /// Chooses the client and hands its serving root to the bridge. No boot attempt is written before a page loads.
     public func start() async throws {
-        let next = try launcher.prepare()
+        let admitted = audience
+        let next = try prepare()
         try await bridge.setServerBasePath(next.client)
+        // Somebody else may look at the screen by now: the last word is for those.
+        if audience != admitted { return audience == .nobody ? () : try await start() }
         prepared = next
+        unprepared = nil
+        missingShell = launcher.missingShell(try launcher.inventory())
+    }
+
+    /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
+    /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
+    public func admit(_ audience: Audience) async throws {
+        if self.audience != audience {
+            self.audience = audience
+            abandon()
+            (prepared, next, seenLedger) = (nil, nil, nil)
+            unprepared = audience == .nobody ? nil : await failureToStart()
+        } else if prepared == nil, unprepared == nil, audience != .nobody {
+            unprepared = await failureToStart()
+        }
+        if let unprepared { throw unprepared }
+    }
+
+    private func failureToStart() async -> UpdateFailure? {
+        do {
+            try await start()
+            return nil
+        } catch {
+            return UpdateFailure(error)
+        }
+    }
+
+    /// The launch that runs ends without a verdict: the shell itself takes its page away.
+    private func abandon() {
+        end(watch: nil)
+        evidence = nil
+        defer { launched = nil }
+        guard let launched, launched.isTrial, launched.isRecorded else { return }
+        do {
+            try verdicts.abandon(launched.name, launched.token)
+        } catch {
+            observers.yield(.failed(UpdateFailure(error)))
+        }
+    }
+
+    private func prepare() throws -> PreparedLaunch {
+        if audience == .nobody { throw ShellError.notStarted }
+        return try launcher.prepare(forGuests: audience == .guests)
+    }
+
+    private func choice(_ inventory: Inventory) -> SelectionRule.Choice? {
+        switch audience {
+        case .everybody: launcher.choice(inventory)
+        case .guests: launcher.choice(inventory, excluding: Set(inventory.bundles.map(\.name)))
+        case .nobody: nil
+        }
     }
 
     /// Looks for updates, at once and then at every interval, and for what others do to the store, until it is cancelled.
@@ -84,10 +150,17 @@ public actor ClientShell {
         if launched == nil { await look() }
         while true {
             if let launched, launched.name == prepared?.choice.name { return launched }
-            guard let client = prepared else { throw ShellError.notStarted }
-            if let launched = try launcher.begin(client) { return didLaunch(launched) }
+            guard audience != .nobody, let client = prepared else { throw ShellError.notStarted }
+            if let launched = try begin(client) { return didLaunch(launched) }
             try await start()
         }
+    }
+
+    /// Nil where another client has to be prepared first.
+    private func begin(_ client: PreparedLaunch) throws -> Launched? {
+        if audience != .guests { return try launcher.begin(client) }
+        // It may have been prepared for others, a moment ago.
+        return client.choice.name == .embedded ? try launcher.show(client) : nil
     }
 
     private func didLaunch(_ launched: Launched) -> Launched {
@@ -125,6 +198,9 @@ public actor ClientShell {
 
     /// Whether another client is ready to be shown. Asks no network.
     public var isUpdateAvailable: Bool { next != nil }
+
+    /// The shell that the best client needs, where this one is too old for it.
+    public private(set) var missingShell: SemanticVersion?
 
     /// The client that `reload` would show.
     public var availableVersion: ClientName? { next?.choice.name }
@@ -243,7 +319,7 @@ public actor ClientShell {
             } catch let error as DiskError where error.isWriteRefusal {
                 owe(launched, failure, error)
             }
-            let client = try launcher.prepare()
+            let client = try prepare()
             prepared = client
             self.launched = nil
             next = nil
@@ -282,7 +358,9 @@ public actor ClientShell {
             }
             self.owed = nil
         }
-        if let launched, !launched.isRecorded { self.launched = launcher.record(again: launched) }
+        if let launched, !launched.isRecorded, audience == .everybody {
+            self.launched = launcher.record(again: launched)
+        }
     }
 
     // MARK: The store
@@ -296,7 +374,8 @@ public actor ClientShell {
             lastTrouble = nil
             if inventory.ledger == seenLedger { return }
             seenLedger = inventory.ledger
-            guard let choice = launcher.choice(inventory) else { return }
+            missingShell = launcher.missingShell(inventory)
+            guard let choice = choice(inventory) else { return }
             guard let launched else {
                 if choice.name != prepared?.choice.name { try await start() }
                 return
@@ -309,7 +388,7 @@ public actor ClientShell {
             if choice.name == launched.name { next = nil }
             if choice.name == launched.name || choice.name == next?.choice.name { return }
             if case .retry = choice.reason, !retrying || watchdog != nil { return }
-            let client = try launcher.prepare()
+            let client = try prepare()
             guard client.choice.name != launched.name else { return }
             next = client
             observers.yield(.updateAvailable(client.choice.name))
@@ -324,7 +403,7 @@ public actor ClientShell {
     /// The client that is shown was blocked by hand, recalled by its channel, or failed when nothing else could be shown: its
     /// page is not asked.
     private func leave(_ name: ClientName, because reason: String) async throws {
-        let client = try launcher.prepare()
+        let client = try prepare()
         end(watch: nil)
         launched = nil
         next = nil

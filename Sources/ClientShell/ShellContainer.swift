@@ -3,6 +3,7 @@ public import BundleCore
 import BundlePlatform
 import BundleSigning
 public import MeteorChannel
+public import ShellBoot
 
 /// Builds shells out of real collaborators, for programs that embed one.
 public enum ShellContainer {
@@ -29,6 +30,21 @@ public enum ShellContainer {
         try OpenSSLIsolation.begin()
         return CurlFetcher(options: FetchOptions(userAgent: userAgent))
     }
+
+    /// The same for a feed at `url` that asks for a token: that of the session, which only the feed's origin is shown.
+    ///
+    /// `report` hears why the session could not be read or ended.
+    public static func fetcher(
+        userAgent: String, for url: FetchURL, sessions: any SessionRepository,
+        report: @escaping @Sendable (any Error) -> Void
+    ) throws -> any Fetcher {
+        try OpenSSLIsolation.begin()
+        return SessionFetcher(
+            FetchOptions(userAgent: userAgent), origin: url.origin, sessions: sessions, now: { .now }, report: report)
+    }
+
+    /// What remembers who is signed in on the device with the store at `path`.
+    public static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
 
     /// A shell that takes its updates from `feed` by signed archives, from a Meteor `server` by hot code push, or from both.
     ///

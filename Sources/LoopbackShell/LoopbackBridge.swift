@@ -30,6 +30,8 @@ public final class LoopbackBridge: ShellBridge {
         var looks: [Showing] = []
         var listeners: [UInt64: Listening] = [:]
         var lastListener: UInt64 = 0
+        /// Counts how often all pages were forgotten.
+        var generation = 0
         /// The launch whose pages were told to load again.
         var outgoing: String?
         /// Errors that no page has heard, the oldest first.
@@ -87,30 +89,44 @@ public final class LoopbackBridge: ShellBridge {
 
     // MARK: Pages
 
-    /// The page of a launch: the same for every load of it.
-    func page(of launched: Launched) throws -> Page {
+    /// How often all pages were forgotten.
+    var generation: Int { state.withLock { $0.generation } }
+
+    /// Forgets every page and every client that was looked at: nothing of them is served again.
+    func forget() {
+        state.withLock { state in
+            state.generation += 1
+            state.launches = []
+            state.looks = []
+        }
+    }
+
+    /// The page of a launch: the same for every load of it. Nil where all pages were forgotten since `generation`.
+    func page(of launched: Launched, notice: ServerConfiguration.Bridge?, in generation: Int) throws -> Page? {
         let client = launched.prepared.client
         let ready = state.withLock { $0.next }
         // Opened outside the lock, which the server's one thread takes for every request.
         let showing = if let ready, ready.client.name == client.name { ready } else { try Self.showing(client) }
         let newId = String(try LaunchToken.random().text.prefix(32))
         return state.withLock { state in
+            guard state.generation == generation else { return nil }
             let token = launched.token.text
             if state.outgoing == token { state.outgoing = nil }
             if let known = state.launches.last(where: { $0.token == token }) {
-                return Page(id: known.id, token: token, site: known.showing.site)
+                return Page(id: known.id, token: token, site: known.showing.site, notice: notice)
             }
             state.launches.append((newId, token, showing))
             if state.launches.count > Self.rememberedLaunches { state.launches.removeFirst() }
-            return Page(id: newId, token: token, site: showing.site)
+            return Page(id: newId, token: token, site: showing.site, notice: notice)
         }
     }
 
-    /// The files of the page load that the cookie names, else those of the newest one.
-    func site(ofPage id: String?) -> Site? {
+    /// The files of the page load that the cookie names, else those of the newest one; those of `only` that client, if named.
+    func site(ofPage id: String?, only name: ClientName? = nil) -> Site? {
         state.withLock { state in
             let known = state.launches.last { $0.id == id } ?? state.launches.last
-            return known?.showing.site ?? state.next?.site
+            guard let shown = known?.showing ?? state.next, name == nil || shown.client.name == name else { return nil }
+            return shown.site
         }
     }
 
@@ -119,14 +135,15 @@ public final class LoopbackBridge: ShellBridge {
         state.withLock { $0.looks.last { $0.client.name == name }?.site }
     }
 
-    /// Opens the files of a client that is only looked at; the last few stay open.
-    func look(at client: ReadyClient) throws -> Site {
+    /// Opens the files of a client that is only looked at; the last few stay open. Nil where all were forgotten since `generation`.
+    func look(at client: ReadyClient, in generation: Int) throws -> Site? {
         let showing = try Self.showing(client)
-        state.withLock { state in
+        return state.withLock { state in
+            guard state.generation == generation else { return nil }
             state.looks.append(showing)
             if state.looks.count > Self.rememberedLaunches { state.looks.removeFirst() }
+            return showing.site
         }
-        return showing.site
     }
 
     // MARK: Listeners

@@ -18,7 +18,9 @@ public final class LoopbackHost: PageHost {
     private let silentLaunches: AsyncStream<LaunchToken>
     private let silence: Duration
     private let clock: any Clock<Duration>
-    private let current: Site
+    private let stage: Mutex<Stage>
+    /// What there is where nothing is; its page finds out by itself when there is something.
+    private let nothing: Page
 
     /// Whether a page of the newest launch has said anything.
     private struct Heard {
@@ -58,16 +60,17 @@ public final class LoopbackHost: PageHost {
         }
     }
 
-    /// For a shell that has been started with `bridge` and gives a start `timeout`; `observe` hears every event.
+    /// For a shell that shows its clients by `bridge` and gives a start `timeout`; `observe` hears every event. It shows the
+    /// client until it is told otherwise.
     public init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, timeout: StartupTimeout,
         clock: any Clock<Duration> = SuspendingClock(), observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
-        guard let site = bridge.site(ofPage: nil) else { throw ShellError.notStarted }
+        stage = Mutex(try Stage(.client(nil)))
+        nothing = try Stage.page(.starting)
         self.shell = shell
         self.bridge = bridge
         self.observe = observe
-        current = site
         silence = timeout.duration * 3
         self.clock = clock
         (silentLaunches, silences) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -99,8 +102,31 @@ public final class LoopbackHost: PageHost {
         bridge.finish()
     }
 
+    // MARK: What is shown
+
+    private var scene: Scene { stage.withLock { $0.scene } }
+
+    /// Shows `scene` from now on: pages that are open load themselves again, and find nothing more of what was shown before.
+    public func show(_ scene: Scene) throws {
+        let next = try Stage(scene)
+        let isReplaced = stage.withLock { stage in
+            defer { stage = next }
+            return !next.follows(stage)
+        }
+        guard isReplaced else { return }
+        bridge.forget()
+        bridge.reload()
+    }
+
+    /// Whether that page of the shell's own is shown.
+    private func isClosedPage(_ token: String) -> Bool { stage.withLock { $0.closed?.token == token } }
+
+    /// Counts up where nothing that was shown until now may be shown any more.
+    public var generation: Int { bridge.generation }
+
     func pass(_ event: ShellEvent) {
         observe(event)
+        if case .page = scene { return }
         switch event {
         case .updateAvailable(let name): bridge.send(update: Self.updateAvailable(name))
         case .failed(let failure): bridge.send(error: Self.error(failure))
@@ -125,12 +151,29 @@ public final class LoopbackHost: PageHost {
     ///
     /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
     public func page(isBrowser: Bool) async throws -> Page {
+        while true {
+            let generation = bridge.generation
+            let (closed, notice) = stage.withLock { ($0.closed, $0.notice) }
+            if let closed { return closed }
+            do {
+                if let page = try await page(isBrowser, notice, in: generation) { return page }
+            } catch ShellError.notStarted {
+                // The shell has left its client already, and what is shown instead is about to be.
+                return nothing
+            }
+        }
+    }
+
+    /// Nil where something else is shown by now.
+    private func page(_ isBrowser: Bool, _ notice: ServerConfiguration.Bridge?, in generation: Int) async throws
+        -> Page?
+    {
         let before = await shell.currentVersion
         if isBrowser { try await shell.takeNext() }
         let launched = try await shell.pageWillLoad()
         if let before, before != launched.name { bridge.reload() }
         await watch(launched, isBrowser: isBrowser)
-        return try bridge.page(of: launched)
+        return try bridge.page(of: launched, notice: notice, in: generation)
     }
 
     /// The watchdog's time starts with the page's first word. In a browser, one that never speaks has three times as long; a
@@ -147,23 +190,47 @@ public final class LoopbackHost: PageHost {
         if heard.withLock({ !$0.hasSpoken(token) }) { await shell.pageDidShow(token) }
     }
 
-    /// The files of the launch that the cookie names, else those of the newest.
-    public func site(ofPage page: String?) -> Site { bridge.site(ofPage: page) ?? current }
+    /// The files of the launch that the cookie names, else those of the newest; none of a client that is not to be shown.
+    public func site(ofPage page: String?) -> Site {
+        let (scene, closed) = stage.withLock { ($0.scene, $0.closed) }
+        switch scene {
+        case .client: return bridge.site(ofPage: page) ?? nothing.site
+        case .guests: return bridge.site(ofPage: page, only: .embedded) ?? nothing.site
+        case .page: return closed?.site ?? nothing.site
+        }
+    }
 
     /// A client to look at, without a launch.
     public func site(named name: String) async throws -> Site? {
-        guard let name = ClientName(name) else { return nil }
+        let generation = bridge.generation
+        guard let name = ClientName(name), mayShow(name) else { return nil }
         if let site = bridge.look(at: name) { return site }
-        return try await shell.client(named: name).map(bridge.look)
+        return try await shell.client(named: name).flatMap { try bridge.look(at: $0, in: generation) }
     }
 
-    /// The seed and the installed clients.
-    public func clients() async throws -> [String] { try await shell.clientNames().map(\.description) }
+    private func mayShow(_ name: ClientName) -> Bool {
+        switch scene {
+        case .client: true
+        case .guests: name == .embedded
+        case .page: false
+        }
+    }
+
+    /// The seed and the installed clients, as far as they may be shown.
+    public func clients() async throws -> [String] {
+        try await shell.clientNames().filter(mayShow).map(\.description)
+    }
 
     /// What the page of the running launch is told: first what it has missed.
     public func events(token: String) async throws -> AsyncStream<PageEvent> {
+        if isClosedPage(token) {
+            guard let listener = bridge.listen(token: token), isClosedPage(token) else { throw Self.staleLaunch }
+            return listener.events
+        }
         try await requireCurrent(token)
         guard let listener = bridge.listen(token: token) else { throw Self.staleLaunch }
+        // Its launch may have been left before it listened, and then nobody told it.
+        try await requireCurrent(token)
         // Asked when it listens already: an update that gets ready meanwhile is not missed.
         if let name = await shell.availableVersion { bridge.send(update: Self.updateAvailable(name), to: listener) }
         return listener.events
@@ -171,6 +238,7 @@ public final class LoopbackHost: PageHost {
 
     /// Carries out a call of the page of the running launch; a page of another one is told to load again.
     public func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        if isClosedPage(token) { return try answer(method) }
         try await requireCurrent(token)
         do {
             return try await perform(method, LaunchToken(text: token), body)
@@ -182,6 +250,12 @@ public final class LoopbackHost: PageHost {
             let failure = UpdateFailure(error)
             throw CallRefusal(status: 500, code: failure.code.rawValue, message: failure.message)
         }
+    }
+
+    /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
+    private func answer(_ method: String) throws -> JSONObject {
+        if ["visibility", "report"].contains(method) { return [:] }
+        throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
     }
 
     /// A page of another launch than the one that runs is on its way out, or this server was started after it.

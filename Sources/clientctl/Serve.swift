@@ -15,6 +15,10 @@ struct Serve: AsyncParsableCommand {
             blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
             without, it notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
 
+            Once somebody has logged in (`clientctl login`), the client is shown to those
+            that are logged in, the seed to guests, and on a locked device neither; the page
+            changes within a second. A device that nobody ever logged in on shows its client.
+
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www
@@ -56,10 +60,12 @@ struct Serve: AsyncParsableCommand {
         let configuration = try shellConfiguration(settings)
         let bridge = LoopbackBridge()
         let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
-        try await shell.start()
         let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) {
             Self.say(Self.describe($0))
         }
+        let boot = ShellBootSequence(
+            sessions: Wiring.sessions(configuration.device.store), shell, host, say: Self.say)
+        try await boot.first()
         let server = try await PageServer.start(
             try serverConfiguration(settings, application: await shell.meteorAppId()), host: host)
         // Whoever reads the address may end it at once.
@@ -67,6 +73,7 @@ struct Serve: AsyncParsableCommand {
         try await announce(server, shell, settings)
         await withTaskGroup { group in
             group.addTask { await host.run() }
+            group.addTask { await boot.again(every: configuration.storeInterval) }
             await signals.wait()
             group.cancelAll()
         }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleCore
+import BundlePlatform
 
 /// `clientctl status`.
 struct Status: ParsableCommand {
@@ -33,6 +34,7 @@ struct Status: ParsableCommand {
         let hasSeed = ledger.seed != nil || ledger.shell == nil
         let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
+        let session = session(of: store)
         Answer.give(
             json: try settings.isOn("json", common.json),
             [
@@ -49,8 +51,24 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": describe(ledger.feed, stale),
+                "session": session.value,
             ],
-            rows.map(line) + (stale.map { ["! \($0)"] } ?? []))
+            rows.map(line) + session.lines + (stale.map { ["! \($0)"] } ?? []))
+    }
+
+    /// A session that cannot be read keeps nobody from seeing the rest.
+    private func session(of store: String) -> (value: JSONValue, lines: [String]) {
+        do {
+            let answer = SessionAnswer(try Wiring.sessions(store).record(), at: .now)
+            return (answer.value, answer.lines)
+        } catch {
+            let failure = UpdateFailure(error)
+            return (
+                .object([
+                    "state": .string("unreadable"), "required": .bool(true), "reason": .string(failure.message),
+                ]), ["! session: \(failure.message)"]
+            )
+        }
     }
 
     /// The reasons of blocked and failed clients say so themselves.

@@ -6,6 +6,7 @@ import BundlePlatform
 import BundleSigning
 import Glibc
 import MeteorChannel
+import ShellBoot
 
 /// Builds real collaborators out of settings; the only place here that names concrete adapters.
 enum Wiring {
@@ -23,7 +24,13 @@ enum Wiring {
         return "\(String(cString: folder))/\(path)"
     }
 
-    static func fetcher(_ network: NetworkOptions, for url: FetchURL, _ settings: Settings) throws -> CurlFetcher {
+    /// What remembers who is signed in on the device with that store.
+    static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
+
+    /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone.
+    static func fetcher(
+        _ network: NetworkOptions, for url: FetchURL, store: String? = nil, _ settings: Settings
+    ) throws -> any Fetcher {
         // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
         try OpenSSLIsolation.begin()
         var options = FetchOptions(userAgent: Product.userAgent)
@@ -33,8 +40,12 @@ enum Wiring {
             do {
                 options.credential = try BearerCredential(tokenFile: bytes, origin: url.origin)
             } catch {
-                throw UpdateFailure(.configInvalid, subject: path, "\(path) holds no bearer token: \(error)")
+                throw UpdateFailure(.configInvalid, subject: path, "The token of \(path) is not used: \(error)")
             }
+        } else if let store {
+            return SessionFetcher(
+                options, origin: url.origin, sessions: sessions(store), now: { .now },
+                report: { Answer.say("clientctl: \(UpdateFailure($0).message)") })
         }
         return CurlFetcher(options: options)
     }
@@ -117,7 +128,9 @@ enum Wiring {
             deviceId: ArchiveChannel.DeviceId(
                 given: try settings.optional("device-id", options.deviceId), machine: try MachineIdentity.deviceId()),
             limits: try options.limits.limits(settings),
-            fetcher: try fetcher(options.network, for: source.url, settings), report: report)
+            fetcher: try fetcher(
+                options.network, for: source.url, store: settings.required("store", options.place.store), settings),
+            report: report)
         return ChannelWork(
             try updater(channel, appId: try settings.optional("app-id", options.appId), options, settings))
     }
@@ -137,7 +150,10 @@ enum Wiring {
         let seed = try settings.optional("seed", options.seed).map { try SeedFolder(at: $0, layout: layout) }
         if let trouble = seed?.trouble { Answer.say("clientctl: \(trouble)") }
         let channel = try MeteorChannel(
-            server, seed: seed, fetcher: try fetcher(options.network, for: url, settings), report: report)
+            server, seed: seed,
+            fetcher: try fetcher(
+                options.network, for: url, store: settings.required("store", options.place.store), settings),
+            report: report)
         return ChannelWork(try updater(channel, appId: nil, options, settings))
     }
 

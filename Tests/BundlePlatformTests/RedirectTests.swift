@@ -2,6 +2,7 @@ import BundleCore
 import BundlePlatform
 import BundleTestTraits
 import BundleTesting
+import ShellBoot
 import Testing
 
 @Suite(.ownThread) struct `A redirect` {
@@ -85,13 +86,23 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", CredentialError.emptyToken), (" \r\n", .emptyToken), ("a b", .foreignCharacterInToken),
-        ("a\r\nX: y", .foreignCharacterInToken), ("ä", .foreignCharacterInToken), ("a\u{0}", .foreignCharacterInToken),
-        (String(repeating: "a", count: 8193), .tokenTooLong),
+        "http://h/", "http://128.0.0.1/", "http://127.0.0.1.example.com/", "http://127.1/",
+        "http://localhost.example.com/",
+        "http://0.0.0.0/", "http://127.0.0.256/", "http://[::2]/",
     ])
-    func `is refused when it is none`(text: String, error: CredentialError) throws {
-        let origin = try FetchURL(parsing: "https://h/").origin
-        #expect(throws: error) { try BearerCredential(tokenFile: Array(text.utf8), origin: origin) }
+    func `is not for an origin that would get it in the clear`(url: String) throws {
+        let origin = try FetchURL(parsing: url).origin
+        #expect(throws: CredentialError.cleartextOrigin(host: origin.host)) {
+            try BearerCredential(tokenFile: Array("secret".utf8), origin: origin)
+        }
+    }
+
+    @Test(arguments: [
+        "https://h/", "http://127.0.0.1/", "http://127.255.3.4:8080/", "http://LOCALHOST/", "http://[::1]:80/",
+    ])
+    func `is for an origin over TLS, or on this machine`(url: String) throws {
+        let origin = try FetchURL(parsing: url).origin
+        #expect(try BearerCredential(tokenFile: Array("secret".utf8), origin: origin).origin == origin)
     }
 
     @Test func `is not shown`() throws {

@@ -17,6 +17,7 @@ final class MemoryHost: PageHost {
         var pageGate: Gate?
         var pageFails = false
         var nextPage: Page?
+        var generation = 0
     }
 
     private let state: Mutex<State>
@@ -38,6 +39,8 @@ final class MemoryHost: PageHost {
             return page
         }
     }
+
+    var generation: Int { state.withLock { $0.generation } }
 
     func site(ofPage page: String?) -> Site {
         state.withLock { state in page.flatMap { state.pages[$0] } ?? state.current }

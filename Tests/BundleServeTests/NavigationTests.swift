@@ -181,6 +181,21 @@ import Testing
         #expect(try get("/app.js") == "let a = 'other';")
     }
 
+    @Test func `does not come from what its connection showed once that may not be shown`() async throws {
+        let fixture = try await Fixture()
+        let connection = try fixture.connect()
+        func get(_ target: String, _ fields: [String] = []) throws -> String {
+            connection.send(fixture.request(target, fields))
+            return try connection.receiveAnswer().text
+        }
+        #expect(try get("/", navigation).contains("token-1"))
+        let other = try fixture.anotherSite("other")
+        fixture.host.with { $0.current = other }
+        #expect(try get("/app.js") == "let a = 1;\n")
+        fixture.host.with { $0.generation += 1 }
+        #expect(try get("/app.js") == "let a = 'other';")
+    }
+
     @Test func `is one version's from its first byte to its last`() async throws {
         let fixture = try await Fixture()
         let bytes = (0..<8_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }

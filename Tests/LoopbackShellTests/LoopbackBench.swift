@@ -16,17 +16,18 @@ final class LoopbackBench: Sendable {
     let shell: ClientShell
     let host: LoopbackHost
 
-    /// Shows the seed, or what is `installed`.
-    init(installed version: String? = nil) async throws {
+    /// Shows the seed, or what is `installed`; nothing yet where it is not started.
+    init(installed version: String? = nil, starts: Bool = true, hasSeed: Bool = true) async throws {
         folder = try TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
         store = folder.file("store")
         try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         if let version { try await Self.install(version, in: store) }
         let configuration = ShellConfiguration(
             device: .init(
-                store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: folder.file("seed"), verifies: false))
+                store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: hasSeed ? folder.file("seed") : nil,
+                verifies: false))
         shell = try ClientShell(configuration, update: nil, bridge: bridge, clock: clock, warn: { _ in })
-        try await shell.start()
+        if starts { try await shell.start() }
         host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout, clock: clock) { _ in }
     }
 

@@ -119,12 +119,13 @@ public struct Launcher: Sendable {
 
     /// Chooses the client that runs next and makes it ready to be shown. Writes no boot attempt.
     ///
-    /// A client that cannot be made ready is passed over, with a warning.
-    public func prepare() throws -> PreparedLaunch {
+    /// A client that cannot be made ready is passed over, with a warning. For guests only the seed is chosen.
+    public func prepare(forGuests: Bool = false) throws -> PreparedLaunch {
         var excluded: Set<ClientName> = []
         var last: (any Error)?
         while true {
             let inventory = try inventory()
+            if forGuests { excluded.formUnion(inventory.bundles.map(\.name)) }
             // Without a boot attempt on the disk a trial could start for ever.
             if writes.areRefused {
                 excluded.formUnion(inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial))
@@ -178,6 +179,12 @@ public struct Launcher: Sendable {
         }
     }
 
+    /// Shows the seed to guests. It is as good as the shell, and what guests are shown decides nothing about what runs
+    /// otherwise: nothing is written down.
+    public func show(_ prepared: PreparedLaunch) throws -> Launched {
+        Launched(prepared: prepared, token: try .random(), isTrial: false, isRecorded: false)
+    }
+
     /// Writes a launch down that the disk refused; the same launch while it still does.
     public func record(again launched: Launched) -> Launched {
         guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
@@ -210,6 +217,11 @@ public struct Launcher: Sendable {
     /// What the rules choose at present; nil where nothing can be shown.
     public func choice(_ inventory: Inventory, excluding excluded: Set<ClientName> = []) -> SelectionRule.Choice? {
         SelectionRule.select(inventory, shell: device.shell, hasSeed: seed != nil, excluding: excluded)
+    }
+
+    /// The shell that the best client needs, where this one is too old for it.
+    public func missingShell(_ inventory: Inventory) -> SemanticVersion? {
+        SelectionRule.missingShell(inventory, shell: device.shell)
     }
 
     /// What is remembered and installed at present.

@@ -79,6 +79,17 @@ public struct Verdicts: Sendable {
         }
     }
 
+    /// The shell takes the client of the last launch off the screen before there is a verdict: it is not to blame, and its next
+    /// launch is a trial again.
+    ///
+    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch.
+    public func abandon(_ name: ClientName, _ token: LaunchToken) throws {
+        try keeper.change { ledger in
+            _ = try launch(name, token, in: ledger)
+            ledger.abandonTrial()
+        }
+    }
+
     private func launch(_ name: ClientName, _ token: LaunchToken, in ledger: Ledger) throws -> Launch {
         guard let launch = ledger.launch, launch.name == name, try token.matches(launch.tokenSha256) else {
             let last = ledger.launch.map { "\($0.name) at \($0.at)" } ?? "none"

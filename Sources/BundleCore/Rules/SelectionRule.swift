@@ -68,6 +68,18 @@ public enum SelectionRule {
         }
     }
 
+    /// The shell that the best client asks for, where nothing but the age of `shell` keeps that client from running.
+    public static func missingShell(_ inventory: Inventory, shell: SemanticVersion) -> SemanticVersion? {
+        for bundle in ranking(inventory) {
+            switch usability(of: bundle, ledger: inventory.ledger, shell: shell) {
+            case .usable: return nil
+            case .incompatible(.shellTooOld(let minimum)): return minimum
+            case .incompatible, .blocked, .otherSeed, .withdrawn: continue
+            }
+        }
+        return nil
+    }
+
     /// What runs next; a nil `shell` meets every range.
     ///
     /// `excluded` could not be made ready. Without a seed, a client that just failed is retried rather than nothing shown;

@@ -1,5 +1,5 @@
 /// Every folder and file name of a store, in one place (CONTRACT section 5).
-enum StoreLayout {
+package enum StoreLayout {
     static let clients = "clients"
     static let meteor = "meteor"
     static let receipts = "receipts"
@@ -7,6 +7,7 @@ enum StoreLayout {
     static let downloads = "downloads"
     static let serving = "serving"
     static let ledger = "ledger.json"
+    package static let session = "session.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
 

@@ -26,7 +26,7 @@ struct StoreRecovery {
     func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
 
     private func repair() throws {
-        try root.removeTree(StoreLayout.ledger + StoreLayout.asideSuffix)
+        for name in [StoreLayout.ledger, StoreLayout.session] { try root.removeTree(name + StoreLayout.asideSuffix) }
         let written = try readLedger()
         var ledger = written ?? Ledger()
         try dropEntriesWithoutFolder(&ledger)

@@ -1,5 +1,6 @@
 internal import BundleCore
 internal import CCurl
+internal import ShellBoot
 
 /// One libcurl easy handle with what must live as long as it.
 struct CurlEasy: ~Copyable {
@@ -66,7 +67,7 @@ struct CurlEasy: ~Copyable {
         headers = nil
         set(CURLOPT_USERAGENT, options.userAgent)
         if let credential = options.credential, credential.origin == url.origin {
-            add(header: "Authorization: Bearer \(credential.token)")
+            add(header: "Authorization: Bearer \(credential.token.secret)")
         }
         if let resume {
             add(header: "Range: bytes=\(resume.offset)-")

@@ -18,9 +18,18 @@ public final class CurlFetcher: Fetcher {
     public func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
+        try await fetch(request, into: &sink, credential: options.credential)
+    }
+
+    /// The same with another credential than the usual one.
+    func fetch<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, into sink: inout sending Sink, credential: BearerCredential?
+    ) async throws -> FetchHead {
         if request.url.isFile {
             return try await LocalFile(request).read(into: &sink)
         }
+        var options = options
+        options.credential = credential
         let loop = try runningLoop(for: request.url)
         let cell = SinkCell(sink)
         let outcome = await Self.transfer(request, options: options, sink: cell, on: loop)

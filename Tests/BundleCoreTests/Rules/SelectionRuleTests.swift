@@ -27,6 +27,19 @@ struct SelectionRuleTests {
         #expect((SelectionRule.newestUsable(inventory, shell: shell)?.name.description ?? "embedded") == chosen)
     }
 
+    @Test(
+        arguments: [
+            ("0.9.0", [], "3.0.0"), ("1.0.0", [], "3.0.0"), ("2.0.1", [], "3.0.0"), ("3.0.0", [], nil),
+            ("1.0.0", ["3.0.0"], nil), ("0.9.0", ["3.0.0", "2.0.0"], "1.0.0"),
+            ("0.9.0", ["3.0.0", "2.0.0", "1.0.0"], nil),
+        ] as [(String, [String], String?)])
+    func `the shell is too old where a better client than the one that runs needs another`(
+        shell: String, blocked: [String], needed: String?
+    ) throws {
+        let inventory = try Self.inventory(blocked: blocked)
+        #expect(SelectionRule.missingShell(inventory, shell: try Sample.version(shell))?.description == needed)
+    }
+
     @Test func `versions are ordered by precedence, not as text`() throws {
         let inventory = try Sample.inventory(["1.9.0", "1.10.0", "1.10.0-rc.1"])
         #expect(SelectionRule.select(inventory, shell: try Sample.version("1.0.0"))?.name.description == "v1.10.0")

@@ -50,6 +50,8 @@ struct RecoveryTests {
         Case(
             name: "a ledger written aside", spoil: { try $0.write("{\"schema\":1", to: "ledger.json.new") }),
         Case(
+            name: "a session written aside", spoil: { try $0.write("{\"schema\":1", to: "session.json.new") }),
+        Case(
             name: "a folder in the place of the ledger written aside",
             spoil: { try $0.write("x", to: "ledger.json.new/x") }),
         Case(
@@ -226,6 +228,7 @@ struct RecoveryTests {
         #expect(try bench.names("staging").isEmpty)
         #expect(try !bench.names("serving").contains { $0.hasPrefix(".old-") })
         #expect(try bench.root().kind(of: "ledger.json.new") == nil)
+        #expect(try bench.root().kind(of: "session.json.new") == nil)
 
         let before = try bench.snapshot()
         #expect(try await inventory(bench) == first)
