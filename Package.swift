@@ -76,6 +76,9 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
 
+        // Empty but on Apple's systems.
+        ours("AppleSockets", ["BundlePush"]),
+
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
 
@@ -155,7 +158,11 @@ let package = Package(
         tests("BundlePushTests", ["BundlePush", "BundleSockets", "BundleTesting"]),
         tests(
             "BundleSocketsTests",
-            ["BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting", .product(name: "NIOCore", package: "swift-nio")]),
+            [
+                "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
         tests(
             "ClientShellTests",
             [

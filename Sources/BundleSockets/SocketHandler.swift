@@ -292,9 +292,10 @@ final class SocketHandler: ChannelDuplexHandler {
     }
 
     private func settle(_ error: TransportError) {
+        // After a farewell nothing is wrong with the end.
+        if phase == .open { end = end ?? error }
         phase = .closed
-        queue.end(end ?? error)
-        end = end ?? error
+        queue.end(end)
         pieces = nil
         owedPong = nil
         for timer in [stallCheck, pulse, farewell] { timer?.cancel() }
