@@ -93,11 +93,8 @@ public final class URLSessionSocket: WebSocketDelegate {
                 }
             }
         } catch {
-            // How it ended is told by the session; what is told first counts.
-            switch task.closeCode {
-            case .normalClosure, .goingAway, .noStatusReceived: bridge.onDisconnected()
-            default: bridge.onError(error.localizedDescription)
-            }
+            // How it ended is told by the session, unless this side ended it.
+            if Task.isCancelled { bridge.onDisconnected() }
         }
     }
 }
@@ -110,6 +107,16 @@ private final class SocketReports: NSObject, URLSessionWebSocketDelegate {
 
     func urlSession(_ session: URLSession, webSocketTask: URLSessionWebSocketTask, didOpenWithProtocol name: String?) {
         bridge.onConnected()
+    }
+
+    func urlSession(
+        _ session: URLSession, webSocketTask: URLSessionWebSocketTask,
+        didCloseWith closeCode: URLSessionWebSocketTask.CloseCode, reason: Data?
+    ) {
+        switch closeCode {
+        case .normalClosure, .goingAway, .noStatusReceived: bridge.onDisconnected()
+        default: bridge.onError("it was closed with code \(closeCode.rawValue)")
+        }
     }
 
     func urlSession(

@@ -44,12 +44,13 @@ final class ClientHandshake: Sendable {
                         maxFrameSize: limits.message, enableAutomaticErrorHandling: false
                     ) { [self] channel, _ in channel.eventLoop.makeCompletedFuture { try finish(on: channel) } }
                 ]
-            ) { [self] channel in
-                fail(.badHandshake("its answer does not fit the question"))
-                return channel.eventLoop.makeSucceededVoidFuture()
+            ) { channel in
+                channel.eventLoop.makeSucceededVoidFuture()
             })
         try pipeline.addHandlers([encoder, decoder, check])
         try pipeline.addHandler(upgrade)
+        // Statuses and everything else that has a name was told before this.
+        upgrade.upgradeResultFuture.whenFailure { [self] _ in fail(.badHandshake("it does not fit the question")) }
     }
 
     private func sslHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
@@ -108,7 +109,11 @@ final class AnswerCheck: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        fail(error is HTTPParserError ? .badHandshake("it is no HTTP/1.1 (\(error))") : SocketFailure.connecting(error))
+        switch error as? HTTPParserError {
+        case .invalidEOFState?: fail(.badHandshake("it closed without an answer"))
+        case let error?: fail(.badHandshake("it is no HTTP/1.1 (\(error))"))
+        case nil: fail(SocketFailure.connecting(error))
+        }
         context.fireErrorCaught(error)
     }
 

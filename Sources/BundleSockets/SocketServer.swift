@@ -1,5 +1,4 @@
 import NIOCore
-import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
@@ -33,57 +32,10 @@ public final class SocketServer: Sendable {
     }
 
     private static func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ upgrade: WebSocketUpgrade) throws {
-        let pipeline = channel.pipeline.syncOperations
-        if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
-        let deadline = channel.eventLoop.scheduleTask(in: TimeAmount(upgrade.limits.handshake)) {
-            channel.close(promise: nil)
-        }
-        let configuration = NIOTypedHTTPServerUpgradeConfiguration<Bool>(upgraders: [upgrade.handler { true }]) { channel in
-            channel.eventLoop.makeCompletedFuture {
-                try channel.pipeline.syncOperations.addHandler(RefusalHandler(upgrade.rule))
-                return false
-            }
-        }
-        try pipeline.configureUpgradableHTTPServerPipeline(
-            configuration: NIOUpgradableHTTPServerPipelineConfiguration(upgradeConfiguration: configuration)
-        ).whenComplete { result in
-            switch result {
-            case .success(true): deadline.cancel()
-            case .success(false): break
-            case .failure: channel.close(promise: nil)
-            }
-        }
-        channel.closeFuture.whenComplete { _ in deadline.cancel() }
+        if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
+        try upgrade.install(on: channel) { channel in try channel.pipeline.syncOperations.addHandler(NothingElse()) }
     }
 
     /// Stops listening; open sockets stay.
     public func stop() async { try? await listener.close() }
-}
-
-/// Answers what opens no socket, and closes.
-private final class RefusalHandler: ChannelInboundHandler {
-    typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
-
-    private let rule: UpgradeRule
-
-    init(_ rule: UpgradeRule) { self.rule = rule }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(let request) = unwrapInboundIn(data) else { return }
-        let status =
-            switch rule.verdict(on: request) {
-            case .refused(let status): HTTPResponseStatus(statusCode: status)
-            // Else what NIO refused in a request that the rule would have taken.
-            case .opens: HTTPResponseStatus.badRequest
-            case .notOurs: HTTPResponseStatus.notFound
-            }
-        var headers: HTTPHeaders = ["Content-Length": "0", "Connection": "close"]
-        if status == .upgradeRequired { headers.add(name: "Sec-WebSocket-Version", value: "13") }
-        context.write(wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: status, headers: headers))), promise: nil)
-        let promise = context.eventLoop.makePromise(of: Void.self)
-        let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
-        promise.futureResult.whenComplete { _ in bound.value.close(promise: nil) }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: promise)
-    }
 }

@@ -1,4 +1,4 @@
-import NIOCore
+public import NIOCore
 public import NIOHTTP1
 public import NIOWebSocket
 
@@ -22,10 +22,34 @@ public struct WebSocketUpgrade: Sendable {
         self.onOpen = onOpen
     }
 
-    /// An upgrader for NIO's typed HTTP server pipeline; `result` is what that pipeline ends up with for a socket.
+    /// Puts HTTP/1.1 with this upgrade onto an accepted connection, behind TLS where there is any; called on its event loop.
     ///
-    /// Requests that it does not upgrade go on to the pipeline's own handlers, which ask `rule` for the status to answer with.
-    /// A server that reads HTTP by itself calls `buildUpgradeResponse` and `upgrade` of it with the head that it has read.
+    /// `otherwise` adds the handlers that answer requests for other paths, when the first of them has come; what is for our path
+    /// and opens no socket is answered here. A connection that has come to neither within the limit for handshakes is closed.
+    public func install(on channel: any Channel, otherwise: @escaping @Sendable (any Channel) throws -> Void) throws {
+        let deadline = channel.eventLoop.scheduleTask(in: TimeAmount(limits.handshake)) { channel.close(promise: nil) }
+        channel.closeFuture.whenComplete { _ in deadline.cancel() }
+        let encoder = HTTPResponseEncoder()
+        // What the client says right behind its request belongs to the socket.
+        let decoder = ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes))
+        let pipelining = HTTPServerPipelineHandler()
+        let checking = NIOHTTPResponseHeadersValidator()
+        let errors = HTTPServerProtocolErrorHandler()
+        let door = UpgradeDoor(rule)
+        let upgrade = NIOTypedHTTPServerUpgradeHandler(
+            httpEncoder: encoder, extraHTTPHandlers: [decoder, pipelining, checking, errors, door],
+            upgradeConfiguration: NIOTypedHTTPServerUpgradeConfiguration<Void>(upgraders: [handler {}]) { channel in
+                channel.eventLoop.makeCompletedFuture { try otherwise(channel) }
+            })
+        try channel.pipeline.syncOperations.addHandlers([encoder, decoder, pipelining, checking, errors, door, upgrade])
+        upgrade.upgradeResultFuture.whenComplete { result in
+            deadline.cancel()
+            if case .failure = result { channel.close(promise: nil) }
+        }
+    }
+
+    /// An upgrader for servers that read HTTP by themselves: `buildUpgradeResponse` and `upgrade` of it take the head that was
+    /// read. Within NIO's own pipeline use `install`: its upgrade handler forgets the head of what it does not upgrade.
     public func handler<Outcome: Sendable>(
         _ result: @escaping @Sendable () -> Outcome
     ) -> NIOTypedWebSocketServerUpgrader<Outcome> {

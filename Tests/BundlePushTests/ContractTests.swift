@@ -86,7 +86,7 @@ struct ContractTests {
     @Test(arguments: TransportLink.allCases)
     func `a slow reader slows the sender, and gets everything in the end`(_ link: TransportLink) async throws {
         let open = try await link.open()
-        let total = 512
+        let total = 256
         let sent = Counter()
         await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {

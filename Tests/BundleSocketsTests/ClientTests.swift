@@ -17,7 +17,7 @@ struct ClientTests {
         let server = try await RawServer.start(.silent)
         let (connector, url) = (connector(), try server.url())
         let attempt = Task { try await connector.connect(url) }
-        try await Task.sleep(for: .milliseconds(200))
+        _ = await server.asked.first { _ in true }
         attempt.cancel()
         await #expect(throws: CancellationError.self) { try await attempt.value }
         let request = try #require(await server.received.first { _ in true })
@@ -38,7 +38,7 @@ struct ClientTests {
 
     @Test func `a handshake that is never answered ends in time, and leaves no connection`() async throws {
         let server = try await RawServer.start(.silent)
-        let connector = connector { $0.limits.handshake = .milliseconds(200) }
+        let connector = connector { $0.limits.handshake = .seconds(1) }
         await #expect(throws: TransportError.timedOut(.connecting)) { try await connector.connect(try server.url()) }
         #expect(await server.received.first { _ in true } != nil)
         await server.stop()
@@ -108,7 +108,7 @@ struct ClientTests {
     @Test func `what the server says at once is heard`() async throws {
         let server = try await RawServer.start(.opens(Frames.server(Frames.text, Array("first".utf8))))
         for _ in 0..<20 {
-            let transport = try await connector().connect(try server.url())
+            let transport = try await connector { $0.limits.farewell = .milliseconds(10) }.connect(try server.url())
             #expect(try await transport.receive() == .text("first"))
             await transport.close()
         }

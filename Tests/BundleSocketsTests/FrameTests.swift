@@ -109,7 +109,7 @@ struct FrameTests {
         let echo = try await EchoServer.start()
         let bystander = try RawClient(port: echo.port)
         var generator = SeededGenerator(seed: 6455)
-        for _ in 0..<150 {
+        for _ in 0..<100 {
             let client = try RawClient(port: echo.port)
             var bytes: [UInt8] = []
             for _ in 0..<Int.random(in: 1...6, using: &generator) {
@@ -134,7 +134,7 @@ struct FrameTests {
     @Test func `who asks and does not listen is answered for the newest only`() async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
-        let count = 200_000
+        let count = 80_000
         for start in stride(from: 0, to: count, by: 500) {
             client.send(
                 (start..<start + 500).flatMap { number in

@@ -18,41 +18,46 @@ final class RawServer: Sendable {
     let port: Int
     /// All bytes that each connection brought, when it is over; behind the handshake, where there was one.
     let received: AsyncStream<[UInt8]>
+    /// One for each connection that has brought something.
+    let asked: AsyncStream<Void>
     private let listener: any Channel
 
-    private init(_ listener: any Channel, _ received: AsyncStream<[UInt8]>) {
+    private init(_ listener: any Channel, _ received: AsyncStream<[UInt8]>, _ asked: AsyncStream<Void>) {
         self.listener = listener
         self.received = received
+        self.asked = asked
         port = listener.localAddress?.port ?? 0
     }
 
     static func start(_ manner: Manner) async throws -> RawServer {
         let (received, receiving) = AsyncStream<[UInt8]>.makeStream()
+        let (asked, asking) = AsyncStream<Void>.makeStream()
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     switch manner {
-                    case .silent: try channel.pipeline.syncOperations.addHandler(RawHandler(nil, closes: false, receiving))
+                    case .silent: try channel.pipeline.syncOperations.addHandler(RawHandler(nil, closes: false, receiving, asking))
                     case .says(let text, let closes):
                         try channel.pipeline.syncOperations.addHandler(
-                            RawHandler(Array(text.utf8), closes: closes, receiving))
-                    case .opens(let bytes): try upgrade(channel, bytes, receiving)
+                            RawHandler(Array(text.utf8), closes: closes, receiving, asking))
+                    case .opens(let bytes): try upgrade(channel, bytes, receiving, asking)
                     }
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        return RawServer(listener, received)
+        return RawServer(listener, received, asked)
     }
 
     private static func upgrade(
-        _ channel: any Channel, _ bytes: [UInt8], _ receiving: AsyncStream<[UInt8]>.Continuation
+        _ channel: any Channel, _ bytes: [UInt8], _ receiving: AsyncStream<[UInt8]>.Continuation,
+        _ asking: AsyncStream<Void>.Continuation
     ) throws {
         let upgrader = NIOTypedWebSocketServerUpgrader<Void>(
             shouldUpgrade: { channel, _ in channel.eventLoop.makeSucceededFuture(HTTPHeaders()) },
             upgradePipelineHandler: { channel, _ in
                 channel.eventLoop.makeCompletedFuture {
                     // Before the frames' own handlers, which so see nothing.
-                    let handler = RawHandler(bytes, closes: false, receiving)
+                    let handler = RawHandler(bytes, closes: false, receiving, asking)
                     try channel.pipeline.syncOperations.addHandler(handler, position: .first)
                     handler.say()
                 }
@@ -76,10 +81,15 @@ private final class RawHandler: ChannelInboundHandler {
     private var answer: [UInt8]?
     private let closes: Bool
     private let receiving: AsyncStream<[UInt8]>.Continuation
+    private let asking: AsyncStream<Void>.Continuation
     private var bytes: [UInt8] = []
     private var context: ChannelHandlerContext?
 
-    init(_ answer: [UInt8]?, closes: Bool, _ receiving: AsyncStream<[UInt8]>.Continuation) {
+    init(
+        _ answer: [UInt8]?, closes: Bool, _ receiving: AsyncStream<[UInt8]>.Continuation,
+        _ asking: AsyncStream<Void>.Continuation
+    ) {
+        self.asking = asking
         self.answer = answer
         self.closes = closes
         self.receiving = receiving
@@ -88,6 +98,7 @@ private final class RawHandler: ChannelInboundHandler {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if bytes.isEmpty { asking.yield() }
         bytes += unwrapInboundIn(data).readableBytesView
         say()
     }
