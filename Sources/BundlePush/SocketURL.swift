@@ -18,7 +18,8 @@ public struct SocketURL: Sendable, Hashable, CustomStringConvertible {
     public init(parsing text: String) throws(TransportError) {
         let utf8 = Array(text.utf8.prefix(Self.maximumBytes + 1))
         func refusal(_ reason: String) -> TransportError {
-            .unsupportedURL(String(decoding: utf8.prefix(200).filter { (0x20...0x7E).contains($0) }, as: UTF8.self), reason: reason)
+            .unsupportedURL(
+                String(decoding: utf8.prefix(200).filter { (0x20...0x7E).contains($0) }, as: UTF8.self), reason: reason)
         }
         if utf8.count > Self.maximumBytes { throw refusal("it has more than \(Self.maximumBytes) bytes") }
         if let bad = utf8.first(where: { !(0x21...0x7E).contains($0) || "\"<>\\^`{|}".utf8.contains($0) }) {

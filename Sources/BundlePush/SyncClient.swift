@@ -31,7 +31,8 @@ public struct SyncClient: Sendable {
 
     /// A client that has not begun. `random` draws from a range.
     public init(
-        _ configuration: Configuration, connector: any TransportConnector, clock: any Clock<Duration> = SuspendingClock(),
+        _ configuration: Configuration, connector: any TransportConnector,
+        clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) }
     ) {
         self.configuration = configuration

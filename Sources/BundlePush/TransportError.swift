@@ -60,7 +60,8 @@ extension TransportError: CustomStringConvertible {
         case .messageTooLarge(let limit): "a message has more than \(limit) bytes"
         case .congested(let limit): "\(limit) bytes wait to be sent already: send less, or wait for what was sent"
         case .protocolViolation(let rule): "the other side broke the protocol: \(rule)"
-        case .closed(let code, let reason): "the other side closed with code \(code)\(reason.isEmpty ? "" : ": \(reason)")"
+        case .closed(let code, let reason):
+            "the other side closed with code \(code)\(reason.isEmpty ? "" : ": \(reason)")"
         case .isClosed: "the socket is closed"
         case .lost(let reason): "the connection broke: \(reason)"
         }

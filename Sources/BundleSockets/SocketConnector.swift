@@ -44,7 +44,8 @@ public final class SocketConnector: TransportConnector {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.recvAllocator, value: SocketLoop.receiving)
-            .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try handshake.begin(on: channel) } }
+            .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try handshake.begin(on: channel) }
+            }
             .connect(host: url.host, port: url.port)
             .whenComplete { handshake.connected($0) }
         do {

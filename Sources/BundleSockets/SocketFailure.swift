@@ -42,7 +42,9 @@ enum SocketFailure {
 
     private static func tls(_ error: any Error) -> String {
         let text = "\(error)"
-        if text.contains("CERTIFICATE_VERIFY_FAILED") { return "no trusted authority vouches for it, or it is out of date" }
+        if text.contains("CERTIFICATE_VERIFY_FAILED") {
+            return "no trusted authority vouches for it, or it is out of date"
+        }
         if error is NIOSSLExtraError { return "it is for another name" }
         return text
     }

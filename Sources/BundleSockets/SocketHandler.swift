@@ -130,7 +130,9 @@ final class SocketHandler: ChannelDuplexHandler {
         case .ping: answer(frame.unmaskedData)
         case .pong: pass(.pong)
         case .connectionClose:
-            guard let close = CloseFrame(parsing: frame.unmaskedData) else { return "a close frame has no right code or text" }
+            guard let close = CloseFrame(parsing: frame.unmaskedData) else {
+                return "a close frame has no right code or text"
+            }
             end = close.end
             queue.end(close.end)
             write(.connectionClose, CloseFrame.data(close.code))
@@ -166,7 +168,11 @@ final class SocketHandler: ChannelDuplexHandler {
 
     /// Only the newest ping is owed an answer (5.5.3), so that one who asks and does not read fills nothing.
     private func answer(_ data: ByteBuffer) {
-        if context?.channel.isWritable ?? false { write(.pong, data) } else { owedPong = ByteBuffer(bytes: data.readableBytesView) }
+        if context?.channel.isWritable ?? false {
+            write(.pong, data)
+        } else {
+            owedPong = ByteBuffer(bytes: data.readableBytesView)
+        }
     }
 
     // MARK: Sending
@@ -225,7 +231,9 @@ final class SocketHandler: ChannelDuplexHandler {
 
     private func beatLater() {
         guard let context, let heartbeat = limits.heartbeat else { return }
-        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in beat(hasAsked: false) }
+        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            beat(hasAsked: false)
+        }
     }
 
     private func beat(hasAsked: Bool) {
@@ -238,7 +246,9 @@ final class SocketHandler: ChannelDuplexHandler {
             write(.ping, ByteBuffer())
             context.flush()
         }
-        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in beat(hasAsked: isSilent) }
+        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            beat(hasAsked: isSilent)
+        }
     }
 
     // MARK: The end

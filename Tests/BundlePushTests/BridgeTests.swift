@@ -46,7 +46,9 @@ struct BridgeTests {
         let second = try await connector.connect(try url())
         let far = try #require(await ends.next())
         // The first is over, and neither its end nor what its owner tells reaches the second.
-        await #expect(throws: TransportError.lost("another socket was opened in its place")) { try await first.receive() }
+        await #expect(throws: TransportError.lost("another socket was opened in its place")) {
+            try await first.receive()
+        }
         await #expect(throws: TransportError.isClosed) { try await first.sendText("to whom?") }
         await first.close()
         await owner.given[0].onTextMessage("from the first")

@@ -9,7 +9,8 @@ struct ContractTests {
         let open = try await link.open()
         let long = String(repeating: "ü😀", count: 40_000)
         let messages: [TransportMessage] = [
-            .text(""), .text("a\0b"), .binary([]), .text(long), .binary(Array(repeating: 7, count: 70_000)), .text("end"),
+            .text(""), .text("a\0b"), .binary([]), .text(long), .binary(Array(repeating: 7, count: 70_000)),
+            .text("end"),
         ]
         for (sender, receiver) in [(open.near, open.far), (open.far, open.near)] {
             async let sending: Void = send(messages, over: sender)
@@ -91,7 +92,8 @@ struct ContractTests {
         await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 for number in 0..<total {
-                    try await open.near.sendBinary([UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64 << 10))
+                    try await open.near.sendBinary(
+                        [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64 << 10))
                     sent.increase()
                 }
             }

@@ -4,7 +4,8 @@ import Testing
 
 struct RuleTests {
     @Test(arguments: [
-        (0, 1.0, 1), (1, 1, 2), (3, 1, 8), (8, 1, 256), (9, 1, 300), (1_000_000, 1, 300), (4, 0, 0), (4, -3, 0), (4, 9, 16),
+        (0, 1.0, 1), (1, 1, 2), (3, 1, 8), (8, 1, 256), (9, 1, 300), (1_000_000, 1, 300), (4, 0, 0), (4, -3, 0),
+        (4, 9, 16),
         (4, .nan, 16), (4, 0.25, 4),
     ])
     func `a wait is a share of a ceiling that doubles`(_ losses: Int, _ draw: Double, _ seconds: Int) {
@@ -54,8 +55,10 @@ struct RuleTests {
 
     @Test(arguments: [
         ("ws://host", false, "host", 80, "/", "ws://host/"),
-        ("WSS://Host.Example:443/push?channel=stable", true, "host.example", 443, "/push?channel=stable",
-            "wss://host.example/push?channel=stable"),
+        (
+            "WSS://Host.Example:443/push?channel=stable", true, "host.example", 443, "/push?channel=stable",
+            "wss://host.example/push?channel=stable"
+        ),
         ("http://127.0.0.1:8080/x", false, "127.0.0.1", 8080, "/x", "ws://127.0.0.1:8080/x"),
         ("https://[::1]:9/", true, "::1", 9, "/", "wss://[::1]:9/"),
         ("ws://host?x", false, "host", 80, "/?x", "ws://host/?x"),
@@ -74,10 +77,13 @@ struct RuleTests {
     }
 
     @Test(arguments: [
-        "", "ws:", "ws://", "ws:///x", "host", "ftp://host", "wss//host", "ws://host:0", "ws://host:65536", "ws://host:8a",
+        "", "ws:", "ws://", "ws:///x", "host", "ftp://host", "wss//host", "ws://host:0", "ws://host:65536",
+        "ws://host:8a",
         "ws://host:+8", "ws://host:999999", "ws://user@host", "ws://user:word@host/", "ws://host/a#b", "ws://host/a b",
-        "ws://host/\r\nX: y", "ws://h\u{0}st", "ws://höst", "ws://host\\x", "ws://[::1", "ws://[]", "ws://[x]", "ws://[::1]x",
-        "ws://::1", "ws://a,b", "ws://" + String(repeating: "a", count: 254), "ws://h/" + String(repeating: "a", count: 2048),
+        "ws://host/\r\nX: y", "ws://h\u{0}st", "ws://höst", "ws://host\\x", "ws://[::1", "ws://[]", "ws://[x]",
+        "ws://[::1]x",
+        "ws://::1", "ws://a,b", "ws://" + String(repeating: "a", count: 254),
+        "ws://h/" + String(repeating: "a", count: 2048),
     ])
     func `what is no URL of a socket is refused`(_ text: String) {
         #expect(throws: TransportError.self) { try SocketURL(parsing: text) }
@@ -85,7 +91,9 @@ struct RuleTests {
 
     @Test func `bytes of any kind never trap the reader of URLs`() {
         var generator = SeededGenerator(seed: 17)
-        let pieces = ["ws://", "wss://", "[", "]", ":", "/", "@", "#", "?", "::1", "host", "80", "\u{0}", "ü", "%", "."]
+        let pieces = [
+            "ws://", "wss://", "[", "]", ":", "/", "@", "#", "?", "::1", "host", "80", "\u{0}", "ü", "%", ".",
+        ]
         for _ in 0..<20_000 {
             let text = (0..<Int.random(in: 0...8, using: &generator)).map { _ in
                 pieces.randomElement(using: &generator) ?? ""
@@ -99,7 +107,10 @@ struct RuleTests {
     }
 
     @Test func `a refused URL is not shown with its control characters`() {
-        #expect(throws: TransportError.unsupportedURL("ws://h[31m", reason: "byte 27 stands in no URL; write it percent-encoded")) {
+        #expect(
+            throws: TransportError.unsupportedURL(
+                "ws://h[31m", reason: "byte 27 stands in no URL; write it percent-encoded")
+        ) {
             try SocketURL(parsing: "ws://h\u{1B}[31m")
         }
     }

@@ -80,7 +80,8 @@ struct ClientTests {
     @Test(arguments: [
         "SSH-2.0-OpenSSH\r\n", "\u{15}\u{3}\u{1}", "HTTP/1.1 101 Switching Protocols\r\n\r\n", opening + "\r\n",
         opening + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-        opening + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", opening + "Sec-WebSocket-Protocol: chat\r\n\r\n",
+        opening + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
+        opening + "Sec-WebSocket-Protocol: chat\r\n\r\n",
         opening + "X: " + String(repeating: "a", count: 200_000),
     ])
     func `an answer that opens no socket is refused`(_ answer: String) async throws {
@@ -157,7 +158,9 @@ struct ClientTests {
         let (accepted, accepting) = AsyncStream<[String]>.makeStream()
         let server = try await SocketServer.start(
             WebSocketUpgrade(UpgradeRule(path: "/push")) { _, head in
-                accepting.yield(head.headers["Authorization"] + head.headers["Host"] + head.headers["User-Agent"] + head.headers["Origin"])
+                accepting.yield(
+                    head.headers["Authorization"] + head.headers["Host"] + head.headers["User-Agent"]
+                        + head.headers["Origin"])
             })
         let connector = connector {
             $0.fields = { url in url.host == "127.0.0.1" ? [("Authorization", "Bearer abc")] : [] }

@@ -45,12 +45,18 @@ struct FrameTests {
         ("an unknown opcode", Frames.client(3, [0x61]), 1002),
         ("an unknown control opcode", Frames.client(11, [0x61]), 1002),
         ("a piece of nothing", Frames.client(Frames.continuation, [0x61]), 1002),
-        ("a message inside another", Frames.client(Frames.text, [0x61], fin: false) + Frames.client(Frames.text, [0x61]), 1002),
+        (
+            "a message inside another",
+            Frames.client(Frames.text, [0x61], fin: false) + Frames.client(Frames.text, [0x61]), 1002
+        ),
         ("a ping in pieces", Frames.client(Frames.ping, [0x61], fin: false), 1002),
         ("a ping of 126 bytes", Frames.client(Frames.ping, [UInt8](repeating: 0, count: 126)), 1002),
         ("half a character", Frames.client(Frames.text, [0x61, 0xC3]), 1007),
         ("a surrogate", Frames.client(Frames.text, [0xED, 0xA0, 0x80]), 1007),
-        ("half a character in pieces", Frames.client(Frames.text, [0xC3], fin: false) + Frames.client(Frames.continuation, [0x61]), 1007),
+        (
+            "half a character in pieces",
+            Frames.client(Frames.text, [0xC3], fin: false) + Frames.client(Frames.continuation, [0x61]), 1007
+        ),
         ("a frame beyond the limit", Frames.client(Frames.binary, [UInt8](repeating: 0, count: 64 << 10 + 1)), 1009),
         ("a length beyond all limits", Frames.head(Frames.binary, Int.max, isMasked: true) + [0, 0, 0, 0], 1009),
         ("a negative length", [0x82, 0xFF] + [UInt8](repeating: 0xFF, count: 8) + [0, 0, 0, 0], 1009),
@@ -83,7 +89,8 @@ struct FrameTests {
 
     @Test(arguments: [
         ([], nil as TransportError?), (Frames.code(1000), nil), (Frames.code(1001, "moving"), nil),
-        (Frames.code(4000, "bye"), .closed(code: 4000, reason: "bye")), (Frames.code(1011), .closed(code: 1011, reason: "")),
+        (Frames.code(4000, "bye"), .closed(code: 4000, reason: "bye")),
+        (Frames.code(1011), .closed(code: 1011, reason: "")),
     ])
     func `a farewell is returned`(_ content: [UInt8], _ end: TransportError?) async throws {
         let echo = try await EchoServer.start()
@@ -115,10 +122,13 @@ struct FrameTests {
             for _ in 0..<Int.random(in: 1...6, using: &generator) {
                 var frame = Frames.client(
                     UInt8.random(in: 0...15, using: &generator),
-                    (0..<Int.random(in: 0...200, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) },
+                    (0..<Int.random(in: 0...200, using: &generator)).map { _ in
+                        UInt8.random(in: 0...255, using: &generator)
+                    },
                     fin: Bool.random(using: &generator), isMasked: Int.random(in: 0...9, using: &generator) > 0)
                 if Int.random(in: 0...3, using: &generator) == 0 {
-                    frame[Int.random(in: 0..<frame.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
+                    frame[Int.random(in: 0..<frame.count, using: &generator)] = UInt8.random(
+                        in: 0...255, using: &generator)
                 }
                 bytes += frame
             }

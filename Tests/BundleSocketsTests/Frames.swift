@@ -29,7 +29,8 @@ enum Frames {
         case 0..<126: return [first, flag | UInt8(count)]
         case 126..<65536: return [first, flag | 126, UInt8(count >> 8), UInt8(count & 0xFF)]
         default:
-            return [first, flag | 127] + (0..<8).map { UInt8(truncatingIfNeeded: UInt64(count) >> (56 - 8 * UInt64($0))) }
+            return [first, flag | 127]
+                + (0..<8).map { UInt8(truncatingIfNeeded: UInt64(count) >> (56 - 8 * UInt64($0))) }
         }
     }
 

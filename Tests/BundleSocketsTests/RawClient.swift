@@ -28,7 +28,8 @@ struct RawClient {
     }
 
     static func request(_ path: String, _ fields: [String] = []) -> String {
-        (["GET \(path) HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade",
+        ([
+            "GET \(path) HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13",
         ] + fields).joined(separator: "\r\n") + "\r\n\r\n"
     }

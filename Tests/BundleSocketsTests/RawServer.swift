@@ -36,7 +36,9 @@ final class RawServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     switch manner {
-                    case .silent: try channel.pipeline.syncOperations.addHandler(RawHandler(nil, closes: false, receiving, asking))
+                    case .silent:
+                        try channel.pipeline.syncOperations.addHandler(
+                            RawHandler(nil, closes: false, receiving, asking))
                     case .says(let text, let closes):
                         try channel.pipeline.syncOperations.addHandler(
                             RawHandler(Array(text.utf8), closes: closes, receiving, asking))

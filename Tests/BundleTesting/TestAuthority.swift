@@ -20,7 +20,9 @@ public final class TestAuthority: Sendable {
             ["openssl", "req", "-x509", "-days", "2", "-subj", "/CN=test authority"] + key
                 + ["-keyout", folder.file("ca.key"), "-out", authorityFile])
         try Command.run(
-            ["openssl", "req", "-subj", "/CN=test server"] + key + ["-keyout", keyFile, "-out", folder.file("server.csr")])
+            ["openssl", "req", "-subj", "/CN=test server"] + key + [
+                "-keyout", keyFile, "-out", folder.file("server.csr"),
+            ])
         let extensions = try folder.write(Array("subjectAltName=\(names)\n".utf8), to: "server.ext")
         try Command.run([
             "openssl", "x509", "-req", "-days", "\(days)", "-in", folder.file("server.csr"), "-CA", authorityFile,
