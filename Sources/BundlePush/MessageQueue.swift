@@ -36,6 +36,9 @@ package final class MessageQueue: Sendable {
     /// How many wait.
     package var count: Int { state.withLock { $0.messages.count } }
 
+    /// How many wait for one, or for room; those that were cancelled count until the next one waits.
+    package var waiters: Int { state.withLock { $0.takers.count + $0.givers.count } }
+
     /// Whether more should be read.
     package var hasRoom: Bool { state.withLock { $0.hasRoom(limit) } }
 
@@ -65,6 +68,8 @@ package final class MessageQueue: Sendable {
             let waiting = state.withLock { state -> Promised<Void>? in
                 if state.end != nil || state.hasRoom(limit) { return nil }
                 let waiting = Promised<Void>()
+                // Those that were cancelled wait no longer.
+                state.givers.removeAll(where: \.isSettled)
                 state.givers.append(waiting)
                 return waiting
             }
@@ -93,6 +98,7 @@ package final class MessageQueue: Sendable {
             }
             if let end = state.end { return .ended(end) }
             let waiting = Promised<TransportMessage?>()
+            state.takers.removeAll(where: \.isSettled)
             state.takers.append(waiting)
             return .wait(waiting)
         }

@@ -13,6 +13,13 @@ package final class Promised<Value: Sendable>: Sendable {
 
     package init() {}
 
+    /// Whether something counts already.
+    package var isSettled: Bool {
+        state.withLock { state in
+            if case .settled = state { true } else { false }
+        }
+    }
+
     /// Whether this was the first, and so the one that counts.
     @discardableResult
     package func settle(_ result: Result<Value, any Error>) -> Bool {

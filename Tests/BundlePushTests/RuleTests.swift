@@ -114,4 +114,40 @@ struct RuleTests {
             try SocketURL(parsing: "ws://h\u{1B}[31m")
         }
     }
+
+    @Test func `signs of life that nobody takes are one, and full is full`() async throws {
+        let queue = MessageQueue(MessageQueue.Limit(messages: 3, bytes: 10))
+        for _ in 0..<100 { #expect(queue.add(.pong)) }
+        #expect(queue.count == 1)
+        #expect(queue.add(.text("1")))
+        #expect(!queue.add(.pong))
+        #expect(!queue.hasRoom)
+        for _ in 0..<3 { _ = try await queue.take() }
+        #expect(queue.hasRoom)
+        // As few as it wants, but too many bytes.
+        #expect(!queue.add(.binary([UInt8](repeating: 0, count: 10))))
+        queue.end(.lost("cut"))
+        #expect(queue.add(.text("behind the end")))
+        #expect(try await queue.take() == .binary([UInt8](repeating: 0, count: 10)))
+        await #expect(throws: TransportError.lost("cut")) { try await queue.take() }
+    }
+
+    @Test func `who was cancelled while waiting leaves nothing behind`() async throws {
+        let queue = MessageQueue(MessageQueue.Limit(messages: 1, bytes: 10))
+        for _ in 0..<50 {
+            let taking = Task { try await queue.take() }
+            taking.cancel()
+            await #expect(throws: CancellationError.self) { try await taking.value }
+        }
+        #expect(queue.waiters <= 1)
+        queue.add(.text("full"))
+        for _ in 0..<50 {
+            let giving = Task { try await queue.put(.text("more")) }
+            giving.cancel()
+            await #expect(throws: CancellationError.self) { try await giving.value }
+        }
+        #expect(queue.waiters <= 1)
+        #expect(try await queue.take() == .text("full"))
+        #expect(queue.count == 0)
+    }
 }

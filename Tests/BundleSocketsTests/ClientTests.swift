@@ -80,8 +80,6 @@ struct ClientTests {
     @Test(arguments: [
         "SSH-2.0-OpenSSH\r\n", "\u{15}\u{3}\u{1}", "HTTP/1.1 101 Switching Protocols\r\n\r\n", opening + "\r\n",
         opening + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-        opening + "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
-        opening + "Sec-WebSocket-Protocol: chat\r\n\r\n",
         opening + "X: " + String(repeating: "a", count: 200_000),
     ])
     func `an answer that opens no socket is refused`(_ answer: String) async throws {
@@ -94,6 +92,15 @@ struct ClientTests {
             Issue.record("\(error)")
         }
         #expect(await server.received.first { _ in true } != nil)
+        await server.stop()
+    }
+
+    @Test(arguments: ["Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"])
+    func `a server that chooses what was not offered is refused`(_ name: String) async throws {
+        let server = try await RawServer.start(.opens([], field: (name, "permessage-deflate")))
+        await #expect(throws: TransportError.badHandshake("it chooses a \(name) that was not offered")) {
+            try await connector().connect(try server.url())
+        }
         await server.stop()
     }
 

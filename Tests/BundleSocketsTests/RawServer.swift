@@ -11,8 +11,8 @@ final class RawServer: Sendable {
         case silent
         /// Says this to whatever comes first, and closes when `closes`.
         case says(String, closes: Bool = false)
-        /// Opens a socket rightly, then says these bytes.
-        case opens([UInt8])
+        /// Opens a socket rightly, with a further field, then says these bytes.
+        case opens([UInt8], field: (String, String)? = nil)
     }
 
     let port: Int
@@ -42,7 +42,7 @@ final class RawServer: Sendable {
                     case .says(let text, let closes):
                         try channel.pipeline.syncOperations.addHandler(
                             RawHandler(Array(text.utf8), closes: closes, receiving, asking))
-                    case .opens(let bytes): try upgrade(channel, bytes, receiving, asking)
+                    case .opens(let bytes, let field): try upgrade(channel, bytes, field, receiving, asking)
                     }
                 }
             }
@@ -51,11 +51,13 @@ final class RawServer: Sendable {
     }
 
     private static func upgrade(
-        _ channel: any Channel, _ bytes: [UInt8], _ receiving: AsyncStream<[UInt8]>.Continuation,
+        _ channel: any Channel, _ bytes: [UInt8], _ field: (String, String)?,
+        _ receiving: AsyncStream<[UInt8]>.Continuation,
         _ asking: AsyncStream<Void>.Continuation
     ) throws {
         let upgrader = NIOTypedWebSocketServerUpgrader<Void>(
-            shouldUpgrade: { channel, _ in channel.eventLoop.makeSucceededFuture(HTTPHeaders()) },
+            shouldUpgrade: { channel, _ in channel.eventLoop.makeSucceededFuture(HTTPHeaders(field.map { [$0] } ?? []))
+            },
             upgradePipelineHandler: { channel, _ in
                 channel.eventLoop.makeCompletedFuture {
                     // Before the frames' own handlers, which so see nothing.
