@@ -27,6 +27,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     ],
     targets: [
         // Level 0: C, each behind one target.
@@ -62,6 +63,22 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ], resources: [.embedInCode("page-bridge.js")]),
+
+        // Push: the contract and what keeps a device connected, and WebSockets beneath it.
+        ours("BundlePush", []),
+        ours(
+            "BundleSockets",
+            [
+                "BundlePush",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+
+        // Empty but on Apple's systems.
+        ours("AppleSockets", ["BundlePush"]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
@@ -142,6 +159,14 @@ let package = Package(
             [
                 "BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads",
                 "MeteorTesting",
+            ]),
+        tests("BundlePushTests", ["BundlePush", "BundleSockets", "BundleTesting"]),
+        tests(
+            "BundleSocketsTests",
+            [
+                "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         tests(
             "ClientShellTests",

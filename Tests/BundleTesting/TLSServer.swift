@@ -3,7 +3,8 @@ public import BundleCore
 /// An HTTPS server for 127.0.0.1 with a certificate of its own authority; needs `openssl` and `python3`.
 public final class TLSServer: Sendable {
     /// The PEM file of the authority that signed its certificate.
-    public let caFile: String
+    public var caFile: String { authority.authorityFile }
+    private let authority: TestAuthority
     private let folder: TemporaryFolder
     private let process: Command
     private let port: Int
@@ -14,11 +15,10 @@ public final class TLSServer: Sendable {
         redirecting away: String = "/away"
     ) throws {
         folder = try TemporaryFolder()
-        caFile = folder.file("ca.pem")
-        try Self.makeCertificates(in: folder)
+        authority = try TestAuthority(names: "IP:127.0.0.1")
         let script = try folder.write(Array(Self.script.utf8), to: "server.py")
         process = try Command([
-            "python3", script, folder.file("server.pem"), folder.file("server.key"), redirect, files, prefix, away,
+            "python3", script, authority.certificateFile, authority.keyFile, redirect, files, prefix, away,
         ])
         let line = process.nextLine()
         guard let port = Int(line) else { throw CommandError(command: ["python3", script], printed: line) }
@@ -28,22 +28,6 @@ public final class TLSServer: Sendable {
     /// The URL of a path; the certificate is for the address 127.0.0.1 only.
     public func url(_ path: String, host: String = "127.0.0.1") throws -> FetchURL {
         try FetchURL(parsing: "https://\(host):\(port)\(path)")
-    }
-
-    private static func makeCertificates(in folder: TemporaryFolder) throws {
-        let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        try Command.run(
-            ["openssl", "req", "-x509", "-days", "2", "-subj", "/CN=test authority"] + key
-                + ["-keyout", folder.file("ca.key"), "-out", folder.file("ca.pem")])
-        try Command.run(
-            ["openssl", "req", "-subj", "/CN=test server"] + key
-                + ["-keyout", folder.file("server.key"), "-out", folder.file("server.csr")])
-        let extensions = try folder.write(Array("subjectAltName=IP:127.0.0.1\n".utf8), to: "server.ext")
-        try Command.run([
-            "openssl", "x509", "-req", "-days", "2", "-in", folder.file("server.csr"), "-CA", folder.file("ca.pem"),
-            "-CAkey", folder.file("ca.key"), "-CAcreateserial", "-extfile", extensions, "-out",
-            folder.file("server.pem"),
-        ])
     }
 
     private static let script = """

@@ -1,0 +1,10 @@
+import Synchronization
+
+/// A number that tasks share.
+final class Counter: Sendable {
+    private let number = Mutex(0)
+
+    var value: Int { number.withLock { $0 } }
+
+    func increase() { number.withLock { $0 += 1 } }
+}

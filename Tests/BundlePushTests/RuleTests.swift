@@ -1,0 +1,153 @@
+@testable import BundlePush
+import BundleTesting
+import Testing
+
+struct RuleTests {
+    @Test(arguments: [
+        (0, 1.0, 1), (1, 1, 2), (3, 1, 8), (8, 1, 256), (9, 1, 300), (1_000_000, 1, 300), (4, 0, 0), (4, -3, 0),
+        (4, 9, 16),
+        (4, .nan, 16), (4, 0.25, 4),
+    ])
+    func `a wait is a share of a ceiling that doubles`(_ losses: Int, _ draw: Double, _ seconds: Int) {
+        #expect(BackoffRule().wait(losses: losses, draw: draw) == .seconds(seconds))
+    }
+
+    @Test func `waits are spread over the whole range, and never beyond the ceiling`() {
+        var generator = SeededGenerator(seed: 6)
+        let rule = BackoffRule()
+        var tenths = [Int](repeating: 0, count: 10)
+        for _ in 0..<2000 {
+            let wait = rule.wait(losses: 4, draw: Double.random(in: 0...1, using: &generator))
+            #expect((.zero ... .seconds(16)).contains(wait))
+            tenths[min(9, Int(wait / .seconds(1.6)))] += 1
+        }
+        #expect(tenths.allSatisfy { (140...260).contains($0) })
+    }
+
+    @Test func `what is asked for comes on top, within reason`() {
+        let rule = BackoffRule()
+        #expect(rule.wait(losses: 0, draw: 0.5, asked: .seconds(10)) == .seconds(10.5))
+        #expect(rule.wait(losses: 0, draw: 0, asked: .seconds(100_000)) == .seconds(3600))
+        #expect(rule.wait(losses: 0, draw: 1, asked: .seconds(-10)) == .seconds(1))
+    }
+
+    @Test func `a rule with nothing to grow ends`() {
+        var rule = BackoffRule()
+        rule.first = .zero
+        #expect(rule.wait(losses: .max, draw: 1) == .zero)
+    }
+
+    @Test func `silence is asked about once, and then counts`() {
+        var heart = Heartbeat(HeartbeatRule(), now: .seconds(100))
+        #expect(heart.step(.seconds(100)) == .wait(until: .seconds(130)))
+        #expect(heart.step(.seconds(129.9)) == .wait(until: .seconds(130)))
+        #expect(heart.step(.seconds(130)) == .ping)
+        #expect(heart.step(.seconds(130)) == .wait(until: .seconds(145)))
+        #expect(heart.step(.seconds(145)) == .dead)
+        heart.heard(.seconds(145))
+        #expect(heart.step(.seconds(150)) == .wait(until: .seconds(175)))
+        heart.works()
+        #expect(heart.step(.seconds(1000)) == .wait(until: .seconds(1030)))
+        heart.rested(.seconds(1001))
+        #expect(heart.step(.seconds(1030)) == .wait(until: .seconds(1031)))
+        #expect(heart.step(.seconds(1031)) == .ping)
+    }
+
+    @Test(arguments: [
+        ("ws://host", false, "host", 80, "/", "ws://host/"),
+        (
+            "WSS://Host.Example:443/push?channel=stable", true, "host.example", 443, "/push?channel=stable",
+            "wss://host.example/push?channel=stable"
+        ),
+        ("http://127.0.0.1:8080/x", false, "127.0.0.1", 8080, "/x", "ws://127.0.0.1:8080/x"),
+        ("https://[::1]:9/", true, "::1", 9, "/", "wss://[::1]:9/"),
+        ("ws://host?x", false, "host", 80, "/?x", "ws://host/?x"),
+        ("ws://a_b-c.d:/x", false, "a_b-c.d", 80, "/x", "ws://a_b-c.d/x"),
+    ])
+    func `URLs are read`(
+        _ text: String, _ isSecure: Bool, _ host: String, _ port: Int, _ target: String, _ shown: String
+    ) throws {
+        let url = try SocketURL(parsing: text)
+        #expect(url.isSecure == isSecure)
+        #expect(url.host == host)
+        #expect(url.port == port)
+        #expect(url.target == target)
+        #expect(url.description == shown)
+        #expect(try SocketURL(parsing: shown) == url)
+    }
+
+    @Test(arguments: [
+        "", "ws:", "ws://", "ws:///x", "host", "ftp://host", "wss//host", "ws://host:0", "ws://host:65536",
+        "ws://host:8a",
+        "ws://host:+8", "ws://host:999999", "ws://user@host", "ws://user:word@host/", "ws://host/a#b", "ws://host/a b",
+        "ws://host/\r\nX: y", "ws://h\u{0}st", "ws://höst", "ws://host\\x", "ws://[::1", "ws://[]", "ws://[x]",
+        "ws://[::1]x",
+        "ws://::1", "ws://a,b", "ws://" + String(repeating: "a", count: 254),
+        "ws://h/" + String(repeating: "a", count: 2048),
+    ])
+    func `what is no URL of a socket is refused`(_ text: String) {
+        #expect(throws: TransportError.self) { try SocketURL(parsing: text) }
+    }
+
+    @Test func `bytes of any kind never trap the reader of URLs`() {
+        var generator = SeededGenerator(seed: 17)
+        let pieces = [
+            "ws://", "wss://", "[", "]", ":", "/", "@", "#", "?", "::1", "host", "80", "\u{0}", "ü", "%", ".",
+        ]
+        for _ in 0..<20_000 {
+            let text = (0..<Int.random(in: 0...8, using: &generator)).map { _ in
+                pieces.randomElement(using: &generator) ?? ""
+            }.joined()
+            if let url = try? SocketURL(parsing: text) {
+                #expect(url.description.utf8.allSatisfy { (0x21...0x7E).contains($0) })
+                #expect(url.target.hasPrefix("/"))
+                #expect((try? SocketURL(parsing: url.description)) == url)
+            }
+        }
+    }
+
+    @Test func `a refused URL is not shown with its control characters`() {
+        #expect(
+            throws: TransportError.unsupportedURL(
+                "ws://h[31m", reason: "byte 27 stands in no URL; write it percent-encoded")
+        ) {
+            try SocketURL(parsing: "ws://h\u{1B}[31m")
+        }
+    }
+
+    @Test func `signs of life that nobody takes are one, and full is full`() async throws {
+        let queue = MessageQueue(MessageQueue.Limit(messages: 3, bytes: 10))
+        for _ in 0..<100 { #expect(queue.add(.pong)) }
+        #expect(queue.count == 1)
+        #expect(queue.add(.text("1")))
+        #expect(!queue.add(.pong))
+        #expect(!queue.hasRoom)
+        for _ in 0..<3 { _ = try await queue.take() }
+        #expect(queue.hasRoom)
+        // As few as it wants, but too many bytes.
+        #expect(!queue.add(.binary([UInt8](repeating: 0, count: 10))))
+        queue.end(.lost("cut"))
+        #expect(queue.add(.text("behind the end")))
+        #expect(try await queue.take() == .binary([UInt8](repeating: 0, count: 10)))
+        await #expect(throws: TransportError.lost("cut")) { try await queue.take() }
+    }
+
+    @Test func `who was cancelled while waiting leaves nothing behind`() async throws {
+        let queue = MessageQueue(MessageQueue.Limit(messages: 1, bytes: 10))
+        for _ in 0..<50 {
+            let taking = Task { try await queue.take() }
+            taking.cancel()
+            await #expect(throws: CancellationError.self) { try await taking.value }
+        }
+        #expect(queue.waiters <= 1)
+        queue.add(.text("full"))
+        for _ in 0..<50 {
+            let giving = Task { try await queue.put(.text("more")) }
+            giving.cancel()
+            await #expect(throws: CancellationError.self) { try await giving.value }
+        }
+        #expect(queue.waiters <= 1)
+        #expect(try await queue.take() == .text("full"))
+        #expect(queue.count == 0)
+    }
+}

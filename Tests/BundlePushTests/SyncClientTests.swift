@@ -1,0 +1,239 @@
+import BundlePush
+import BundleTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct SyncClientTests {
+    @Test func `it greets, and tells what comes in order`() async throws {
+        let connector = PairConnector()
+        var configuration = try Listener.configuration()
+        configuration.greeting = ["hello", "here"]
+        let listener = try Listener(connector, configuration)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        #expect(try await far.receive() == .text("hello"))
+        #expect(try await far.receive() == .text("here"))
+        try await far.sendText("one")
+        try await far.sendBinary([2])
+        try await far.sendText("three")
+        #expect(await events.next() == .connected)
+        #expect(await events.next() == .text("one"))
+        #expect(await events.next() == .binary([2]))
+        #expect(await events.next() == .text("three"))
+        await listener.stop()
+        #expect(await events.next() == nil)
+        #expect(far.isClosed)
+    }
+
+    @Test func `a silent side is asked, and lives while it answers`() async throws {
+        let connector = PairConnector()
+        let listener = try Listener(connector)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        #expect(await events.next() == .connected)
+        for round in 1...3 {
+            await listener.clock.sleeper(until: .seconds(30 * round))
+            listener.clock.advance(by: .seconds(30))
+        }
+        await listener.clock.sleeper(until: .seconds(120))
+        try await far.sendText("still there")
+        #expect(await events.next() == .text("still there"))
+        #expect(connector.attempts == 1)
+        await listener.stop()
+    }
+
+    @Test func `a side that does not answer is given up`() async throws {
+        let connector = PairConnector([.opens(answersPings: false)])
+        let listener = try Listener(connector)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        #expect(await events.next() == .connected)
+        await listener.clock.sleeper(until: .seconds(30))
+        listener.clock.advance(by: .seconds(30))
+        await listener.clock.sleeper(until: .seconds(45))
+        #expect(!far.isClosed)
+        listener.clock.advance(by: .seconds(15))
+        #expect(await events.next() == .lost(.timedOut(.answering), retry: .seconds(1)))
+        #expect(far.isClosed)
+        // The connection lasted long enough to count as one, so the next wait begins low again.
+        await listener.clock.sleeper(until: .seconds(46))
+        listener.clock.advance(by: .seconds(1))
+        #expect(await ends.next() != nil)
+        #expect(await events.next() == .connected)
+        await listener.stop()
+    }
+
+    @Test func `anything that comes is a sign of life`() async throws {
+        let connector = PairConnector([.opens(answersPings: false)])
+        let listener = try Listener(connector)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        #expect(await events.next() == .connected)
+        await listener.clock.sleeper(until: .seconds(30))
+        listener.clock.advance(by: .seconds(30))
+        await listener.clock.sleeper(until: .seconds(45))
+        try await far.sendText("here")
+        #expect(await events.next() == .text("here"))
+        listener.clock.advance(by: .seconds(15))
+        // It said something at 30, so it is asked at 60 and not given up at 45.
+        await listener.clock.sleeper(until: .seconds(60))
+        #expect(!far.isClosed)
+        await listener.stop()
+    }
+
+    @Test func `while an event is worked on, nothing is read and nobody is given up`() async throws {
+        let connector = PairConnector([.opens(answersPings: false)])
+        let gate = Promised<Void>()
+        let listener = try Listener(connector) { event in
+            if event == .text("0") { try? await gate.value }
+        }
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        let sent = Counter()
+        let sending = Task {
+            for number in 0..<100 {
+                try await far.sendText("\(number)")
+                sent.increase()
+            }
+        }
+        #expect(await events.next() == .connected)
+        for round in 1...4 {
+            await listener.clock.sleeper(until: .seconds(30 * round))
+            listener.clock.advance(by: .seconds(30))
+        }
+        // One is being worked on, and the transport holds 16.
+        while sent.value < 17 { await Task.yield() }
+        for _ in 0..<1000 { await Task.yield() }
+        #expect(sent.value == 17)
+        #expect(!far.isClosed)
+        gate.settle(.success(()))
+        for number in 0..<100 { #expect(await events.next() == .text("\(number)")) }
+        try await sending.value
+        await listener.stop()
+    }
+
+    @Test func `waits grow to their ceiling while there is nothing to be had`() async throws {
+        let failures = [PairConnector.Answer](repeating: .fails(.unreachable("nobody")), count: 11)
+        let connector = PairConnector(failures)
+        let listener = try Listener(connector, draw: 0.5)
+        var events = listener.events.makeAsyncIterator()
+        var now = Duration.zero
+        for ceiling in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] as [Int] {
+            let wait = Duration.seconds(ceiling) / 2
+            #expect(await events.next() == .lost(.unreachable("nobody"), retry: wait))
+            now += wait
+            await listener.clock.sleeper(until: now)
+            listener.clock.advance(by: wait)
+        }
+        #expect(await events.next() == .connected)
+        await listener.stop()
+    }
+
+    @Test func `a connection that is dropped at once is no success`() async throws {
+        let connector = PairConnector()
+        let listener = try Listener(connector)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        for wait in [1, 2, 4] {
+            let far = try #require(await ends.next())
+            #expect(await events.next() == .connected)
+            await far.close()
+            #expect(await events.next() == .lost(.isClosed, retry: .seconds(wait)))
+            listener.clock.advance(by: .seconds(wait))
+        }
+        let far = try #require(await ends.next())
+        #expect(await events.next() == .connected)
+        listener.clock.advance(by: .seconds(30))
+        try await far.sendText("a")
+        #expect(await events.next() == .text("a"))
+        far.cut()
+        #expect(await events.next() == .lost(.lost("it was cut"), retry: .seconds(1)))
+        await listener.stop()
+    }
+
+    @Test func `who asks to be left alone is`() async throws {
+        let connector = PairConnector([.fails(.refused(status: 503, retryAfter: .seconds(120)))])
+        let listener = try Listener(connector)
+        var events = listener.events.makeAsyncIterator()
+        #expect(
+            await events.next()
+                == .lost(.refused(status: 503, retryAfter: .seconds(120)), retry: .seconds(121)))
+        await listener.stop()
+    }
+
+    @Test func `an attempt that nobody answers ends in time`() async throws {
+        let connector = PairConnector([.hangs])
+        let listener = try Listener(connector)
+        var events = listener.events.makeAsyncIterator()
+        await listener.clock.sleeper(until: .seconds(15))
+        listener.clock.advance(by: .seconds(15))
+        #expect(await events.next() == .lost(.timedOut(.connecting), retry: .seconds(1)))
+        #expect(connector.cancellations == 1)
+        await listener.stop()
+    }
+
+    @Test func `cancelling ends an attempt that nobody answers`() async throws {
+        let connector = PairConnector([.hangs])
+        let listener = try Listener(connector)
+        await listener.clock.sleeper(until: .seconds(15))
+        await listener.stop()
+        #expect(connector.cancellations == 1)
+        #expect(connector.attempts == 1)
+        var events = listener.events.makeAsyncIterator()
+        #expect(await events.next() == nil)
+    }
+
+    @Test func `a transport that is opened too late is closed`() async throws {
+        let release = Promised<Void>()
+        let connector = PairConnector([.opensLate(release)])
+        let listener = try Listener(connector)
+        var ends = connector.opened.makeAsyncIterator()
+        await listener.clock.sleeper(until: .seconds(15))
+        listener.clock.advance(by: .seconds(15))
+        release.settle(.success(()))
+        let far = try #require(await ends.next())
+        var events = listener.events.makeAsyncIterator()
+        #expect(await events.next() == .lost(.timedOut(.connecting), retry: .seconds(1)))
+        #expect(far.isClosed)
+        await listener.stop()
+    }
+
+    @Test func `cancelling ends a wait`() async throws {
+        let connector = PairConnector([.fails(.unreachable("nobody"))])
+        let listener = try Listener(connector)
+        await listener.clock.sleeper(until: .seconds(1))
+        await listener.stop()
+        #expect(connector.attempts == 1)
+    }
+
+    @Test func `a message beyond the limit ends the connection`() async throws {
+        let connector = PairConnector()
+        var configuration = try Listener.configuration()
+        configuration.maximumMessage = 10
+        let listener = try Listener(connector, configuration)
+        var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
+        let far = try #require(await ends.next())
+        try await far.sendText("0123456789")
+        try await far.sendText("0123456789a")
+        #expect(await events.next() == .connected)
+        #expect(await events.next() == .text("0123456789"))
+        #expect(await events.next() == .lost(.messageTooLarge(limit: 10), retry: .seconds(1)))
+        #expect(far.isClosed)
+        await listener.stop()
+    }
+
+    @Test func `a greeting that nobody takes is given up in time`() async throws {
+        let connector = PairConnector()
+        var configuration = try Listener.configuration()
+        configuration.greeting = [String](repeating: "hello", count: 40)
+        let listener = try Listener(connector, configuration)
+        var events = listener.events.makeAsyncIterator()
+        var ends = connector.opened.makeAsyncIterator()
+        _ = await ends.next()
+        await listener.clock.sleeper(until: .seconds(15))
+        // The attempt's own limit slept until then as well.
+        for _ in 0..<1000 { await Task.yield() }
+        listener.clock.advance(by: .seconds(15))
+        #expect(await events.next() == .lost(.timedOut(.sending), retry: .seconds(1)))
+        await listener.stop()
+    }
+}

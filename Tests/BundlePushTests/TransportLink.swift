@@ -1,0 +1,49 @@
+import BundlePush
+import BundleSockets
+import BundleTesting
+
+/// The ways of being connected that the contract suite goes through.
+enum TransportLink: CaseIterable, Sendable {
+    /// Two ends in memory: the fake that other tests use.
+    case pair
+    /// A socket that somebody else owns.
+    case bridged
+    /// A real WebSocket, seen from the client, from the server, and inside TLS.
+    case client, server, secure
+
+    /// Both ends of one connection, and what must live as long.
+    struct Open: Sendable {
+        let near: any SyncTransport
+        let far: any SyncTransport
+        let server: SocketServer?
+    }
+
+    func open() async throws -> Open {
+        switch self {
+        case .pair:
+            let (near, far) = PairEnd.make()
+            return Open(near: near, far: far, server: nil)
+        case .bridged:
+            let owner = SocketOwner()
+            let near = try await DelegateConnector(owner).connect(try SocketURL(parsing: "ws://owner"))
+            guard let far = await owner.opened.first(where: { _ in true }) else { throw TransportError.isClosed }
+            return Open(near: near, far: far, server: nil)
+        case .client, .server, .secure: return try await socket()
+        }
+    }
+
+    private func socket() async throws -> Open {
+        let authority = self == .secure ? try TestAuthority(names: "IP:127.0.0.1") : nil
+        let (accepted, accepting) = AsyncStream<SocketTransport>.makeStream()
+        let server = try await SocketServer.start(
+            certificate: authority.map { ServerCertificate(chainFile: $0.certificateFile, keyFile: $0.keyFile) },
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in accepting.yield(socket) })
+        var configuration = SocketConnector.Configuration(userAgent: "contract")
+        if let authority { configuration.authorities = .file(authority.authorityFile) }
+        let scheme = self == .secure ? "wss" : "ws"
+        let near = try await SocketConnector(configuration).connect(
+            try SocketURL(parsing: "\(scheme)://127.0.0.1:\(server.port)/push"))
+        guard let far = await accepted.first(where: { _ in true }) else { throw TransportError.isClosed }
+        return self == .server ? Open(near: far, far: near, server: server) : Open(near: near, far: far, server: server)
+    }
+}

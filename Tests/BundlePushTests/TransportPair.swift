@@ -1,0 +1,117 @@
+import BundlePush
+import Synchronization
+
+/// One of two ends in memory: what is sent at one is received at the other.
+final class PairEnd: SyncTransport {
+    static let maximumMessage = 1 << 20
+
+    private let incoming: MessageQueue
+    private let outgoing: MessageQueue
+    private let answersPings: Bool
+    private let counted = Mutex(0)
+
+    private init(incoming: MessageQueue, outgoing: MessageQueue, answersPings: Bool) {
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.answersPings = answersPings
+    }
+
+    /// Both ends; `answersPings` says whether a ping of the first is answered.
+    static func make(answersPings: Bool = true) -> (PairEnd, PairEnd) {
+        let limit = MessageQueue.Limit(messages: 16, bytes: 256 << 10)
+        let (one, other) = (MessageQueue(limit), MessageQueue(limit))
+        return (
+            PairEnd(incoming: one, outgoing: other, answersPings: answersPings),
+            PairEnd(incoming: other, outgoing: one, answersPings: true)
+        )
+    }
+
+    /// How many pings were sent here.
+    var pings: Int { counted.withLock { $0 } }
+
+    /// Whether this end was closed, by either side.
+    var isClosed: Bool { incoming.hasEnded }
+
+    func sendBinary(_ bytes: [UInt8]) async throws { try await send(.binary(bytes)) }
+
+    func sendText(_ text: String) async throws { try await send(.text(text)) }
+
+    func sendPing() async throws {
+        if outgoing.hasEnded { throw TransportError.isClosed }
+        counted.withLock { $0 += 1 }
+        if answersPings { incoming.add(.pong) }
+    }
+
+    private func send(_ message: TransportMessage) async throws {
+        if message.byteCount > Self.maximumMessage { throw TransportError.messageTooLarge(limit: Self.maximumMessage) }
+        if outgoing.hasEnded { throw TransportError.isClosed }
+        try await outgoing.put(message)
+        if outgoing.hasEnded { throw TransportError.isClosed }
+    }
+
+    func receive() async throws -> TransportMessage? { try await incoming.take() }
+
+    func close() async {
+        incoming.discard()
+        outgoing.end(nil)
+    }
+
+    /// Breaks the connection, as a cut cable does.
+    func cut() {
+        for queue in [incoming, outgoing] { queue.end(.lost("it was cut")) }
+    }
+}
+
+/// Opens pairs, and gives the other ends to a test.
+final class PairConnector: TransportConnector {
+    /// What an attempt comes to.
+    enum Answer: Sendable {
+        case opens(answersPings: Bool = true)
+        case fails(TransportError)
+        /// Nothing happens until the attempt is cancelled.
+        case hangs
+        /// The attempt takes no notice of being cancelled, and opens when `release` is called.
+        case opensLate(Promised<Void>)
+    }
+
+    private let answers: Mutex<[Answer]>
+    private let ends: AsyncStream<PairEnd>.Continuation
+    /// The other ends, as they are opened.
+    let opened: AsyncStream<PairEnd>
+    private let begun = Mutex(0)
+    private let cancelled = Mutex(0)
+
+    /// One that answers attempts in this order, and opens pairs after that.
+    init(_ answers: [Answer] = []) {
+        self.answers = Mutex(answers)
+        (opened, ends) = AsyncStream.makeStream()
+    }
+
+    var attempts: Int { begun.withLock { $0 } }
+    var cancellations: Int { cancelled.withLock { $0 } }
+
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        begun.withLock { $0 += 1 }
+        let answer = answers.withLock { $0.isEmpty ? .opens() : $0.removeFirst() }
+        switch answer {
+        case .opens(let answersPings): return open(answersPings: answersPings)
+        case .fails(let error): throw error
+        case .hangs:
+            do {
+                return try await Promised<PairEnd>().value
+            } catch {
+                cancelled.withLock { $0 += 1 }
+                throw error
+            }
+        case .opensLate(let release):
+            await Task { _ = try? await release.value }.value
+            return open(answersPings: true)
+        }
+    }
+
+    private func open(answersPings: Bool) -> PairEnd {
+        let (near, far) = PairEnd.make(answersPings: answersPings)
+        ends.yield(far)
+        return near
+    }
+}

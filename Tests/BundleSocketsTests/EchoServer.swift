@@ -1,0 +1,55 @@
+import BundlePush
+import BundleSockets
+
+/// Sends back what it gets, and shows the sockets that were opened.
+struct EchoServer {
+    let server: SocketServer
+    /// The sockets, as they are opened; only of a server that does not echo.
+    let opened: AsyncStream<SocketTransport>
+    /// How each conversation ended; nil is good order.
+    let ends: AsyncStream<TransportError?>
+
+    var port: Int { server.port }
+
+    static func start(
+        _ rule: UpgradeRule = UpgradeRule(path: "/push"), limits: SocketLimits = EchoServer.limits, echoes: Bool = true,
+        certificate: ServerCertificate? = nil
+    ) async throws -> EchoServer {
+        let (opened, opening) = AsyncStream<SocketTransport>.makeStream()
+        let (ends, ending) = AsyncStream<TransportError?>.makeStream()
+        let server = try await SocketServer.start(
+            certificate: certificate,
+            WebSocketUpgrade(rule, limits: limits) { socket, _ in
+                guard echoes else {
+                    opening.yield(socket)
+                    return
+                }
+                Task { ending.yield(await echo(over: socket)) }
+            })
+        return EchoServer(server: server, opened: opened, ends: ends)
+    }
+
+    /// Small enough to go beyond.
+    static var limits: SocketLimits {
+        var limits = SocketLimits()
+        limits.message = 64 << 10
+        return limits
+    }
+
+    private static func echo(over socket: SocketTransport) async -> TransportError? {
+        do {
+            while let message = try await socket.receive() {
+                switch message {
+                case .text(let text): try await socket.sendText(text)
+                case .binary(let bytes): try await socket.sendBinary(bytes)
+                case .pong: try await socket.sendText("pong")
+                }
+            }
+            return nil
+        } catch {
+            return error as? TransportError ?? .lost("\(error)")
+        }
+    }
+
+    func end() async -> TransportError?? { await ends.first { _ in true } }
+}
