@@ -16,7 +16,7 @@ struct InstalledTreeTests {
 
     static let damages: [(told: String, spoil: @Sendable (StoreBench) throws -> Void)] = [
         ("its receipt is missing", { try $0.remove(receipt) }),
-        ("has a line that describes no file", { try lines($0) { $0[1] = #"{"nothing":1},"# } }),
+        ("has a line that describes no file", { try lines($0) { $0[1] = #"{"path":"assets/app.js"},"# } }),
         ("lists assets/app.js twice", { try lines($0) { $0.insert($0[1], at: 1) } }),
         ("assets/app.js is missing", { try $0.remove("clients/v1.0.0/assets/app.js") }),
         ("index.html has other content", { try $0.write("Client 1.0.0", to: "clients/v1.0.0/index.html") }),
