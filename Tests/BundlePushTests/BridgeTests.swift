@@ -1,7 +1,7 @@
 import BundlePush
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct BridgeTests {
     private func url() throws -> SocketURL { try SocketURL(parsing: "wss://owner/push") }
 

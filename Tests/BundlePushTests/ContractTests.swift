@@ -2,7 +2,7 @@ import BundlePush
 import Testing
 
 /// What every transport promises, over each of them.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct ContractTests {
     @Test(arguments: TransportLink.allCases)
     func `messages arrive whole and in order, both ways`(_ link: TransportLink) async throws {

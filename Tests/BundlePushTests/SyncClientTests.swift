@@ -2,7 +2,7 @@ import BundlePush
 import BundleTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct SyncClientTests {
     @Test func `it greets, and tells what comes in order`() async throws {
         let connector = PairConnector()

@@ -4,7 +4,7 @@ import BundleTesting
 import NIOHTTP1
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
     private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "tests/1")

@@ -5,7 +5,7 @@ public final class RawConnection: Sendable {
     private let descriptor: Int32
 
     /// Connects; a read that brings nothing for `patience` milliseconds fails.
-    public init(host: String = "127.0.0.1", port: Int, patience: Int = 10_000) throws {
+    public init(host: String = "127.0.0.1", port: Int, patience: Int = 60_000) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
         // A `timeval`, whose members Swift finds in one module or another by chance.

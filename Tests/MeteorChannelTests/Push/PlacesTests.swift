@@ -130,7 +130,7 @@ struct PlacesTests {
         #expect(try device.picture().changes(since: before) == [])
         // What was removed is free once its last descriptor is closed.
         let store = try Directory.open(device.store)
-        for _ in 0..<200 where try store.freeSpace().bytes <= 500_000 { try await Task.sleep(for: .milliseconds(25)) }
+        for _ in 0..<2400 where try store.freeSpace().bytes <= 500_000 { try await Task.sleep(for: .milliseconds(25)) }
         #expect(try store.freeSpace().bytes > 500_000)
         if statesSize { #expect(device.requests == Requests.of("/manifest.json")) }
         try device.deploy(version("v3"), in: elsewhere)
