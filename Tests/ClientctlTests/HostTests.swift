@@ -197,7 +197,7 @@ import Testing
     @Test func `answers many requests on one connection, in their order`() throws {
         let host = try Hosting(site.feed)
         let connection = try RawConnection(port: host.port)
-        let request = { "GET \($0) HTTP/1.1\r\nHost: h\r\n\r\n" }
+        let request = { (target: String) in "GET \(target) HTTP/1.1\r\nHost: h\r\n\r\n" }
         connection.send(request("/healthz") + request("/manifest.json") + request("/none") + request(archive))
         #expect(try connection.receiveAnswer().text == "ok\n")
         #expect(try connection.receiveAnswer().body == (try contents(ofFile: site.manifest)))
