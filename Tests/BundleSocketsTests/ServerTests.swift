@@ -124,14 +124,12 @@ struct ServerTests {
 
     @Test func `a silent client is asked, then given up`() async throws {
         var limits = SocketLimits()
-        limits.heartbeat = .seconds(1)
+        limits.heartbeat = .seconds(2)
         let echo = try await EchoServer.start(limits: limits)
         let client = try RawClient(port: echo.port)
-        for _ in 0..<2 {
-            #expect(try client.frame() == RawClient.Frame(Frames.ping))
-            client.send(Frames.client(Frames.pong))
-            #expect(try client.frame() == RawClient.Frame(Frames.text, Array("pong".utf8)))
-        }
+        #expect(try client.frame() == RawClient.Frame(Frames.ping))
+        client.send(Frames.client(Frames.pong))
+        #expect(try client.frame() == RawClient.Frame(Frames.text, Array("pong".utf8)))
         #expect(try client.frame() == RawClient.Frame(Frames.ping))
         #expect(try client.frame() == nil)
         #expect(await echo.end() == .some(.some(.timedOut(.answering))))

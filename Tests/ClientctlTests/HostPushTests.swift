@@ -67,6 +67,8 @@ import Testing
         let document = try contents(ofFile: site.feed + "/channels/stable.json")
         try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
         try site.folder.write(bytes("{}"), to: "feed/channels/nothing.json")
+        // A document of another channel than its name says.
+        try site.folder.write(document, to: "feed/channels/other.json")
         let deadline = ContinuousClock.now + .seconds(15)
         while try !host.program.printed().errors.contains("channels/stable.json cannot be read"),
             ContinuousClock.now < deadline
@@ -108,7 +110,7 @@ import Testing
         let plain = try status([authorization])
         #expect(plain.status == 426)
         #expect(plain["Sec-WebSocket-Version"] == "13")
-        #expect(try status(upgrade, method: "HEAD").status == 405)
+        #expect(try status(upgrade, method: "POST").status == 405)
     }
 
     @Test func `a socket can be opened behind other requests, and what comes with them is heard`() throws {
