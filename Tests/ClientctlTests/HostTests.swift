@@ -278,6 +278,19 @@ import Testing
         }
     }
 
+    @Test func `writes behind what is in the log, or to nowhere`() throws {
+        let path = try site.folder.write(bytes("before\n"), to: "access.log")
+        for log in [path, "/dev/null"] {
+            let host = try Hosting(site.feed, ["--access-log", log])
+            _ = try host.ask("/healthz")
+            #expect(try host.stop().errors.isEmpty)
+        }
+        let text = String(decoding: try contents(ofFile: path), as: UTF8.self)
+        #expect(text.split(separator: "\n").first == "before")
+        #expect(text.split(separator: "\n").count == 2)
+        #expect(try refused([site.feed, "--access-log", site.folder.path], 78, "configInvalid").contains("open"))
+    }
+
     // MARK: Devices
 
     @Test(arguments: [false, true])
