@@ -92,13 +92,23 @@ let package = Package(
             ]),
         ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell", "ShellBoot"]),
 
+        // What serves a feed, and tells devices when it changes.
+        ours(
+            "FeedHost",
+            [
+                "ArchiveChannel", "BundleDisk", "BundleServe", "BundleSockets", "BundleThreads",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+
         // Level 5: the command line.
         .executableTarget(
             name: "clientctl",
             dependencies: [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "LoopbackShell", "MeteorChannel",
-                "ShellBoot",
+                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "FeedHost", "LoopbackShell",
+                "MeteorChannel", "ShellBoot",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -179,7 +189,12 @@ let package = Package(
             [
                 "LoopbackShell", "BundleCore", "BundleServe", "BundleTesting", "ClientShell", "ShellBoot",
             ]),
-        tests("ClientctlTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
+        tests(
+            "ClientctlTests",
+            [
+                "ArchiveChannel", "BundleCore", "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                "MeteorTesting", "clientctl",
+            ]),
         tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
     ]
 )

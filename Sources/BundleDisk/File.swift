@@ -28,6 +28,13 @@ public final class File: Sendable {
         return file
     }
 
+    /// Opens a file by an ordinary path to write behind what is in it, creating it (mode 0640) where it is missing; a device will do,
+    /// `/dev/null` above all.
+    public static func open(appending path: String) throws(DiskError) -> File {
+        let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK
+        return File(adopting: try checked(Glibc.open(path, flags, 0o640), "open", path), path: path)
+    }
+
     /// Whether anything, of whatever kind, has this ordinary path.
     public static func exists(_ path: String) -> Bool {
         var status = stat()

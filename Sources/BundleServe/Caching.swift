@@ -6,6 +6,10 @@ enum Caching {
     static let lasting = "public, max-age=31536000"
     /// The same without asking, for the names that builders make of the content.
     static let immutable = "public, max-age=31536000, immutable"
+    /// The same for what not everybody may have: no cache between may keep it.
+    static let privateImmutable = "private, max-age=31536000, immutable"
+    /// Kept, and asked about at each use, by who may have it.
+    static let privateRevalidated = "private, no-cache"
 
     /// Whether a name holds a run of 16 or more hex digits, both letters and digits: what builders put into the names of files
     /// whose content never changes. Numbers alone, such as dates, are not taken for one.

@@ -1,9 +1,7 @@
 import BundleCore
 import NIOCore
 
-extension Connection {
-    static let longestBody = 64 << 10
-
+extension Connection<PageService> {
     /// Checks all that the head tells, and then waits for the body.
     func answerCall(_ method: String, _ request: Request) {
         let token = request.text(.token)
@@ -17,14 +15,14 @@ extension Connection {
             return refuseCall(.unsupportedMediaType, request)
         }
         guard let length = request.head.bodyLength else { return refuseCall(.lengthRequired, request) }
-        guard length <= Self.longestBody else { return refuseCall(.bodyTooLarge, request) }
+        guard length <= PageCall.longestBody else { return refuseCall(.bodyTooLarge, request) }
         let expects = request.has(.expect) && !request.head.isOldVersion
         if expects {
             let isContinue = request.with(.expect) { HTTPBytes.areSame($0, "100-continue") } ?? false
             guard isContinue else { return refuseCall(.expectationFailed, request) }
         }
         self.keepsOpen = keepsOpen
-        waitForBody(Call(method: method, token: token, length: length), sayingContinue: expects)
+        waitForBody(PageCall(method: method, token: token, length: length), sayingContinue: expects)
     }
 
     private static func isJSON(_ value: UnsafeRawBufferPointer) -> Bool {
@@ -35,8 +33,8 @@ extension Connection {
     }
 
     /// Hands a call whose body has come to the host.
-    func carryOut(_ call: Call, _ body: [UInt8]) {
-        guard let object = try? JSONScanner.parse(body, maximumBytes: Self.longestBody).objectValue else {
+    func carryOut(_ call: PageCall, _ body: [UInt8]) {
+        guard let object = try? JSONScanner.parse(body, maximumBytes: PageCall.longestBody).objectValue else {
             return refuseCall(.badRequest, nil)
         }
         ask { [host = service.host] in

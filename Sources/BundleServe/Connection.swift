@@ -4,7 +4,7 @@ import NIOCore
 /// One connection of a browser: reads requests, answers them in their order, one at a time.
 ///
 /// Lives on the server's event loop. Reads only when it is ready for a request, so what a client sends ahead waits in the kernel.
-final class Connection: ChannelDuplexHandler {
+final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData
@@ -14,26 +14,21 @@ final class Connection: ChannelDuplexHandler {
         /// Nothing of a request has come.
         case idle
         case readingHead
-        case readingBody(Call)
+        case readingBody(PageCall)
         /// The host is working on the answer.
         case asking
         /// The answer is with the kernel; the file it comes from stays open meanwhile.
         case sending(OpenFile?)
         case streaming
+        /// Another protocol takes the connection over.
+        case changing
         /// Everything is sent, and the client has to close.
         case leaving
         case closed
     }
 
-    /// A call whose body has yet to come.
-    struct Call {
-        let method: String
-        let token: String
-        let length: Int
-    }
-
-    let service: Service
-    private let table: ConnectionTable
+    let service: Answers
+    private let table: ConnectionTable<Answers>
     private(set) var context: ChannelHandlerContext?
 
     private(set) var phase = Phase.idle
@@ -56,10 +51,13 @@ final class Connection: ChannelDuplexHandler {
     private var since = NIODeadline.now()
     private var unsent = 0
 
-    /// A paused connection gets what was in the kernel's buffer when its client is done; no more than this is looked at.
-    private static let maximumInput = 1 << 20
+    /// The answer under way, where somebody hears of it.
+    private var entry: AccessEntry?
 
-    init(_ service: Service, _ table: ConnectionTable) {
+    /// A paused connection gets what was in the kernel's buffer when its client is done; no more than this is looked at.
+    private static var maximumInput: Int { 1 << 20 }
+
+    init(_ service: Answers, _ table: ConnectionTable<Answers>) {
         self.service = service
         self.table = table
     }
@@ -73,6 +71,7 @@ final class Connection: ChannelDuplexHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         enter(.closed)
+        endEntry(isCut: true)
         stream?.cancel()
         table.remove(self)
         context.fireChannelInactive()
@@ -115,7 +114,7 @@ final class Connection: ChannelDuplexHandler {
         switch phase {
         case .idle where context.channel.isWritable, .readingHead, .readingBody, .streaming: leave()
         case .leaving where hasLeft: context.close(promise: nil)
-        case .idle, .asking, .sending, .leaving, .closed: break
+        case .idle, .asking, .sending, .changing, .leaving, .closed: break
         }
     }
 
@@ -125,7 +124,7 @@ final class Connection: ChannelDuplexHandler {
         switch phase {
         case .idle, .readingHead, .readingBody: context?.channel.isWritable ?? false
         case .leaving: true
-        case .asking, .sending, .streaming, .closed: false
+        case .asking, .sending, .streaming, .changing, .closed: false
         }
     }
 
@@ -151,8 +150,8 @@ final class Connection: ChannelDuplexHandler {
                 guard readHead() else { return }
             case .readingBody(let call):
                 guard let body = input.readBytes(length: call.length) else { return }
-                carryOut(call, body)
-            case .asking, .sending, .streaming, .leaving, .closed: return
+                service.carryOut(call, body, on: self)
+            case .asking, .sending, .streaming, .changing, .leaving, .closed: return
             }
         }
     }
@@ -165,18 +164,20 @@ final class Connection: ChannelDuplexHandler {
             return false
         case .refused(let status):
             keepsOpen = false
+            beginEntry(nil)
             refuse(status)
         case .complete(let head):
             parser = RequestHeadParser()
             guard let bytes = input.readSlice(length: head.length) else { return false }
             let request = Request(head, bytes)
             keepsOpen = request.keepsOpen && !table.isStopping
-            answer(request)
+            beginEntry(request)
+            service.answer(request, on: self)
         }
         return true
     }
 
-    func waitForBody(_ call: Call, sayingContinue: Bool) {
+    func waitForBody(_ call: PageCall, sayingContinue: Bool) {
         enter(.readingBody(call))
         guard sayingContinue && input.readableBytes == 0 else { return }
         write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"))
@@ -194,6 +195,7 @@ final class Connection: ChannelDuplexHandler {
         guard let context else { return }
         if keepsOpen && file == nil {
             context.write(wrapOutboundOut(last), promise: nil)
+            endEntry(isCut: false)
             return enter(.idle)
         }
         enter(.sending(file))
@@ -202,6 +204,7 @@ final class Connection: ChannelDuplexHandler {
         promise.futureResult.assumeIsolated().whenComplete { [self] result in
             if file != nil { cork(false) }
             guard case .sending = phase, case .success = result else { return }
+            endEntry(isCut: false)
             if keepsOpen { enter(.idle) } else { leave() }
             resume()
         }
@@ -218,13 +221,18 @@ final class Connection: ChannelDuplexHandler {
         _ work: @escaping @Sendable () async throws -> Value, then: @escaping (Result<Value, any Error>) -> Void
     ) {
         guard let context else { return }
-        enter(.asking)
         let promise = context.eventLoop.makePromise(of: Value.self)
         // A page does not wait for what the process does in the background.
         Task(priority: .high) {
             do { promise.succeed(try await work()) } catch { promise.fail(error) }
         }
-        promise.futureResult.assumeIsolated().whenComplete { [self] result in
+        wait(for: promise.futureResult, then: then)
+    }
+
+    /// Goes on with what comes of a future of the connection's event loop, unless the client has gone by then.
+    func wait<Value: Sendable>(for future: EventLoopFuture<Value>, then: @escaping (Result<Value, any Error>) -> Void) {
+        enter(.asking)
+        future.assumeIsolated().whenComplete { [self] result in
             guard case .asking = phase else { return }
             then(result)
             resume()
@@ -257,6 +265,54 @@ final class Connection: ChannelDuplexHandler {
         isFresh = true
     }
 
+    // MARK: Log
+
+    private func beginEntry(_ request: Request?) {
+        guard service.keepsLog else { return }
+        entry = AccessEntry(request, from: context?.remoteAddress?.ipAddress)
+    }
+
+    /// Notes what the answer says, for whoever hears of it.
+    func noteAnswer(_ status: Int, bytes: Int) {
+        entry?.status = status
+        entry?.bytes = bytes
+    }
+
+    private func endEntry(isCut: Bool) {
+        guard let entry else { return }
+        self.entry = nil
+        service.note(entry.ended(isCut: isCut))
+    }
+
+    // MARK: Other protocols
+
+    /// Gives the connection to another protocol, which has agreed to take it; `fields` are of its answer.
+    func change(to other: any ProtocolSwitch, after request: Request, _ fields: [(name: String, value: String)]) {
+        guard let context else { return }
+        enter(.changing)
+        var head = service.fields.start(.switchingProtocols, closes: false)
+        head.writeString(fields.map { "\($0.name): \($0.value)\r\n" }.joined() + "\r\n")
+        write(head)
+        context.flush()
+        noteAnswer(Status.switchingProtocols.rawValue, bytes: 0)
+        endEntry(isCut: false)
+        table.remove(self)
+        let channel = context.channel
+        let rest = input
+        input = ByteBuffer()
+        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+        other.take(channel, after: SwitchRequest(request)).assumeIsolated().whenComplete { result in
+            guard case .success = result else { return channel.close(promise: nil) }
+            // What the client said right behind its request belongs to the other protocol.
+            if rest.readableBytes > 0 {
+                channel.pipeline.syncOperations.fireChannelRead(NIOAny(rest))
+                channel.pipeline.syncOperations.fireChannelReadComplete()
+            }
+            // Reading was held meanwhile.
+            channel.read()
+        }
+    }
+
     // MARK: Time
 
     /// Ends what lasts too long; called every now and then.
@@ -275,7 +331,7 @@ final class Connection: ChannelDuplexHandler {
         case .readingHead, .readingBody: limit = service.limits.request
         case .leaving: limit = service.limits.farewell
         case .streaming: return beat(now)
-        case .sending, .asking, .closed: limit = nil
+        case .sending, .asking, .changing, .closed: limit = nil
         }
         if let limit, since + TimeAmount(limit) <= now { context.close(promise: nil) }
     }
@@ -295,7 +351,7 @@ final class Connection: ChannelDuplexHandler {
         case .streaming:
             stream?.cancel()
             leave()
-        case .asking, .sending, .leaving, .closed: break
+        case .asking, .sending, .changing, .leaving, .closed: break
         }
     }
 

@@ -11,9 +11,12 @@ struct FileDescription {
     let sourceMap: String?
 
     /// A page that is made here.
-    init(pageWithTag tag: [UInt8]) {
+    init(pageWithTag tag: [UInt8]) { self.init(tag: tag, caching: Caching.revalidated) }
+
+    /// A file whose place says how long it may be kept.
+    init(tag: [UInt8], caching: String) {
         self.tag = tag
-        caching = Caching.revalidated
+        self.caching = caching
         cachingWithQuery = nil
         sourceMap = nil
     }

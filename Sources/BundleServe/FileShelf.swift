@@ -16,6 +16,13 @@ struct FileShelf {
     private var bytes = 0
     private var openFiles = 0
 
+    /// Takes a file away that is another one now.
+    mutating func drop(_ path: FilePath) {
+        guard let file = files.removeValue(forKey: path) else { return }
+        bytes -= file.cost
+        openFiles -= file.isOpen ? 1 : 0
+    }
+
     mutating func put(_ file: SiteFile, _ path: FilePath) {
         if files[path] != nil { return }
         let isOpen = file.isOpen

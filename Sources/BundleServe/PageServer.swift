@@ -5,21 +5,17 @@ import NIOPosix
 ///
 /// Everything but the host's own work happens on one thread, which all servers of the process share and which never ends.
 public final class PageServer: Sendable {
-    private static let loop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
-
     /// The port it listens on.
     public let port: Int
     /// The port that was wanted. Where `port` is another one, browsers find nothing that the client stored before.
     public let wantedPort: Int
 
-    private let listener: any Channel
-    private let table: NIOLoopBound<ConnectionTable>
+    private let listener: Listener<PageService>
 
-    private init(_ listener: any Channel, port: Int, wantedPort: Int, _ table: NIOLoopBound<ConnectionTable>) {
+    private init(_ listener: Listener<PageService>, wantedPort: Int) {
         self.listener = listener
-        self.port = port
+        port = listener.port
         self.wantedPort = wantedPort
-        self.table = table
     }
 
     /// Listens on 127.0.0.1, and answers from `host`. Throws `ServerFailure`.
@@ -27,7 +23,7 @@ public final class PageServer: Sendable {
         let choice = configuration.port
         guard (0...65535).contains(choice.wanted) else { throw ServerFailure.port(choice.wanted) }
         // What is wrong with the configuration is told before any port is taken.
-        _ = try Service(configuration, port: choice.wanted, host: host)
+        _ = try PageService(configuration, port: choice.wanted, host: host)
         for candidate in choice.candidates {
             do {
                 return try await listen(candidate, configuration, host)
@@ -44,42 +40,13 @@ public final class PageServer: Sendable {
     private static func listen(
         _ candidate: Int, _ configuration: ServerConfiguration, _ host: any PageHost
     ) async throws -> PageServer {
-        let limits = configuration.limits
-        let table = try await loop.submit { NIOLoopBound(ConnectionTable(limits, loop), eventLoop: loop) }.get()
-        let listener = try await ServerBootstrap(group: loop)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(.backlog, value: 128)
-            .serverChannelOption(.maxMessagesPerRead, value: 1)
-            // Nothing is accepted before the port is known, which requests are checked against.
-            .serverChannelOption(.autoRead, value: false)
-            .serverChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptGate(limit: limits.connections))
-                }
-            }
-            .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try table.value.connect(channel.pipeline.syncOperations)
-                }
-            }
-            .bind(to: try SocketAddress(ipAddress: "127.0.0.1", port: candidate)).get()
-        let port = listener.localAddress?.port ?? candidate
-        let service = try Service(configuration, port: port, host: host)
-        try await loop.submit { table.value.service = service }.get()
-        try await listener.setOption(.autoRead, value: true).get()
+        let listener = try await Listener.bind(address: "127.0.0.1", port: candidate, configuration.limits) { port in
+            try PageService(configuration, port: port, host: host)
+        }
         let wanted = configuration.port.wanted
-        return PageServer(listener, port: port, wantedPort: wanted == 0 ? port : wanted, table)
+        return PageServer(listener, wantedPort: wanted == 0 ? listener.port : wanted)
     }
 
     /// Closes the listener and ends the streams of events; answers that are under way may go on for `grace`, then everything is closed.
-    public func stop(grace: Duration) async {
-        try? await listener.close()
-        let table = table
-        let stopped = Self.loop.flatSubmit { table.value.stop() }
-        let end = Self.loop.scheduleTask(in: TimeAmount(grace)) { table.value.closeAll() }
-        try? await stopped.get()
-        end.cancel()
-    }
+    public func stop(grace: Duration) async { await listener.stop(grace: grace) }
 }

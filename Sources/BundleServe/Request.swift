@@ -60,6 +60,26 @@ struct Request {
         }
     }
 
+    /// The method as it was written, cut where no method is that long.
+    var methodName: String {
+        let name = bytes.readableBytesView.prefix { $0 != HTTPBytes.space }
+        return String(decoding: name.prefix(16), as: UTF8.self)
+    }
+
+    /// The target with its query.
+    var wholeTarget: String { with(head.target) { String(decoding: $0, as: UTF8.self) } }
+
+    /// All fields in their order; for the rare reader who needs others than the head tells of.
+    var allFields: [(name: String, value: String)] {
+        bytes.readableBytesView.split(separator: HTTPBytes.lineFeed).dropFirst().compactMap { line in
+            guard let colon = line.firstIndex(of: HTTPBytes.colon) else { return nil }
+            let value = line[(colon + 1)...].withUnsafeBytes { value in
+                String(decoding: HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.dropLast())), as: UTF8.self)
+            }
+            return (String(decoding: line[..<colon], as: UTF8.self), value)
+        }
+    }
+
     private func with<Answer>(_ place: Range<Int>, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
         bytes.withUnsafeReadableBytes { body(UnsafeRawBufferPointer(rebasing: $0[place])) }
     }

@@ -5,7 +5,7 @@ struct RequestHead {
     /// The fields that have a meaning here; all others are only checked for their form.
     enum Field: Int, Sendable, CaseIterable {
         case host, origin, cookie, range, ifRange, ifNoneMatch, contentType, contentLength, expect, token
-        case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork
+        case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
     }
 
     var method = Method.other
@@ -21,7 +21,7 @@ struct RequestHead {
     /// The value of `Content-Length`; nil without one.
     var bodyLength: Int?
 
-    private var places = InlineArray<15, Range<UInt32>>(repeating: absent)
+    private var places = InlineArray<16, Range<UInt32>>(repeating: absent)
     // An empty value has a place too, but never this one: offset 0 is the method.
     private static var absent: Range<UInt32> { 0..<0 }
 

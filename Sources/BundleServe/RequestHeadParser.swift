@@ -152,7 +152,7 @@ struct RequestHeadParser {
         case 8: return named("if-range", .ifRange)
         case 11: return named("sec-purpose", .fetchPurpose)
         case 12: return named("content-type", .contentType)
-        case 13: return named("if-none-match", .ifNoneMatch)
+        case 13: return named("if-none-match", .ifNoneMatch) ?? named("authorization", .authorization)
         case 14:
             return named("content-length", .contentLength) ?? named("sec-fetch-site", .fetchSite)
                 ?? named("sec-fetch-mode", .fetchMode) ?? named("sec-fetch-dest", .fetchDestination)

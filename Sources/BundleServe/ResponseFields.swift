@@ -24,6 +24,16 @@ struct ResponseFields: Sendable {
         ok = Self.start(.ok, common, closes: false)
     }
 
+    /// Those of a server whose files are for programs: no browser shows anything of it.
+    init() {
+        common = Array(
+            """
+            X-Content-Type-Options: nosniff\r
+            Content-Security-Policy: default-src 'none'; sandbox\r\n
+            """.utf8)
+        ok = Self.start(.ok, common, closes: false)
+    }
+
     /// The status line and the common fields, without the empty line.
     func start(_ status: Status, closes: Bool) -> ByteBuffer {
         if status == .ok && !closes { return ok }

@@ -10,7 +10,9 @@ public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
     /// No port has this number.
     case port(Int)
     /// The system does not let this program listen there; `code` is `errno`, 0 where there is none.
-    case bind(port: Int, code: Int32)
+    case bind(address: String = "127.0.0.1", port: Int, code: Int32)
+    /// This is no address, or none of this machine.
+    case address(String)
     /// This is no directive of Content Security Policy that takes sources and leaves the host's script alone.
     case directive(String)
     /// This is no single source expression.
@@ -28,8 +30,10 @@ public enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
                 + "or choose a port outside"
         case .port(let port):
             "\(port) is no port: choose one from 1 to 65535, or 0 for any that is free"
-        case .bind(let port, let code):
-            "cannot listen on port \(port) of 127.0.0.1 (\(String(cString: strerror(code)))): choose another port"
+        case .address(let text):
+            "\"\(text)\" is no address of this machine: write one in numbers, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or ::"
+        case .bind(let address, let port, let code):
+            "cannot listen on port \(port) of \(address) (\(String(cString: strerror(code)))): choose another port"
         case .directive(let name):
             "\"\(name)\" is no directive of Content Security Policy that can be widened: write one such as connect-src "
                 + "or script-src"
@@ -46,7 +50,8 @@ extension ServerFailure: ClassifiedFailure {
     public var failure: UpdateFailure {
         let subject =
             switch self {
-            case .portBusy(let port), .port(let port), .bind(let port, _): "port \(port)"
+            case .portBusy(let port), .port(let port), .bind(_, let port, _): "port \(port)"
+            case .address(let text): UntrustedName.display(text)
             case .rangeBusy(let range): "ports \(range.lowerBound) to \(range.upperBound)"
             case .directive(let name): name
             case .source(let source, _): source

@@ -1,54 +1,25 @@
-import NIOCore
+/// What the connections of one server share, and what answers their requests. Used on the event loop.
+protocol Service: AnyObject, Sendable {
+    var limits: ServerLimits { get }
+    var fields: ResponseFields { get }
+    /// Whether somebody wants to hear of every answer.
+    var keepsLog: Bool { get }
 
-/// What all connections of one server share.
-final class Service: Sendable {
-    let host: any PageHost
-    let bridge: [UInt8]
-    let fallback: ServerConfiguration.Fallback
-    let limits: ServerLimits
-    let rules: RequestRules
-    let fields: ResponseFields
-    let policy: ContentSecurityPolicy
-    /// The cookie's name and the equals sign.
-    let cookie: [UInt8]
+    /// Answers a request, or starts to.
+    func answer(_ request: Request, on connection: Connection<Self>)
 
-    init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws(ServerFailure) {
-        self.host = host
-        bridge = configuration.bridge.script
-        fallback = configuration.fallback
-        limits = configuration.limits
-        rules = RequestRules(port: port)
-        policy = try ContentSecurityPolicy(
-            bridge: configuration.bridge.scriptSource, extra: configuration.extraSources)
-        fields = try ResponseFields(
-            permissionsPolicy: configuration.permissionsPolicy, allowsFraming: policy.allowsFraming)
-        cookie = Array("clientctl-\(port)=".utf8)
-    }
+    /// Answers a call whose body has come.
+    func carryOut(_ call: PageCall, _ body: [UInt8], on connection: Connection<Self>)
 
-    /// The launch that a request says it belongs to.
-    func page(of request: Request) -> String? {
-        request.with(.cookie) { value -> String? in
-            var page: String?
-            _ = HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
-                guard element.starts(with: cookie) else { return false }
-                page = String(validating: element.dropFirst(cookie.count), as: UTF8.self)
-                return true
-            }
-            return page
-        } ?? nil
-    }
+    /// The fields of an answer that only this server knows about a file.
+    func fields(before file: SiteFile) -> [UInt8]
 
-    /// The index page of a launch, with its token and the bridge.
-    func document(for page: Page) -> [UInt8] {
-        var bytes: [UInt8] = []
-        let index = page.site.index
-        bytes.reserveCapacity(index.before.count + index.after.count + bridge.count + 256)
-        bytes += index.before
-        bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\"><script>".utf8)
-        bytes += bridge
-        bytes += Array("</script>".utf8)
-        if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
-        bytes += index.after
-        return bytes
-    }
+    /// Hears of an answer.
+    func note(_ entry: AccessEntry)
+}
+
+extension Service {
+    var keepsLog: Bool { false }
+
+    func note(_ entry: AccessEntry) {}
 }

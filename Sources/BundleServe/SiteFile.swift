@@ -43,13 +43,14 @@ final class SiteFile: Sendable {
         opening path: [UInt8], in root: Directory, label: AssetLabels.Label?, sourceMap: String?
     ) throws {
         let file = try root.file(String(decoding: path, as: UTF8.self))
-        let status = try file.withDescriptor { descriptor in
-            var status = stat()
-            if fstat(descriptor, &status) < 0 { throw DiskError("examine", file.path, code: errno) }
-            return status
-        }
-        let size = Int(status.st_size)
-        let type = MediaType.of(path)
+        let facts = try FileFacts(of: file)
+        let description = FileDescription(path, label: label, ownTag: facts.tag, sourceMap: sourceMap)
+        try self.init(file, facts, type: MediaType.of(path), description)
+    }
+
+    /// A file that was opened, and is what `facts` say.
+    convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
+        let size = facts.size
         var scriptSources: [String] = []
         let content: Content
         if size <= Self.largestInMemory {
@@ -65,10 +66,6 @@ final class SiteFile: Sendable {
                 scriptSources = try ScriptSource.expressions(for: try file.readAll(maximumBytes: Self.largestPage))
             }
         }
-        let stamp = UInt64(clamping: status.st_mtim.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: status.st_mtim.tv_nsec)
-        let facts = [UInt64(status.st_ino), UInt64(clamping: size), stamp].map { String($0, radix: 16) }
-        let description = FileDescription(
-            path, label: label, ownTag: Array("\"\(facts.joined(separator: "-"))\"".utf8), sourceMap: sourceMap)
         self.init(type: type, description, size: size, content: content, scriptSources: scriptSources)
     }
 

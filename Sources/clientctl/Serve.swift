@@ -119,9 +119,7 @@ extension Serve {
         _ settings: Settings, application: String?
     ) throws -> ServerConfiguration {
         let choice: PortChoice
-        if let text = try settings.optional("port", port) {
-            let number = try settings.integer("port", text, atLeast: 0)
-            guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
+        if let number = try settings.port(port) {
             choice = .fixed(number)
         } else {
             choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)

@@ -16,7 +16,7 @@ struct Settings {
         "rollout", "channel-key", "sign-command", "public", "channel-sign-command", "channel-public", "expires-in",
         "expect-sequence", "if-expires-within", "reason", "below", "to", "root-key", "root-threshold", "release-key",
         "release-threshold", "channel-threshold", "sign-key", "role", "key-id", "threshold", "not-after", "old", "new",
-        "expires", "forget", "maintenance",
+        "expires", "forget", "maintenance", "bind", "access-log",
     ]
 
     private let file: JSONObject
@@ -130,6 +130,14 @@ struct Settings {
     /// How many clients are kept.
     func keep(_ given: String?) throws -> Int {
         try optional("keep", given).map { try integer("keep", $0, atLeast: 1) } ?? RetentionRule.defaultKeep
+    }
+
+    /// A port to listen on; 0 is any that is free.
+    func port(_ given: String?) throws -> Int? {
+        guard let text = try optional("port", given) else { return nil }
+        let number = try integer("port", text, atLeast: 0)
+        guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
+        return number
     }
 
     /// An integer of at least `minimum`.

@@ -154,6 +154,7 @@ import Testing
             case .fetchDestination: "Sec-Fetch-Dest"
             case .fetchPurpose: "Sec-Purpose"
             case .privateNetwork: "Access-Control-Request-Private-Network"
+            case .authorization: "Authorization"
             }
         for spelling in [name, name.lowercased(), name.uppercased()] {
             var parser = RequestHeadParser()

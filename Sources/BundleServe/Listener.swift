@@ -1,0 +1,68 @@
+import NIOCore
+import NIOPosix
+
+/// A listening socket with the connections that it accepted, whatever they are answered from.
+///
+/// Everything but a host's own work happens on one thread, which all servers of the process share and which never ends.
+final class Listener<Answers: Service>: Sendable {
+    let port: Int
+
+    private let channel: any Channel
+    private let table: NIOLoopBound<ConnectionTable<Answers>>
+
+    private init(_ channel: any Channel, port: Int, _ table: NIOLoopBound<ConnectionTable<Answers>>) {
+        self.channel = channel
+        self.port = port
+        self.table = table
+    }
+
+    /// Listens, and answers from what `service` makes of the port. Throws NIO's errors.
+    static func bind(
+        address: String, port: Int, _ limits: ServerLimits, backlog: Int32 = 128,
+        service: (_ port: Int) throws -> Answers
+    ) async throws -> Listener {
+        let loop = ServerLoop.loop
+        let table = try await loop.submit {
+            NIOLoopBound(ConnectionTable<Answers>(limits, loop), eventLoop: loop)
+        }.get()
+        let channel = try await ServerBootstrap(group: loop)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.backlog, value: backlog)
+            .serverChannelOption(.maxMessagesPerRead, value: 1)
+            // Nothing is accepted before the port is known, which requests are checked against.
+            .serverChannelOption(.autoRead, value: false)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptGate(limit: limits.connections))
+                }
+            }
+            .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try table.value.connect(channel.pipeline.syncOperations)
+                }
+            }
+            .bind(to: try SocketAddress(ipAddress: address, port: port)).get()
+        let bound = channel.localAddress?.port ?? port
+        let service = try service(bound)
+        try await loop.submit { table.value.service = service }.get()
+        try await channel.setOption(.autoRead, value: true).get()
+        return Listener(channel, port: bound, table)
+    }
+
+    /// Closes the listener and ends what lasts; answers that are under way may go on for `grace`, then everything is closed.
+    func stop(grace: Duration) async {
+        try? await channel.close()
+        let table = table
+        let stopped = ServerLoop.loop.flatSubmit { table.value.stop() }
+        let end = ServerLoop.loop.scheduleTask(in: TimeAmount(grace)) { table.value.closeAll() }
+        try? await stopped.get()
+        end.cancel()
+    }
+}
+
+/// The thread of all servers.
+enum ServerLoop {
+    static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
+}

@@ -1,0 +1,31 @@
+public import NIOCore
+
+/// Another protocol that a request may switch its connection to (RFC 9110, section 7.8). Called on the connection's event loop.
+public protocol ProtocolSwitch: Sendable {
+    /// What becomes of a request for it.
+    func verdict(on request: SwitchRequest, _ channel: any Channel) -> EventLoopFuture<SwitchVerdict>
+
+    /// Takes the connection over; the answer is written, and nothing of HTTP is in the pipeline any more.
+    func take(_ channel: any Channel, after request: SwitchRequest) -> EventLoopFuture<Void>
+}
+
+/// What becomes of a request for another protocol.
+public enum SwitchVerdict: Sendable {
+    /// The connection is switched; the fields belong to the answer.
+    case agreed([(name: String, value: String)])
+    /// The request is answered with a status of HTTP.
+    case refused(status: Int)
+}
+
+/// A request that may switch its connection to another protocol; a GET.
+public struct SwitchRequest: Sendable {
+    /// The target as it was written.
+    public let target: String
+    /// All fields in their order.
+    public let fields: [(name: String, value: String)]
+
+    init(_ request: Request) {
+        target = request.wholeTarget
+        fields = request.allFields
+    }
+}

@@ -1,0 +1,41 @@
+import BundleServe
+import BundleSockets
+import NIOCore
+import NIOHTTP1
+import NIOWebSocket
+
+/// WebSockets for the feed server, which reads HTTP by itself.
+struct SocketSwitch: ProtocolSwitch {
+    private let rule: UpgradeRule
+    private let upgrader: NIOTypedWebSocketServerUpgrader<Void>
+
+    init(_ upgrade: WebSocketUpgrade) {
+        rule = upgrade.rule
+        upgrader = upgrade.handler {}
+    }
+
+    func verdict(on request: SwitchRequest, _ channel: any Channel) -> EventLoopFuture<SwitchVerdict> {
+        let head = Self.head(of: request)
+        switch rule.verdict(on: head) {
+        case .notOurs: return channel.eventLoop.makeSucceededFuture(.refused(status: 404))
+        case .refused(let status): return channel.eventLoop.makeSucceededFuture(.refused(status: status))
+        case .opens:
+            // RFC 6455, 4.2.1: what is not said about this connection is meant for another.
+            guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }) else {
+                return channel.eventLoop.makeSucceededFuture(.refused(status: 400))
+            }
+            return upgrader.buildUpgradeResponse(
+                channel: channel, upgradeRequest: head,
+                initialResponseHeaders: ["Connection": "Upgrade", "Upgrade": upgrader.supportedProtocol]
+            ).map { headers in .agreed(headers.map { ($0.name, $0.value) }) }
+        }
+    }
+
+    func take(_ channel: any Channel, after request: SwitchRequest) -> EventLoopFuture<Void> {
+        upgrader.upgrade(channel: channel, upgradeRequest: Self.head(of: request))
+    }
+
+    private static func head(of request: SwitchRequest) -> HTTPRequestHead {
+        HTTPRequestHead(version: .http1_1, method: .GET, uri: request.target, headers: HTTPHeaders(request.fields))
+    }
+}
