@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleSigning
 import BundleTesting
 import Testing
 
