@@ -66,7 +66,7 @@ struct Serve: AsyncParsableCommand {
         let configuration = try shellConfiguration(settings)
         let bridge = LoopbackBridge()
         let shell = try ClientShell(
-            configuration, update: try updateStep(settings, agent.note), bridge: bridge, warn: Self.say)
+            configuration, update: try updateStep(settings, agent), bridge: bridge, warn: Self.say)
         let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout, observe: agent.note)
         let boot = ShellBootSequence(
             sessions: Wiring.sessions(configuration.device.store), shell, host,
@@ -120,10 +120,11 @@ extension Serve {
     }
 
     private func updateStep(
-        _ settings: Settings, _ report: @escaping @Sendable (UpdateEvent) -> Void
+        _ settings: Settings, _ agent: ServeAgent
     ) throws -> UpdateStep? {
         guard try Wiring.hasFeed(update, settings) else { return nil }
-        return allOf(try Wiring.channels(update, settings, report: report).map(\.step))
+        let step = allOf(try Wiring.channels(update, settings, report: agent.note).map(\.step))
+        return agent.counting(step, every: try checkInterval(settings))
     }
 
     /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does.

@@ -47,6 +47,24 @@ final class ServeAgent: Sendable {
         tell.yield()
     }
 
+    /// An update step whose ends are counted; the next one comes within `interval`.
+    func counting(_ step: @escaping UpdateStep, every interval: Duration?) -> UpdateStep {
+        { [self] in
+            do {
+                try await step()
+                noteCheck(nil, next: interval)
+            } catch {
+                noteCheck(UpdateFailure(error), next: interval)
+                throw error
+            }
+        }
+    }
+
+    private func noteCheck(_ failure: UpdateFailure?, next: Duration?) {
+        counted.withLock { $0.noteCheck(failure, next: next, at: .now) }
+        tell.yield()
+    }
+
     /// The server listens.
     func ready(_ server: PageServer) { manager.ready("listening at http://127.0.0.1:\(server.port)/") }
 

@@ -38,7 +38,12 @@ import Testing
         #expect(try serving.call("startupDidComplete", token: token).status == 200)
         try serving.wait(for: "it is confirmed") { $0["clientctl_start_duration_seconds_count"] == 1 }
         let installed = try serving.metrics()
-        #expect(installed["clientctl_downloaded_bytes_total"] ?? 0 > 100)
+        let archive = try contents(ofFile: "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst").count
+        #expect(installed["clientctl_downloaded_bytes_total"] == Double(archive))
+        let checked = try #require(installed["clientctl_last_check_timestamp_seconds"])
+        #expect(checked == installed["clientctl_last_successful_check_timestamp_seconds"])
+        #expect(installed["clientctl_next_check_timestamp_seconds"] == checked + 1)
+        #expect(installed["clientctl_check_successes_total"] ?? 0 >= 1)
         #expect(installed["clientctl_rollbacks_total"] == 0)
         #expect(installed["clientctl_launches_total"] ?? 0 >= 1)
         let start = try #require(installed["clientctl_last_start_duration_seconds"])
@@ -82,6 +87,37 @@ import Testing
         #expect(reader.halves() == [])
         var status = stat()
         #expect(stat(file, &status) == 0 && status.st_mode & 0o7777 == 0o644)
+        try serving.stop()
+    }
+
+    @Test func `count a download that goes on where it stopped, and checks that fail`() throws {
+        let site = try Site()
+        var noise = SeededGenerator(seed: 11)
+        let blob = (0..<400_000).map { _ in UInt8.random(in: 0...255, using: &noise) }
+        try site.publish("1.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": blob])
+        let path = "/releases/v1.0.0/client-v1.0.0.tar.zst"
+        let archive = try contents(ofFile: site.feed + path)
+        let server = try LoopbackServer(folder: site.feed)
+        let whole = Route.resource(archive, entityTag: "\"one\"")
+        server.set(path, whole.with { $0.pace = .cut(after: 20_000) })
+        let manifest = "http://127.0.0.1:\(server.port)/manifest.json"
+        try site.install(manifest).failed(10, "networkUnavailable")
+
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+        server.set("/manifest.json", Route(bytes("no"), status: 503))
+        let serving = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--manifest",
+            manifest, "--trust", site.trust, "--check-interval", "1s",
+        ])
+        try serving.wait(for: "a check fails") { $0["clientctl_check_failures_total{code=\"httpStatus\"}"] ?? 0 >= 1 }
+        #expect(try serving.metrics()["clientctl_downloaded_bytes_total"] == 0)
+        server.set("/manifest.json", Route(try contents(ofFile: site.manifest)))
+        server.set(path, whole)
+        try serving.wait(for: "a check succeeds") { $0["clientctl_check_successes_total"] ?? 0 >= 1 }
+        let range = try #require(server.requests.last { $0.target == path }?["Range"])
+        let start = try #require(Int(range.dropFirst("bytes=".count).dropLast()))
+        #expect(start >= 20_000)
+        #expect(try serving.metrics()["clientctl_downloaded_bytes_total"] == Double(archive.count - start))
         try serving.stop()
     }
 
