@@ -67,6 +67,19 @@ import Testing
         #expect(ServiceManager(["WATCHDOG_USEC": "30000000"], process: Self.process).watchdog == nil)
     }
 
+    /// In a process of its own: no other thread may look at the environment meanwhile.
+    @Test func `is named by the environment, and then no longer`() async {
+        await #expect(processExitsWith: .success) {
+            let variables = [
+                "NOTIFY_SOCKET": "/nonexistent/notify", "WATCHDOG_USEC": "5000000", "WATCHDOG_PID": "\(getpid())",
+            ]
+            for (name, value) in variables { setenv(name, value, 1) }
+            let manager = ServiceManager.adopt()
+            #expect(manager.watchdog == .seconds(5))
+            #expect(variables.keys.filter { getenv($0) != nil } == [])
+        }
+    }
+
     @Test func `hears a sign of life twice in its time, as long as there are answers`() async throws {
         let address = folder.file("notify")
         let socket = try DatagramSocket(address)
