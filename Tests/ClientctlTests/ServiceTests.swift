@@ -47,6 +47,24 @@ import Testing
         #expect(try program.wait(within: .seconds(60))?.status == 0)
     }
 
+    private static let canTrace =
+        (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()))?.status == 0
+
+    @Test(.enabled(if: canTrace, "no strace"))
+    func `a signal that comes as soon as the address is said is not lost`() throws {
+        try site.publish("1.0.0")
+        // The first handler that each thread installs takes its time; with -D the tracer is none of our processes.
+        let program = try Program(
+            [
+                "strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction", "-e",
+                "inject=rt_sigaction:delay_enter=300000:when=1", Clientctl.path, "host", site.feed,
+            ], environment: Clientctl.environment())
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try program.printed().output.isEmpty, ContinuousClock.now < deadline { poll(nil, 0, 5) }
+        program.send(SIGTERM)
+        #expect(try program.wait(within: .seconds(60))?.status == 0)
+    }
+
     @Test func `what cannot start is never ready`() throws {
         let refused = try Clientctl.run(
             ["serve", "--store", site.folder.file("none"), "--shell-version", "1.5.0", "--port", "0"],
