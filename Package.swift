@@ -187,7 +187,8 @@ let package = Package(
         tests(
             "LoopbackShellTests",
             [
-                "LoopbackShell", "BundleCore", "BundleServe", "BundleTesting", "ClientShell", "ShellBoot",
+                "LoopbackShell", "BundleCore", "BundleServe", "BundleSigning", "BundleTesting", "ClientShell",
+                "ShellBoot",
             ]),
         tests(
             "ClientctlTests",

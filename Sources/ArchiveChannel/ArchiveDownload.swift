@@ -178,6 +178,7 @@ private struct Spool: FetchSink {
                 try Array(validator.utf8).withUnsafeBytes { try downloads.createFile(validatorName, $0) }
             }
         }
+        report(.downloading(bytes: totalBytes, of: total))
     }
 
     mutating func receive(_ bytes: UnsafeRawBufferPointer) throws {

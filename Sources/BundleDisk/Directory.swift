@@ -116,6 +116,19 @@ public final class Directory: Sendable {
         try sync()
     }
 
+    /// Puts `bytes` in the place of `name`, as one file with exactly this mode: a reader sees the old one or the new one, whole. A
+    /// power cut may lose it, and no disk is worn by it.
+    public func replaceBriefly(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        let file = try file(creating: aside, mode: mode)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        _ = try checked(fchmod(file.descriptor, mode), "change", file.path)
+        try rename(aside, to: name)
+    }
+
     /// Creates `name` with exactly `bytes`, which are on the disk when it returns; the name is not yet.
     public func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let file = try file(creating: name, mode: mode)

@@ -29,6 +29,7 @@ extension Connection<PageService> {
                 text: "\(status.reason)", request)
         case .clients: list(request)
         case .events: openEvents(request)
+        case .metrics: sendMetrics(request)
         case .call: break
         }
     }

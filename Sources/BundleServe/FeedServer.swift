@@ -59,6 +59,9 @@ public final class FeedServer: Sendable {
         }
     }
 
+    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    public func answer() async { await listener.answer() }
+
     /// Closes the listener; answers that are under way may go on for `grace`, then every connection is closed that HTTP still has.
     public func stop(grace: Duration) async { await listener.stop(grace: grace) }
 }

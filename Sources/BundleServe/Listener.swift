@@ -51,6 +51,9 @@ final class Listener<Answers: Service>: Sendable {
         return Listener(channel, port: bound, table)
     }
 
+    /// Returns when the thread of all servers has come round to this question: never, where it hangs.
+    func answer() async { try? await ServerLoop.loop.submit {}.get() }
+
     /// Closes the listener and ends what lasts; answers that are under way may go on for `grace`, then everything is closed.
     func stop(grace: Duration) async {
         try? await channel.close()

@@ -6,6 +6,7 @@ enum MediaType {
     static let json = "application/json; charset=utf-8"
     static let text = "text/plain; charset=utf-8"
     static let events = "text/event-stream"
+    static let metrics = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The type for a file's path.
     static func of(_ path: [UInt8]) -> String {

@@ -47,6 +47,9 @@ public final class PageServer: Sendable {
         return PageServer(listener, wantedPort: wanted == 0 ? listener.port : wanted)
     }
 
+    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    public func answer() async { await listener.answer() }
+
     /// Closes the listener and ends the streams of events; answers that are under way may go on for `grace`, then everything is closed.
     public func stop(grace: Duration) async { await listener.stop(grace: grace) }
 }

@@ -5,6 +5,7 @@ final class PageService: Service {
     let host: any PageHost
     let bridge: [UInt8]
     let fallback: ServerConfiguration.Fallback
+    let metrics: (@Sendable () async -> String)?
     let limits: ServerLimits
     let rules: RequestRules
     let fields: ResponseFields
@@ -16,6 +17,7 @@ final class PageService: Service {
         self.host = host
         bridge = configuration.bridge.script
         fallback = configuration.fallback
+        metrics = configuration.metrics
         limits = configuration.limits
         rules = RequestRules(port: port)
         policy = try ContentSecurityPolicy(

@@ -12,6 +12,8 @@ enum Route: Equatable {
     case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
+    /// How the host is doing.
+    case metrics
     /// A call of a page.
     case call(String)
     case refused(Status, allow: String?)
@@ -37,6 +39,9 @@ enum Route: Equatable {
         else { return .refused(.notFound, allow: nil) }
         if name.elementsEqual("events".utf8) {
             return method == .get ? .events : .refused(.methodNotAllowed, allow: "GET")
+        }
+        if name.elementsEqual("metrics".utf8) {
+            return method == .get || method == .head ? .metrics : .refused(.methodNotAllowed, allow: "GET, HEAD")
         }
         return method == .post
             ? .call(String(decoding: name, as: UTF8.self)) : .refused(.methodNotAllowed, allow: "POST")

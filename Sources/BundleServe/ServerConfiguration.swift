@@ -34,6 +34,8 @@ public struct ServerConfiguration: Sendable {
     public var permissionsPolicy = "camera=(), microphone=(), geolocation=()"
     /// What paths without a file get.
     public var fallback = Fallback.navigation
+    /// What `/__clientctl/v1/metrics` answers, in the text format of Prometheus 0.0.4; nil is that there is no such path.
+    public var metrics: (@Sendable () async -> String)?
     /// How much and how long.
     public var limits = ServerLimits()
 

@@ -89,6 +89,9 @@ public final class FeedHost: Sendable {
         }
     }
 
+    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    public func answer() async { await server.answer() }
+
     /// Ends in good order: nobody comes in any more, sockets are told farewell, and answers under way may go on for `grace`.
     public func stop(grace: Duration) async {
         watch.wake()

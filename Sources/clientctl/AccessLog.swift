@@ -34,7 +34,7 @@ final class AccessLog: Sendable {
     }
 
     private func write(_ line: String) {
-        guard let file else { return Answer.say(line) }
+        guard let file else { return Answer.line("\(line)\n") }
         // A full disk takes the log, not the service.
         try? Array("\(line)\n".utf8).withUnsafeBytes { try file.write($0) }
     }

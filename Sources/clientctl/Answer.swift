@@ -28,10 +28,10 @@ enum Answer {
         write(JSONWriter.bytes(of: .object(object), layout: .pretty), to: 1)
     }
 
-    /// One line for people on stderr.
-    static func say(_ line: String) { write(Array("\(line)\n".utf8), to: 2) }
+    /// One line for people on stderr, in the form of this process's log.
+    static func say(_ line: String) { Log.say(line) }
 
-    /// Text without an end of line on stderr.
+    /// Text as it is on stderr.
     static func line(_ text: String) { write(Array(text.utf8), to: 2) }
 
     @discardableResult

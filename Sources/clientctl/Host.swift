@@ -1,6 +1,7 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleServe
 import FeedHost
 
@@ -15,7 +16,8 @@ struct Host: AsyncParsableCommand {
             channel, and at once when one changes, whoever changed it. /healthz answers "ok".
             With --token-file, everything else takes a bearer token. TLS is for a proxy in
             front, such as nginx or caddy. Any static web server does for a feed without push.
-            Ends on SIGTERM or SIGINT.
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
+            works. Ends on SIGTERM or SIGINT.
 
             Examples:
               clientctl host feed
@@ -44,10 +46,13 @@ struct Host: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Write a line an answer to this file, not to standard error.", valueName: "file"))
     var accessLog: String?
 
+    @OptionGroup var logging: LogOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
+        let manager = Wiring.serviceManager()
         let settings = try common.settings()
+        try logging.begin(settings)
         var configuration = FeedConfiguration(feed: try folder(settings))
         configuration.address = try settings.optional("bind", bind) ?? configuration.address
         configuration.port = try settings.port(port) ?? 0
@@ -60,7 +65,13 @@ struct Host: AsyncParsableCommand {
         // Whoever reads the address may end it at once.
         let signals = StopSignals()
         try announce(configuration, host.port, settings)
-        await signals.wait()
+        manager.ready("listening on port \(host.port)")
+        await withTaskGroup { group in
+            group.addTask { await manager.beat { await host.answer() } }
+            await signals.wait()
+            manager.stopping()
+            group.cancelAll()
+        }
         await host.stop(grace: .seconds(2))
         log.finish()
     }

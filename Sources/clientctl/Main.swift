@@ -31,6 +31,7 @@ enum Main {
         }
         umask(0o022)
         Heaps.limit(to: 2)
+        Log.begin()
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
     }
@@ -45,7 +46,7 @@ enum Main {
         }
         let failure = UpdateFailure(error)
         if wantsJSON { Answer.failure(failure, beside: (error as? AnsweredFailure)?.members ?? [:]) }
-        Answer.say("clientctl: \(failure.message)")
+        Log.note(LogLine(failure))
         exit(failure.code.exitStatus)
     }
 

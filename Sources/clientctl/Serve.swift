@@ -27,6 +27,10 @@ struct Serve: AsyncParsableCommand {
             that are logged in, the seed to guests, and on a locked device neither; the page
             changes within a second. A device that nobody ever logged in on shows its client.
 
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
+            works. GET /__clientctl/v1/metrics answers in the text format of Prometheus, to
+            this machine only; --metrics-file writes the same for node_exporter.
+
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www
@@ -75,35 +79,43 @@ struct Serve: AsyncParsableCommand {
             valueName: "requests"))
     var fallback: String?
 
+    @OptionGroup var agent: AgentOptions
     @OptionGroup var common: CommonOptions
 
     func run() async throws {
         let settings = try common.settings()
+        let agent = try agent.agent(update.place.store, settings)
         let configuration = try shellConfiguration(settings)
         let bridge = LoopbackBridge()
-        let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
+        let shell = try ClientShell(
+            configuration, update: try updateStep(settings, agent), bridge: bridge, warn: Self.say)
         let verdict = FirstVerdict()
         let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) { event in
-            if let line = Self.describe(event, hasWindows: configuration.activation != nil) { Self.say(line) }
+            agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
         }
         let isOnce = try settings.isOn("once", once)
         if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
-            sessions: Wiring.sessions(configuration.device.store), shell, host, say: Self.say)
+            sessions: Wiring.sessions(configuration.device.store), shell, host,
+            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
         try await boot.first()
-        let server = try await PageServer.start(
-            try serverConfiguration(settings, application: await shell.meteorAppId()), host: host)
+        var serving = try serverConfiguration(settings, application: await shell.meteorAppId())
+        serving.metrics = agent.metrics
+        let server = try await PageServer.start(serving, host: host)
         // Whoever reads the address may end it at once.
         let signals = StopSignals { verdict.stop() }
         try await announce(server, shell, settings)
+        agent.ready(server)
         let status = await withTaskGroup { group in
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval) }
-            defer { group.cancelAll() }
-            if isOnce { return await verdict.status() }
-            await signals.wait()
-            return 0
+            group.addTask { await agent.run(shell, server) }
+            var status: Int32 = 0
+            if isOnce { status = await verdict.status() } else { await signals.wait() }
+            agent.stopping()
+            group.cancelAll()
+            return status
         }
         await server.stop(grace: .seconds(2))
         if status != 0 { throw ExitCode(status) }
@@ -144,9 +156,9 @@ extension Serve {
             ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
     }
 
-    private func updateStep(_ settings: Settings) throws -> UpdateStep? {
+    private func updateStep(_ settings: Settings, _ agent: ServeAgent) throws -> UpdateStep? {
         guard try Wiring.hasFeed(update, settings) else { return nil }
-        return allOf(try Wiring.channels(update, settings) { _ in }.map(\.step))
+        return allOf(try Wiring.channels(update, settings, report: agent.note).map(\.step))
     }
 
     /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does.
@@ -215,16 +227,4 @@ extension Serve {
     }
 
     private static func say(_ line: String) { Answer.say("clientctl: \(line)") }
-
-    private static func describe(_ event: ShellEvent, hasWindows: Bool) -> String? {
-        switch event {
-        case .updateAvailable(let name):
-            "\(name) is ready; " + (hasWindows ? "it is shown in its time" : "the page decides when to show it")
-        case .checked: nil
-        case .failed(let failure): failure.message
-        case .launched(let name, let isTrial): "\(name) is shown\(isTrial ? ", on trial" : "")"
-        case .confirmed(let name): "\(name) confirmed its start"
-        case .rolledBack(_, _, let failure): failure.message
-        }
-    }
 }

@@ -10,16 +10,19 @@ struct StopSignals {
     init(then: @escaping @Sendable () -> Void = {}) {
         let (stream, told) = AsyncStream<Void>.makeStream()
         self.stream = stream
+        // Dispatch listens a moment after `resume`, and what comes before would be lost.
+        let listening = DispatchSemaphore(value: 0)
         sources = [SIGTERM, SIGINT].map { number in
-            signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler {
                 told.finish()
                 then()
             }
+            source.setRegistrationHandler { listening.signal() }
             source.resume()
             return source
         }
+        for _ in sources { listening.wait() }
     }
 
     /// Returns when one of them has come.

@@ -24,6 +24,9 @@ enum Wiring {
         return "\(String(cString: folder))/\(path)"
     }
 
+    /// Whoever started this process, and wants to hear how it is doing; called once.
+    static func serviceManager() -> ServiceManager { ServiceManager.adopt() }
+
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 

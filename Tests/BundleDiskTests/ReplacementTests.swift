@@ -29,6 +29,31 @@ import Testing
         #expect(try folder.list() == ["file"])
     }
 
+    @Test func `briefly shows its readers whole files with their mode, too`() async throws {
+        let versions = (0..<3).map { [UInt8](repeating: UInt8(0x41 + $0), count: 30_000 + $0) }
+        try folder.replaceBriefly("file", with: versions[0], mode: 0o644)
+        let folder = folder
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for round in 0..<400 { try folder.replaceBriefly("file", with: versions[round % 3], mode: 0o644) }
+            }
+            group.addTask {
+                while !Task.isCancelled {
+                    let seen = try #require(try folder.contents("file", maximumBytes: 1 << 20))
+                    try #require(versions.contains(seen))
+                    // Another reader may have the other thread that there is.
+                    await Task.yield()
+                }
+            }
+            try await group.next()
+            group.cancelAll()
+        }
+        #expect(try folder.list() == ["file"])
+        // The mask of the process would take some of it away.
+        try folder.replaceBriefly("file", with: [1], mode: 0o666)
+        #expect(try folder.file("file").permissions() == 0o666)
+    }
+
     @Test func `that cannot be done leaves the old one`() throws {
         let below = try folder.directory(creating: "name")
         try below.write("old", "here")

@@ -1,0 +1,47 @@
+import Glibc
+
+/// Where a service manager listens: a datagram socket with a path, or an abstract name.
+final class NotifySocket: Sendable {
+    private let descriptor: Int32
+    private let address: sockaddr_un
+    private let length: socklen_t
+
+    /// Takes the address as `NOTIFY_SOCKET` has it: an absolute path, or `@` and an abstract name. Nil for any other kind, and where
+    /// the system has no socket to give.
+    init?(_ name: String) {
+        var bytes = Array(name.utf8)
+        var address = sockaddr_un()
+        let isAbstract = bytes.first == UInt8(ascii: "@")
+        guard bytes.count > 1, isAbstract || bytes.first == UInt8(ascii: "/"),
+            bytes.count < MemoryLayout.size(ofValue: address.sun_path)
+        else { return nil }
+        if isAbstract { bytes[0] = 0 }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        self.address = address
+        // A path ends with its zero byte, an abstract name with its length.
+        length = socklen_t(MemoryLayout.size(ofValue: address.sun_family) + bytes.count + (isAbstract ? 0 : 1))
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        if descriptor < 0 { return nil }
+        // A manager that does not listen must not stop whoever tells it something.
+        var patience = (seconds: 1, microseconds: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout.size(ofValue: patience)))
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// Sends one datagram; false where nobody took it.
+    @discardableResult
+    func send(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        var address = address
+        return withUnsafePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                while true {
+                    let sent = sendto(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL), address, length)
+                    if sent >= 0 || errno != EINTR { return sent == bytes.count }
+                }
+            }
+        }
+    }
+}
