@@ -63,6 +63,8 @@ struct ZipDirectory {
 /// The end of central directory record (APPNOTE 4.3.16).
 private struct ZipEndRecord {
     static let length = 22
+    private static let locatorLength = 20
+    private static let zip64 = "zip64, which no client within the limits needs"
 
     let count: Int
     let size: Int
@@ -80,11 +82,19 @@ private struct ZipEndRecord {
         count = record.number(10, 2)
         size = record.number(12, 4)
         offset = record.number(16, 4)
-        guard count != 0xFFFF else { throw .zipStructure("zip64, which no client within the limits needs") }
+        guard count != 0xFFFF else { throw .zipStructure(Self.zip64) }
+        guard try !Self.followsLocator(in: file) else { throw .zipStructure(Self.zip64) }
         guard count > 0 else { throw .zipStructure("it has no entries") }
         guard offset + size + Self.length == file.size else {
             throw .zipStructure("bytes between, before or behind its parts")
         }
+    }
+
+    /// Whether a zip64 locator (APPNOTE 4.3.15) ends where the record begins, be it in a comment of the directory: libarchive
+    /// follows it, and then looks for the local headers elsewhere than the directory says.
+    private static func followsLocator(in file: ZipBytes) throws(ArchiveFailure) -> Bool {
+        let end = file.size - length
+        return end >= locatorLength ? try file.read(4, at: end - locatorLength).number(0, 4) == 0x0706_4B50 : false
     }
 }
 
@@ -152,13 +162,18 @@ private struct ZipLargeNumbers {
 
     init(extra: ArraySlice<UInt8>) throws(ArchiveFailure) {
         var rest = extra
+        var isFound = false
         while !rest.isEmpty {
             let field = ZipRecord(bytes: Array(rest.prefix(4)))
             guard field.bytes.count == 4, field.number(2, 2) <= rest.count - 4 else {
                 throw .zipStructure("an extra field reaches beyond its header")
             }
             let content = rest.dropFirst(4).prefix(field.number(2, 2))
-            if field.number(0, 2) == 1 { numbers = content }
+            if field.number(0, 2) == 1 {
+                // libarchive heeds the first of two, other programs the last.
+                guard !isFound else { throw .zipStructure("a header with two zip64 fields") }
+                (numbers, isFound) = (content, true)
+            }
             rest = rest[content.endIndex...]
         }
     }

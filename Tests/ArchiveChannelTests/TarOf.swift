@@ -46,23 +46,30 @@ enum TarOf {
     static func rule(
         _ items: [TarItem], limits: ArchiveLimits = ArchiveLimits(), compressed: Bool = false
     ) throws -> String? {
+        let tar = bytes([.index] + items)
+        if !compressed { return try Refused.rejection(of: tar, limits: limits)?.rule }
+        var archive: [UInt8] = []
+        let compressor = try ZstdCompressor(level: 3, windowLog: 20, workers: 1, size: tar.count) { archive += $0 }
+        try tar.withUnsafeBytes { try compressor.write($0) }
+        try compressor.finish()
+        return try Refused.rejection(of: archive, limits: limits)?.rule
+    }
+}
+
+enum Refused {
+    /// Why the installer's policy refuses an archive; nil where it does not.
+    static func rejection(
+        of archive: [UInt8], limits: ArchiveLimits = ArchiveLimits()
+    ) throws -> ArchiveRejection? {
         try #require(setlocale(LC_CTYPE, "C.UTF-8") != nil)
         let temporary = try TemporaryDirectory()
         let file = try temporary.directory.file(creating: "archive")
-        let tar = bytes([.index] + items)
-        let output: ByteOutput = { try file.write($0) }
-        if compressed {
-            let compressor = try ZstdCompressor(level: 3, windowLog: 20, workers: 1, size: tar.count, output: output)
-            try tar.withUnsafeBytes { try compressor.write($0) }
-            try compressor.finish()
-        } else {
-            try tar.withUnsafeBytes { try output($0) }
-        }
+        try archive.withUnsafeBytes { try file.write($0) }
         do {
             try ArchiveVerifier.walk(file, limits: limits)
             return nil
         } catch let rejection as ArchiveRejection {
-            return rejection.rule
+            return rejection
         }
     }
 }

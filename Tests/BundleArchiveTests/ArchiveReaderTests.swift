@@ -136,6 +136,55 @@ import Testing
         #expect(try Reading.failure(of: tar + [UInt8](repeating: 0, count: 10_240)) == nil)
     }
 
+    @Test(arguments: [10_240, 512, 1]) func `refuses a tar in a file that is longer than it was told`(_ extra: Int)
+        throws
+    {
+        let tar = Written.tar([Item("index.html", [1])])
+        let longer = tar + [UInt8](repeating: 0, count: 10_240)
+        #expect(try Reading.failure(of: longer, size: longer.count - extra) == .trailingData)
+        #expect(try Reading.failure(of: tar, size: tar.count + extra) == .trailingData)
+    }
+
+    static let notUTF8: [[UInt8]] = [
+        [0xFF], [0x61, 0x80], [0xC3], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80],
+    ]
+
+    @Test(arguments: notUTF8) func `refuses a name that is not UTF-8`(_ name: [UInt8]) throws {
+        var tar = HandmadeTar()
+        tar.add(name, [1])
+        var zip = HandmadeZip()
+        zip.files[1].name = name
+        for archive in [tar.bytes, try Written.gzip(tar.bytes), zip.bytes] {
+            let failure = try Reading.failure(of: archive)
+            guard case .corrupt(let detail)? = failure, detail.hasPrefix("Pathname") else {
+                Issue.record("\(String(describing: failure))")
+                continue
+            }
+        }
+    }
+
+    @Test func `hands on no name where a zip's other spelling of it is not UTF-8`() throws {
+        // The Info-ZIP Unicode Path field (APPNOTE 4.6.9) stands in for the name that it has the checksum of.
+        for (spelling, name) in [(Array("b.js".utf8), Array("b.js".utf8)), ([0xFF], nil)] {
+            var zip = HandmadeZip()
+            let field = [1] + zip.number(Int(HandmadeZip.checksum(zip.files[0].name)), 4) + spelling
+            zip.files[0].localExtra = zip.field(0x7075, field)
+            let entry = try #require(try Reading.firstEntry(of: zip.bytes))
+            #expect(entry.name == name)
+        }
+    }
+
+    @Test func `tells holes, and reads no data with them`() throws {
+        var tar = HandmadeTar()
+        tar.add(pax: [
+            "GNU.sparse.size": "20", "GNU.sparse.numblocks": "1", "GNU.sparse.offset": "10",
+            "GNU.sparse.numbytes": "10",
+        ])
+        tar.add("a.js", [UInt8](repeating: 1, count: 10))
+        #expect(try Reading.firstEntry(of: tar.bytes)?.isSparse == true)
+        #expect(try Reading.failure(of: tar.bytes) == .corrupt("an entry's data has holes"))
+    }
+
     @Test(arguments: [
         ([0x28, 0xB5, 0x2F, 0xFD, 0], ArchiveFormat.tarZstd), ([0x1F, 0x8B, 8], .tarGzip), ([0x1F, 0x8B], .tarGzip),
         ([0x50, 0x4B, 3, 4], .zip), ([0x50, 0x4B, 5, 6], .zip), ([0x50, 0x4B, 7, 8], .tar), ([0x28, 0xB5, 0x2F], .tar),

@@ -95,36 +95,41 @@ extension DecodingLimits {
 enum Reading {
     private static let readsUTF8 = setlocale(LC_CTYPE, "C.UTF-8") != nil
 
+    /// Every entry with its data. `size` is what the reader is told of the file, `later` what stands in it once it is open.
     static func entries(
-        of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous
+        of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
+        later: [UInt8]? = nil
     ) throws -> [(entry: ArchiveEntry, content: [UInt8])] {
-        try #require(readsUTF8)
-        let folder = try TemporaryFolder()
-        let descriptor = open(try folder.write(bytes, to: "archive"), O_RDONLY | O_CLOEXEC)
-        try #require(descriptor >= 0)
-        defer { close(descriptor) }
-        let reader = try ArchiveReader(
-            descriptor: descriptor, size: bytes.count, format: format ?? ArchiveFormat(sniffing: bytes),
-            limits: limits)
-        var entries: [(ArchiveEntry, [UInt8])] = []
-        while let entry = try reader.nextEntry() {
-            var content: [UInt8] = []
-            while let block = try reader.nextBlock() { content += block }
-            entries.append((entry, content))
+        try reader(of: bytes, as: format, limits: limits, size: size, later: later) { reader in
+            var entries: [(ArchiveEntry, [UInt8])] = []
+            while let entry = try reader.nextEntry() {
+                var content: [UInt8] = []
+                while let block = try reader.nextBlock() { content += block }
+                entries.append((entry, content))
+            }
+            return entries
         }
-        return entries
     }
 
     /// The first entry, without a look at its data.
-    static func firstEntry(of bytes: [UInt8]) throws -> ArchiveEntry? {
+    static func firstEntry(of bytes: [UInt8], later: [UInt8]? = nil) throws -> ArchiveEntry? {
+        try reader(of: bytes, later: later) { try $0.nextEntry() }
+    }
+
+    private static func reader<Answer>(
+        of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
+        later: [UInt8]? = nil, _ body: (ArchiveReader) throws -> Answer
+    ) throws -> Answer {
         try #require(readsUTF8)
         let folder = try TemporaryFolder()
-        let descriptor = open(try folder.write(bytes, to: "archive"), O_RDONLY | O_CLOEXEC)
+        let descriptor = open(try folder.write(bytes, to: "archive"), O_RDWR | O_CLOEXEC)
         try #require(descriptor >= 0)
         defer { close(descriptor) }
-        return try ArchiveReader(
-            descriptor: descriptor, size: bytes.count, format: ArchiveFormat(sniffing: bytes), limits: .generous
-        ).nextEntry()
+        let reader = try ArchiveReader(
+            descriptor: descriptor, size: size ?? bytes.count, format: format ?? ArchiveFormat(sniffing: bytes),
+            limits: limits)
+        if let later { try #require(pwrite(descriptor, later, later.count, 0) == later.count) }
+        return try body(reader)
     }
 
     static func items(
@@ -137,10 +142,11 @@ enum Reading {
 
     /// Why reading is refused; nil where it is not.
     static func failure(
-        of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous
+        of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
+        later: [UInt8]? = nil
     ) throws -> ArchiveFailure? {
         do {
-            _ = try items(of: bytes, as: format, limits: limits)
+            _ = try entries(of: bytes, as: format, limits: limits, size: size, later: later)
             return nil
         } catch let failure as ArchiveFailure {
             return failure

@@ -182,6 +182,18 @@ struct LauncherTests {
 
     // MARK: Others at work
 
+    @Test func `nothing is tried while the disk takes no writes`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        let launcher = try bench.launcher()
+        #expect(try launcher.prepare().choice.name.description == "v1.0.0")
+        launcher.refuseTrials()
+        let prepared = try launcher.prepare()
+        #expect(prepared.choice.name == .embedded)
+        // The first record that the disk takes ends that.
+        #expect(try launcher.begin(prepared)?.isRecorded == true)
+        #expect(try launcher.prepare().choice.name.description == "v1.0.0")
+    }
+
     @Test func `a second shell is refused while the first lives`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0")
         do {
