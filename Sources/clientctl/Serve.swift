@@ -13,7 +13,9 @@ struct Serve: AsyncParsableCommand {
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
             blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
-            without, it notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
+            without, it notices what `clientctl install` brings. With --push it hears from a
+            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
+            then checks at once. Ends on SIGTERM or SIGINT.
 
             Once somebody has logged in (`clientctl login`), the client is shown to those
             that are logged in, the seed to guests, and on a locked device neither; the page
@@ -26,6 +28,9 @@ struct Serve: AsyncParsableCommand {
                 --manifest https://updates.example.com/manifest.json \\
                 --trust /etc/kiosk/keys --check-interval 15m \\
                 --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --meteor https://app.example.com/ --seed /usr/share/kiosk/www
             """)
@@ -44,6 +49,12 @@ struct Serve: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How often to check for updates; 15m by default.", valueName: "duration"))
     var checkInterval: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Where a host announces what is new in the feed, such as wss://updates.example.com/push.", valueName: "url")
+    )
+    var push: String?
+
     @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
     var csp: String?
 
@@ -58,6 +69,7 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let configuration = try shellConfiguration(settings)
+        let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         let bridge = LoopbackBridge()
         let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
         let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) {
@@ -74,6 +86,12 @@ struct Serve: AsyncParsableCommand {
         await withTaskGroup { group in
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval) }
+            group.addTask {
+                await listening.run(shell, jitter: { .zero }) { wait in
+                    try? await Task.sleep(for: wait)
+                    try? await shell.checkForUpdates()
+                }
+            }
             await signals.wait()
             group.cancelAll()
         }
