@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleSigning
 import BundleTesting
 import Testing
 
@@ -57,6 +58,31 @@ import Testing
             #expect(!hasSeed && failure.code == .usage)
         }
         #expect(try launcher(seed: hasSeed ? seed : nil).prepare().choice.name == (hasSeed ? .embedded : launched.name))
+    }
+
+    @Test(arguments: [
+        ("1.1.0", "it is revoked by its channel: white screen."),
+        ("0.9.0", "it is below 1.0.0, the lowest version that its channel allows."),
+        ("1.3.0", "it is not for this device: its rollout leaves it out."),
+    ]) func `what the channel withdraws is not gone back to`(version: String, reason: String) throws {
+        try fill(["0.9.0", "1.1.0", "1.2.0", "1.3.0", "2.0.0"]) { ledger in
+            ledger.feed.follow(
+                FeedMemory.Channel(
+                    name: "stable", sequence: 1, payloadSha256: try .of([1]), signers: ["a"],
+                    issuedAt: Timestamp(clamping: 100), expires: Timestamp(clamping: 200),
+                    revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white screen")],
+                    minimumVersion: try Sample.version("1.0.0"), leftOut: [try Sample.version("1.3.0")]))
+        }
+        let launched = try launcher(seed: seed).launch()
+        _ = try verdicts().confirm(launched.name, launched.token)
+        let refusal = try #require(throws: UpdateFailure.self) {
+            try verdicts().rollBack(to: try Sample.name(version))
+        }
+        #expect(refusal.code == .versionBlocked)
+        #expect(refusal.message.contains(reason))
+        #expect(try launcher(seed: seed).prepare().choice.name == launched.name)
+        let allowed = try Sample.name("1.2.0")
+        #expect(try verdicts().rollBack(to: allowed).target == allowed)
     }
 
     @Test func `a serving root without its index page is made anew`() throws {
