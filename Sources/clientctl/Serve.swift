@@ -88,7 +88,8 @@ struct Serve: AsyncParsableCommand {
             group.addTask { await boot.again(every: configuration.storeInterval) }
             group.addTask {
                 await listening.run(shell, jitter: { .zero }) { wait in
-                    try? await Task.sleep(for: wait)
+                    do { try await Task.sleep(for: wait) } catch { return }
+                    // Whoever listens to the shell hears of a failure.
                     try? await shell.checkForUpdates()
                 }
             }
