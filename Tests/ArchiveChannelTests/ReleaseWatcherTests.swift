@@ -43,10 +43,8 @@ import Testing
     /// What is no reason to look.
     static let idle = [
         SyncMessage.hello(version: 1).text, SyncMessage.hello(version: 99).text,
-        SyncMessage.release(channel: "beta", sequence: 17).text,
-        SyncMessage.release(channel: "stable", sequence: 16).text,
-        SyncMessage.unknown(type: "weather").text, #"{"type":"release","channel":"stable"}"#,
-        #"{"type":"release","channel":"stable","sequence":0}"#,
+        SyncMessage.release(channel: "beta", sequence: 17).text, SyncMessage.unknown(type: "weather").text,
+        #"{"type":"release","channel":"stable"}"#, #"{"type":"release","channel":"stable","sequence":0}"#,
         #"{"type":"release","channel":"stable","sequence":"17"}"#,
         #"{"type":"release","channel":"../stable","sequence":17}"#, "", "{", "17", "\u{0}",
         #"{"type":"release","channel":"stable","sequence":17,"x":""# + String(repeating: "x", count: 4096) + #""}"#,
@@ -56,11 +54,16 @@ import Testing
     func `ignores what does not concern it`(text: String) async throws {
         try await Watch().run { watch in
             watch.know(16)
+            watch.think(true)
             let host = try await watch.accept()
+            host.say(release(20))
+            await watch.asked()
+            // What is heard last is what counts when the device has made up its mind.
             host.say(text, text)
             host.say(.binary(Array(release(17).utf8)))
             host.say(.pong)
-            host.say(release(20))
+            await host.settled()
+            watch.think(false)
             #expect(await watch.heard() == .zero)
             #expect(watch.reports.filter { $0 != .link(.connected) && !$0.isNote } == [.heard(sequence: 20)])
             #expect(watch.reports.count { $0.isNote } <= 1)
@@ -117,6 +120,8 @@ private final class Watch: TransportConnector {
     private let draw: Double
     private let refusals: Mutex<Int>
     private let known = Mutex(ReleaseWatcher.Known(sequence: nil))
+    private let thinks = Mutex(false)
+    private let questions = Mutex(0)
     private let told = Mutex<[ReleaseWatcher.Report]>([])
     private let hosts: AsyncStream<PlayedHost>
     private let opened: AsyncStream<PlayedHost>.Continuation
@@ -134,6 +139,18 @@ private final class Watch: TransportConnector {
 
     func know(_ sequence: Int?, jitter: Duration = .zero) {
         known.withLock { $0 = ReleaseWatcher.Known(sequence: sequence, jitter: jitter) }
+    }
+
+    /// What it knows is not told before it has stopped thinking.
+    func think(_ thinks: Bool) { self.thinks.withLock { $0 = thinks } }
+
+    /// Returns when it was asked what it knows.
+    func asked() async { while questions.withLock({ $0 }) == 0 { await Task.yield() } }
+
+    private func answer() async -> ReleaseWatcher.Known {
+        questions.withLock { $0 += 1 }
+        while thinks.withLock({ $0 }) { await Task.yield() }
+        return known.withLock { $0 }
     }
 
     func connect(_ url: SocketURL) async throws -> any SyncTransport {
@@ -169,7 +186,7 @@ private final class Watch: TransportConnector {
     func run(_ test: @escaping @Sendable (Watch) async throws -> Void) async throws {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: try SocketURL(parsing: "ws://h/push")), channel: "stable", connector: self,
-            clock: clock, random: { [draw] _ in draw }, known: { [self] in known.withLock { $0 } },
+            clock: clock, random: { [draw] _ in draw }, known: { [self] in await answer() },
             hear: { [waited] in _ = waited.yield($0) }, report: { [self] report in told.withLock { $0.append(report) } }
         )
         try await withThrowingTaskGroup(of: Void.self) { group in

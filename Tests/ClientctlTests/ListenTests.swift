@@ -132,15 +132,19 @@ import Testing
     @Test func `a place without a socket is said once, however often it is asked`() throws {
         try site.publish("1.0.0").succeeded()
         let other = try LoopbackServer()
+        let switchedOff = try LoopbackServer()
         let serving = try serve([
             "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
-            "ws://127.0.0.1:\(other.port)/push",
+            "ws://127.0.0.1:\(other.port)/push", "--meteor", "http://127.0.0.1:\(switchedOff.port)/", "--channels",
+            "archive",
         ])
         try serving.wait(untilInstalled: "v1.0.0")
         let deadline = ContinuousClock.now + .seconds(60)
         while other.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         #expect(other.requests.count >= 3)
         #expect(try serving.count("cannot be listened to") == 1)
+        // A channel that is switched off is not listened to.
+        #expect(switchedOff.requests.isEmpty)
     }
 
     @Test(arguments: [
@@ -148,6 +152,7 @@ import Testing
         ["--channel", "/nowhere/stable.json", "--push", "ftp://127.0.0.1/push"],
         ["--channel", "/nowhere/stable.json", "--push", "ws://u:p@127.0.0.1/push"],
         ["--channel", "/nowhere/stable.json", "--push", ""],
+        ["--channel", "/nowhere/stable.json", "--channels", "meteor", "--push", "ws://127.0.0.1/push"],
     ])
     func `--push takes the address of a socket, and needs a feed`(flags: [String]) throws {
         let outcome = try Clientctl.run(
