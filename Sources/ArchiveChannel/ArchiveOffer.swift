@@ -48,6 +48,12 @@ public struct ArchiveOffer: UpdateOffer {
         release?.footprint ?? Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)
     }
 
+    /// As the channel document asks.
+    public var pace: PollPace? {
+        guard case .channel(let channel) = answer else { return nil }
+        return channel.document.poll.map { PollPace(asked: $0.interval, jitter: $0.jitter) }
+    }
+
     func requireRelease() throws -> VerifiedManifest {
         if let release { return release }
         throw UpdateFailure(

@@ -12,6 +12,8 @@ public actor UpdateRunner<Channel: UpdateChannel> {
     /// The last update; when it has ended, too: whoever waited for one that it replaced may hear of that later.
     private var last: Running?
     private var isRunning = false
+    /// How often the channel asked to be checked when it last answered; nil where it did not say.
+    public private(set) var pace: PollPace?
 
     /// Runs `updater`.
     public init(_ updater: Updater<Channel>) { self.updater = updater }
@@ -19,6 +21,7 @@ public actor UpdateRunner<Channel: UpdateChannel> {
     /// Checks, and brings what is offered; returns when that, or what has taken its place, is done.
     public func check() async throws -> UpdateOutcome {
         let offer = try await updater.latestOffer()
+        pace = offer.pace
         if isRunning, let last, last.version == offer.clientVersion { return try await outcome(of: last) }
         let replaced = isRunning ? last?.task : nil
         replaced?.cancel()

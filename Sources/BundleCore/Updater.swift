@@ -90,10 +90,12 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
 
     /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
     public func update(to offer: Channel.Offer) async throws -> UpdateOutcome {
-        // A look without the lock: a device that has nothing to do writes nothing and disturbs nobody.
+        // A look without the lock: a device that has nothing to do writes nothing new and disturbs nobody.
         if let glance = try Inventory.settled(at: device.store), !isNews(offer.feed, glance),
             let newest = try verdict(offer, glance).newest, isFinished(glance, notes(offer, newest))
         {
+            // Whoever wrote that may have been stopped before it was durable, and now it is answered for.
+            try glance.sync()
             return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
         }
 
@@ -101,35 +103,30 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         let appId = try await store.bound(to: device.appId)
         // A recall counts whatever becomes of the offer.
         if isNews(offer.feed, try await store.inventory()) {
-            try await store.select(appId: nil, noting: Ledger.Notes(feed: offer.feed), select)
+            _ = try await store.select(appId: nil, noting: Ledger.Notes(feed: offer.feed), select)
         }
         switch try verdict(offer, try await store.inventory()) {
         case .upToDate(let newest), .notInRollout(let newest, _):
             // What an interrupted run left undone, or what another shell or number to keep asks for.
-            try await store.select(appId: appId, noting: notes(offer, newest), select)
-            _ = try await retain(in: store)
-            return .upToDate(offer.clientVersion, inventory: try await store.inventory(), newest: newest)
+            let inventory = try await store.select(appId: appId, noting: notes(offer, newest), select)
+            let plan = await retain(in: store, inventory)
+            return .upToDate(offer.clientVersion, inventory: inventory.without(plan.removed), newest: newest)
         case .choose(let name):
-            try await store.select(appId: appId, noting: notes(offer, name), select)
-            let plan = try await retain(in: store)
-            let inventory = try await store.inventory()
+            let inventory = try await store.select(appId: appId, noting: notes(offer, name), select)
             return .chosen(
                 offer.clientVersion,
-                InstallReport(
-                    name: name, bundle: name.version.flatMap(inventory.bundle), ledger: inventory.ledger,
-                    bytesDownloaded: 0, retention: plan))
+                InstallReport(name, inventory, bytesDownloaded: 0, retention: await retain(in: store, inventory)))
         default: break
         }
 
         let staged = try await stage(offer, in: store)
-        let installed = try await store.install(staged, appId: appId, noting: notes(offer, nil), selecting: select)
-        let plan = try await retain(in: store)
-        let ledger = try await store.inventory().ledger
+        let inventory = try await store.install(staged, appId: appId, noting: notes(offer, nil), selecting: select)
+        // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
         return .installed(
             offer.clientVersion,
             InstallReport(
-                name: installed.name, bundle: installed, ledger: ledger,
-                bytesDownloaded: staged.bytesDownloaded, retention: plan))
+                .installed(staged.identity.version), inventory, bytesDownloaded: staged.bytesDownloaded,
+                retention: await retain(in: store, inventory)))
     }
 
     private func select(_ inventory: Inventory) -> ClientName {
@@ -148,14 +145,13 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
             && (device.appId == nil || inventory.ledger.appId != nil)
     }
 
-    /// Removes what need not be kept. The release is installed by then, so a disk that fails here only delays this.
-    private func retain(in store: BundleStore) async throws -> RetentionPlan {
+    /// Removes what need not be kept. What was asked for is done by then, so a disk that fails here only delays this.
+    private func retain(in store: BundleStore, _ inventory: Inventory) async -> RetentionPlan {
         do {
             return try await store.retain(keeping: device.keep)
         } catch {
             warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
-            let left = try await store.inventory().bundles.map(\.name)
-            return RetentionPlan(retained: left, removed: [])
+            return RetentionPlan(retained: inventory.bundles.map(\.name), removed: [])
         }
     }
 
@@ -215,10 +211,10 @@ public struct InstallReport: Sendable {
     /// Which clients stayed and which went.
     public let retention: RetentionPlan
 
-    init(name: ClientName, bundle: InstalledBundle?, ledger: Ledger, bytesDownloaded: Int, retention: RetentionPlan) {
+    init(_ name: ClientName, _ inventory: Inventory, bytesDownloaded: Int, retention: RetentionPlan) {
         self.name = name
-        self.bundle = bundle
-        self.ledger = ledger
+        bundle = name.version.flatMap(inventory.bundle)
+        ledger = inventory.ledger
         self.bytesDownloaded = bytesDownloaded
         self.retention = retention
     }

@@ -1,5 +1,6 @@
 public import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleThreads
 
 /// What a shell embeds: it launches the client, watches its start, takes it back when it fails, and tells of new versions.
@@ -11,6 +12,8 @@ public actor ClientShell {
     private let bridge: any ShellBridge
     private let clock: any Clock<Duration>
     private let reading: @Sendable () -> Duration
+    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private let localTime: @Sendable () -> ActivationWindows.LocalTime
     private let thread: ShellThread
     private let launcher: Launcher
     private let verdicts: Verdicts
@@ -41,21 +44,30 @@ public actor ClientShell {
     private var owed: (launched: Launched, failure: StartFailure?)?
     private var lastTrouble: UpdateFailure?
     private var seenLedger: Ledger?
+    private var polls: PollClock?
+    /// The sleep until the next check, which ends early when one is wanted sooner.
+    private var nap: Task<Void, Never>?
 
     /// The actor runs on a thread of its own.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     /// Opens the store; `storeLocked` where another shell runs on it. `update` brings new releases, `bridge` is the web view's
-    /// side, `clock` counts the time that a start takes.
+    /// side, `clock` counts the time that a start takes. `random` draws from a range, `localTime` is the device's own
+    /// clock where nil.
     public init(
         _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
-        clock: any Clock<Duration> = SuspendingClock(), warn: @escaping @Sendable (String) -> Void
+        clock: any Clock<Duration> = SuspendingClock(),
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
+        localTime: (@Sendable () -> ActivationWindows.LocalTime)? = nil,
+        warn: @escaping @Sendable (String) -> Void
     ) throws {
         self.configuration = configuration
         self.update = update
         self.bridge = bridge
         self.clock = clock
         reading = Self.reading(of: clock)
+        self.random = random
+        self.localTime = localTime ?? { .now }
         thread = try ShellThread()
         launcher = try Launcher(configuration.device, warn: warn)
         verdicts = try Verdicts(store: configuration.device.store, warn: warn)
@@ -125,23 +137,31 @@ public actor ClientShell {
         }
     }
 
-    /// Looks for updates, at once and then at every interval, and for what others do to the store, until it is cancelled.
+    /// Looks for updates as `PollRule` says, and for what others do to the store, until it is cancelled.
     public func run() async {
         await withTaskGroup { group in
-            group.addTask { await self.repeatedly(self.configuration.storeInterval) { await self.look() } }
-            if let interval = configuration.checkInterval {
-                // Whoever listens hears of a failure; the next check comes by itself.
-                group.addTask { await self.repeatedly(interval) { _ = try? await self.checkForUpdates() } }
+            group.addTask { await self.watchStore() }
+            if let polling = configuration.polling {
+                group.addTask { await self.poll(polling) }
             }
             await group.waitForAll()
         }
     }
 
-    private func repeatedly(_ interval: Duration, _ work: () async -> Void) async {
+    private func watchStore() async {
         while !Task.isCancelled {
-            await work()
-            do { try await clock.sleep(for: interval) } catch { return }
+            await look()
+            await activate()
+            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
         }
+    }
+
+    /// Shows the client that is ready, in its time. A client on trial is given the time to confirm its start.
+    private func activate() async {
+        guard next != nil, launched != nil, watchdog == nil, let windows = configuration.activation,
+            windows.isOpen(at: localTime())
+        else { return }
+        do { try await reload() } catch { observers.yield(.failed(UpdateFailure(error))) }
     }
 
     /// The launch that the page about to load belongs to: the running one, or a new one whose boot attempt is on the disk
@@ -177,7 +197,14 @@ public actor ClientShell {
     }
 
     /// Shows the client that is ready, if there is one, from the next page load on: somebody loads the page again anyway.
+    ///
+    /// Outside of the activation windows nothing changes: what runs stays, whoever loads its page.
     public func takeNext() async throws {
+        if launched != nil, configuration.activation?.isOpen(at: localTime()) == false { return }
+        try await showNext()
+    }
+
+    private func showNext() async throws {
         await look()
         guard let client = next else { return }
         try await bridge.setServerBasePath(client.client)
@@ -210,15 +237,7 @@ public actor ClientShell {
     ///
     /// A shell without an update step looks at the store only, which others fill.
     public func checkForUpdates() async throws {
-        do {
-            try await update?()
-            seenLedger = nil
-            await look(retrying: true)
-        } catch {
-            let failure = UpdateFailure(error)
-            observers.yield(.failed(failure))
-            throw failure
-        }
+        if let failure = await check() { throw failure }
     }
 
     /// The page whose launch has `token` confirms its start. Refused with any other token.
@@ -243,7 +262,7 @@ public actor ClientShell {
     public func reload() async throws {
         await look()
         if next == nil { throw ShellError.noPendingVersion }
-        try await takeNext()
+        try await showNext()
         await bridge.reload()
     }
 
@@ -255,6 +274,62 @@ public actor ClientShell {
     /// What a page that has not confirmed its start complains of; the first complaint is kept as evidence.
     public func pageDidReport(_ token: LaunchToken, _ complaint: String) {
         if launched?.token == token, watchdog != nil, evidence == nil { evidence = complaint }
+    }
+
+    // MARK: Checks
+
+    private func poll(_ polling: ShellConfiguration.Polling) async {
+        polls = PollClock(polling, now: reading(), draw: random(0...1))
+        await withDiscardingTaskGroup { group in
+            // A download may take long; what is offered then may be newer.
+            while await sleepUntilCheck() { group.addTask { _ = await self.check() } }
+        }
+    }
+
+    /// Whether it is time for a check; not where the shell ends.
+    private func sleepUntilCheck() async -> Bool {
+        while !Task.isCancelled, let polls {
+            let left = polls.next - reading()
+            if left <= .zero {
+                self.polls?.begin(now: reading())
+                return true
+            }
+            let nap = Task { [clock] in _ = try? await clock.sleep(for: left) }
+            self.nap = nap
+            await withTaskCancellationHandler {
+                await nap.value
+            } onCancel: {
+                nap.cancel()
+            }
+        }
+        return false
+    }
+
+    /// Checks for an update at a random moment within `limit`, or within the jitter that the channel asks for: somebody said
+    /// that there is one. Returns at once; a shell that does not poll does not check.
+    public func checkSoon(within limit: Duration? = nil) {
+        guard let polls else { return }
+        self.polls?.want(by: reading() + max(limit ?? polls.spread, .zero) * random(0...1))
+        nap?.cancel()
+    }
+
+    private func check() async -> UpdateFailure? {
+        var failure: UpdateFailure?
+        var (outcome, pace) = (PollRule.Outcome.answered, PollPace?.none)
+        do {
+            pace = try await update?()
+            seenLedger = nil
+            await look(retrying: true)
+        } catch {
+            let reason = UpdateFailure(error)
+            outcome = PollRule.Outcome(reason, asked: (error as? FetchError)?.retryAfter)
+            observers.yield(.failed(reason))
+            failure = reason
+        }
+        polls?.ended(outcome, asked: pace, now: reading(), draw: random(0...1))
+        nap?.cancel()
+        observers.yield(.checked(failure, next: polls.map { max($0.next - reading(), .zero) }))
+        return failure
     }
 
     // MARK: Other clients

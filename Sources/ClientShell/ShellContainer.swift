@@ -80,6 +80,9 @@ public enum ShellContainer {
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, channels: configuration.device.channels)
         let runner = UpdateRunner(Updater(channel: channel, device: device, warn: warn))
-        return { _ = try await runner.check() }
+        return {
+            _ = try await runner.check()
+            return await runner.pace
+        }
     }
 }

@@ -6,6 +6,9 @@ public enum ShellEvent: Sendable, Equatable {
     case updateAvailable(ClientName)
     /// Something failed; the client that runs is not touched by it.
     case failed(UpdateFailure)
+    /// A check for updates is over, for this reason if it failed; the next one comes after that time at the latest, nil where none
+    /// is planned.
+    case checked(UpdateFailure?, next: Duration?)
     /// A client is shown; on trial it has to confirm its start.
     case launched(ClientName, isTrial: Bool)
     /// The client confirmed its start.

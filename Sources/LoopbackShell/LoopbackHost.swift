@@ -132,7 +132,7 @@ public final class LoopbackHost: PageHost {
         case .failed(let failure): bridge.send(error: Self.error(failure))
         // The page that failed is about to go, or gone: its follower is told.
         case .rolledBack(let name, _, let failure): bridge.send(error: Self.error(failure), failed: name)
-        case .launched, .confirmed: break
+        case .launched, .confirmed, .checked: break
         }
     }
 

@@ -20,6 +20,9 @@ struct ChannelWork {
         }
         update = { try await updater.update() }
         let runner = UpdateRunner(updater)
-        step = { _ = try await runner.check() }
+        step = {
+            _ = try await runner.check()
+            return await runner.pace
+        }
     }
 }

@@ -30,27 +30,22 @@ struct Listening: Sendable {
     let server: Server?
     let say: @Sendable (String) -> Void
 
-    /// Listens until the task is cancelled. `check` checks for updates after a while; `jitter` is the longest random wait that the
-    /// channel asks for.
-    func run(
-        _ shell: ClientShell, jitter: @escaping @Sendable () async -> Duration,
-        check: @escaping @Sendable (Duration) async -> Void
-    ) async {
+    /// Listens until the task is cancelled, and has `shell` check soon.
+    func run(_ shell: ClientShell) async {
         await withTaskGroup { group in
-            if let host { group.addTask { await follow(host, jitter, check) } }
-            if let server { group.addTask { await follow(server, shell, check) } }
+            if let host { group.addTask { await follow(host, shell) } }
+            if let server { group.addTask { await follow(server, shell) } }
         }
     }
 
     // MARK: A host
 
-    private func follow(
-        _ host: Host, _ jitter: @escaping @Sendable () async -> Duration,
-        _ check: @escaping @Sendable (Duration) async -> Void
-    ) async {
+    private func follow(_ host: Host, _ shell: ClientShell) async {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: host.url), channel: host.channel, connector: host.connector,
-            known: { ReleaseWatcher.Known(sequence: host.sequence(), jitter: await jitter()) }, hear: check
+            known: { ReleaseWatcher.Known(sequence: host.sequence()) },
+            // The shell knows the jitter that the channel asks for, and waits.
+            hear: { _ in await shell.checkSoon() }
         ) { report in
             switch report {
             case .link(let link): say(Self.describe(link, host.url))
@@ -64,12 +59,10 @@ struct Listening: Sendable {
     // MARK: A Meteor server
 
     /// Watches what the page that is shown names, and begins again when another page names something else.
-    private func follow(
-        _ server: Server, _ shell: ClientShell, _ check: @escaping @Sendable (Duration) async -> Void
-    ) async {
+    private func follow(_ server: Server, _ shell: ClientShell) async {
         while !Task.isCancelled {
             do {
-                try await watch(server, shell, check)
+                try await watch(server, shell)
             } catch {
                 if !Task.isCancelled { say("\(server.rootURL.display) is not listened to: \(error)") }
                 return
@@ -77,15 +70,13 @@ struct Listening: Sendable {
         }
     }
 
-    private func watch(
-        _ server: Server, _ shell: ClientShell, _ check: @escaping @Sendable (Duration) async -> Void
-    ) async throws {
+    private func watch(_ server: Server, _ shell: ClientShell) async throws {
         let configuration = try await configuration(server, shell)
         let watcher = VersionWatcher(
             configuration, connector: server.connector, running: { await Self.page(of: shell)?.version },
             onNewVersion: { version in
                 say("\(configuration.url) states version \(version): checking")
-                await check(.zero)
+                await shell.checkSoon(within: .zero)
             }, report: { say(Self.describe($0, configuration.url.socket)) })
         try await withThrowingTaskGroup(of: VersionWatcher.End?.self) { group in
             group.addTask { await watcher.run() }

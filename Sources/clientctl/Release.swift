@@ -20,7 +20,7 @@ struct Release: ParsableCommand {
             """,
         subcommands: [
             ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleaseResign.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseResign.self,
         ])
 }
 
@@ -213,6 +213,60 @@ struct ReleaseRemove: ParsableCommand {
     func run() throws { try edit.apply { .remove(try version.parsed($0)) } }
 }
 
+struct ReleasePoll: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "poll",
+        abstract: "Says how often devices that serve check for updates.",
+        discussion: """
+            From their next check on; a device that is given --check-interval keeps to that.
+            The jitter also spreads the checks of devices that hear of a change by push: it
+            is none unless stated.
+
+            Examples:
+              clientctl release poll --interval 5m --jitter 1m --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release poll --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Option(help: ArgumentHelp("The time between two checks, 10s to 7d.", valueName: "duration"))
+    var interval: String?
+
+    @Option(help: ArgumentHelp("At most so much later, at random; 0s by default.", valueName: "duration"))
+    var jitter: String?
+
+    @Flag(help: "Leave it to the devices.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply(change) }
+
+    private func change(_ settings: Settings) throws -> ChannelChange {
+        let interval = try seconds("interval", interval, settings)
+        let jitter = try seconds("jitter", jitter, settings)
+        if undo {
+            if interval != nil || jitter != nil {
+                throw ValidationError("--undo takes neither --interval nor --jitter.")
+            }
+            return .poll(nil)
+        }
+        guard let interval else { throw ValidationError("Missing --interval: say how often, or --undo.") }
+        guard PollPace.allowed.contains(.seconds(interval)) else {
+            throw ValidationError("--interval takes 10s to 7d: devices keep to nothing else.")
+        }
+        if let jitter, jitter > interval { throw ValidationError("--jitter is at most the interval.") }
+        return .poll(ChannelDocument.Poll(interval: interval, jitter: jitter ?? 0))
+    }
+
+    private func seconds(_ name: String, _ given: String?, _ settings: Settings) throws -> Int? {
+        guard let text = try settings.optional(name, given) else { return nil }
+        let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
+        if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
+        return Int(clamping: parts.seconds)
+    }
+}
+
 struct ReleaseResign: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resign",
@@ -292,6 +346,9 @@ enum ChannelView {
             "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
             "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
             "minimumVersion": .string(orNull: document.minimumVersion?.description),
+            "poll": document.poll.map {
+                .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
+            } ?? .null,
             "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
             "revoked": .array(
                 document.revoked.map {
@@ -326,7 +383,8 @@ enum ChannelView {
                 + "sequence \(document.sequence)",
             "  issued   \(document.issuedAt)",
             "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
-        ] + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
+        ] + (document.poll.map { ["  " + ChannelDocument.words($0)] } ?? [])
+            + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
             + sorted(document).map { "  " + line($0, document) }
             + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
     }

@@ -17,6 +17,14 @@ struct Serve: AsyncParsableCommand {
             host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
             then checks at once. Ends on SIGTERM or SIGINT.
 
+            The first check comes after 10 to 90 % of the interval, the next ones as often as
+            the channel's document asks, or every 15m, or as --check-interval says; an outage
+            is asked about after a minute, then less and less, up to four intervals, or when
+            the server says (Retry-After). With --activation-window a client that is ready is
+            shown by itself in these times, and else only where the page asks for it or the
+            shell starts. With --once it checks at once and ends with the verdict on what
+            it shows: 0 when that confirms its start, 40 when it is rolled back.
+
             Once somebody has logged in (`clientctl login`), the client is shown to those
             that are logged in, the seed to guests, and on a locked device neither; the page
             changes within a second. A device that nobody ever logged in on shows its client.
@@ -33,6 +41,9 @@ struct Serve: AsyncParsableCommand {
                 --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --meteor https://app.example.com/ --seed /usr/share/kiosk/www
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --trust /etc/kiosk/trust.json --activation-window "Mon-Fri 02:00-04:00"
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -46,7 +57,9 @@ struct Serve: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Time to confirm a start; 10s by default.", valueName: "duration"))
     var startupTimeout: String?
 
-    @Option(help: ArgumentHelp("How often to check for updates; 15m by default.", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp(
+            "How often to check for updates; as the channel asks, or 15m, by default.", valueName: "duration"))
     var checkInterval: String?
 
     @Option(
@@ -54,6 +67,15 @@ struct Serve: AsyncParsableCommand {
             "Where a host announces what is new in the feed, such as wss://updates.example.com/push.", valueName: "url")
     )
     var push: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "When to show a new client unasked, in local time, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\".",
+            valueName: "times"))
+    var activationWindow: String?
+
+    @Flag(help: "Check once, show the client once, and end with its verdict.")
+    var once = false
 
     @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
     var csp: String?
@@ -72,31 +94,32 @@ struct Serve: AsyncParsableCommand {
         let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         let bridge = LoopbackBridge()
         let shell = try ClientShell(configuration, update: try updateStep(settings), bridge: bridge, warn: Self.say)
-        let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) {
-            Self.say(Self.describe($0))
+        let verdict = FirstVerdict()
+        let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) { event in
+            if let line = Self.describe(event, hasWindows: configuration.activation != nil) { Self.say(line) }
+            verdict.hear(event)
         }
+        let isOnce = try settings.isOn("once", once)
+        if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
             sessions: Wiring.sessions(configuration.device.store), shell, host, say: Self.say)
         try await boot.first()
         let server = try await PageServer.start(
             try serverConfiguration(settings, application: await shell.meteorAppId()), host: host)
         // Whoever reads the address may end it at once.
-        let signals = StopSignals()
+        let signals = StopSignals { verdict.stop() }
         try await announce(server, shell, settings)
-        await withTaskGroup { group in
+        let status = await withTaskGroup { group in
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval) }
-            group.addTask {
-                await listening.run(shell, jitter: { .zero }) { wait in
-                    do { try await Task.sleep(for: wait) } catch { return }
-                    // Whoever listens to the shell hears of a failure.
-                    try? await shell.checkForUpdates()
-                }
-            }
+            if !isOnce { group.addTask { await listening.run(shell) } }
+            defer { group.cancelAll() }
+            if isOnce { return await verdict.status() }
             await signals.wait()
-            group.cancelAll()
+            return 0
         }
         await server.stop(grace: .seconds(2))
+        if status != 0 { throw ExitCode(status) }
     }
 }
 
@@ -116,16 +139,22 @@ extension Serve {
                 try StartupTimeout(try DurationText(parsing: $0).duration)
             }
         }
-        configuration.checkInterval = try checkInterval(settings)
+        configuration.polling = try polling(settings)
+        configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
+            try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }
+        }
         return configuration
     }
 
-    /// Nil where no feed is named.
-    private func checkInterval(_ settings: Settings) throws -> Duration? {
-        let text = try settings.optional("check-interval", checkInterval) ?? "15m"
+    /// Nil where no feed is named, and where the one check is not left to chance.
+    private func polling(_ settings: Settings) throws -> ShellConfiguration.Polling? {
+        let given = try settings.optional("check-interval", checkInterval)
+        let text = given ?? "15m"
         let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
-        return try Wiring.hasFeed(update, settings) ? interval : nil
+        if try settings.isOn("once", once) { return nil }
+        return try Wiring.hasFeed(update, settings)
+            ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
     }
 
     private func updateStep(_ settings: Settings) throws -> UpdateStep? {
@@ -200,9 +229,11 @@ extension Serve {
 
     private static func say(_ line: String) { Answer.say("clientctl: \(line)") }
 
-    private static func describe(_ event: ShellEvent) -> String {
+    private static func describe(_ event: ShellEvent, hasWindows: Bool) -> String? {
         switch event {
-        case .updateAvailable(let name): "\(name) is ready; the page decides when to show it"
+        case .updateAvailable(let name):
+            "\(name) is ready; " + (hasWindows ? "it is shown in its time" : "the page decides when to show it")
+        case .checked: nil
         case .failed(let failure): failure.message
         case .launched(let name, let isTrial): "\(name) is shown\(isTrial ? ", on trial" : "")"
         case .confirmed(let name): "\(name) confirmed its start"

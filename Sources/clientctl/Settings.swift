@@ -16,7 +16,8 @@ struct Settings {
         "rollout", "channel-key", "sign-command", "public", "channel-sign-command", "channel-public", "expires-in",
         "expect-sequence", "if-expires-within", "reason", "below", "to", "root-key", "root-threshold", "release-key",
         "release-threshold", "channel-threshold", "sign-key", "role", "key-id", "threshold", "not-after", "old", "new",
-        "expires", "forget", "maintenance", "bind", "access-log", "push",
+        "expires", "forget", "maintenance", "bind", "access-log", "activation-window", "once", "interval", "jitter",
+        "push",
     ]
 
     private let file: JSONObject

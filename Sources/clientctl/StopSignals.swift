@@ -6,13 +6,17 @@ struct StopSignals {
     private let stream: AsyncStream<Void>
     private let sources: [any DispatchSourceSignal]
 
-    init() {
+    /// `then` is called when the first one has come.
+    init(then: @escaping @Sendable () -> Void = {}) {
         let (stream, told) = AsyncStream<Void>.makeStream()
         self.stream = stream
         sources = [SIGTERM, SIGINT].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { told.finish() }
+            source.setEventHandler {
+                told.finish()
+                then()
+            }
             source.resume()
             return source
         }

@@ -56,6 +56,17 @@ import Testing
         #expect(try ChannelChange.unrevoke(version).apply(to: &document).isEmpty)
     }
 
+    @Test func `says how often devices ask, and no longer says so`() throws {
+        var document = try bench.document("1.0.0")
+        let poll = ChannelDocument.Poll(interval: 300, jitter: 60)
+        let words = "devices check every 5m, and up to 1m later"
+        #expect(try ChannelChange.poll(poll).apply(to: &document) == [words])
+        #expect(document.poll == poll)
+        #expect(try ChannelChange.poll(poll).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.poll(nil).apply(to: &document).isEmpty)
+        #expect(document.poll == nil)
+    }
+
     @Test func `raises the floor and never lowers it`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
         #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document).isEmpty)

@@ -333,28 +333,6 @@ import Testing
         #expect(bench.bridge.calls == ["base v1.0.0"])
     }
 
-    @Test func `checks come by themselves at their interval`() async throws {
-        let bench = try await Self.good("1.0.0")
-        let shell = try bench.shell { $0.checkInterval = .seconds(2) }
-        try await shell.start()
-        _ = try await shell.pageWillLoad()
-        var events = EventReader(shell)
-        _ = await events.next()
-        bench.offer("1.1.0")
-        let run = Task { await shell.run() }
-        defer { run.cancel() }
-        // The first one is at once, the next after the interval.
-        #expect(await events.line() == "available v1.1.0")
-        bench.offer("1.2.0")
-        await bench.clock.sleeper(until: .seconds(2))
-        for count in 1...4 {
-            await bench.clock.sleeper(until: .milliseconds(500 * count))
-            #expect(await shell.availableVersion?.description == "v1.1.0")
-            bench.clock.advance(by: .milliseconds(500))
-        }
-        #expect(await events.line() == "available v1.2.0")
-    }
-
     @Test func `without anything to fall back to the failure is told`() async throws {
         let bench = try await ShellBench(installing: ["1.0.0"])
         var (shell, launched, events) = try await Self.running(bench, hasSeed: false)

@@ -11,7 +11,9 @@ final class ShellBench: Sendable {
     let bridge = RecordingBridge()
     private let warnings = Mutex<[String]>([])
     private let offers = Mutex<[String]>([])
-    private let fails = Mutex(false)
+    private let trouble = Mutex<(any Error)?>(nil)
+    private let asked = Mutex<PollPace?>(nil)
+    private let localTime = Mutex(ActivationWindows.LocalTime(day: 0, minute: 0))
 
     var store: String { folder.file("store") }
     var warningLines: [String] { warnings.withLock { $0 } }
@@ -39,15 +41,27 @@ final class ShellBench: Sendable {
     /// The next check for updates brings `version`.
     func offer(_ version: String) { offers.withLock { $0.append(version) } }
 
-    /// From now on checks for updates fail.
-    func breakUpdates() { fails.withLock { $0 = true } }
+    /// From now on checks for updates fail so.
+    func breakUpdates(_ error: any Error = UpdateFailure(.networkUnavailable, subject: "x", "No answer.")) {
+        trouble.withLock { $0 = error }
+    }
 
-    private func update() async throws {
-        if fails.withLock({ $0 }) {
-            throw UpdateFailure(.networkUnavailable, subject: "x", "No answer.")
-        }
+    /// They work again.
+    func mendUpdates() { trouble.withLock { $0 = nil } }
+
+    /// From now on the channel asks to be checked so.
+    func ask(_ pace: PollPace?) { asked.withLock { $0 = pace } }
+
+    /// From now on the device's clock shows this.
+    func showTime(day: Int = 0, _ hour: Int, _ minute: Int) {
+        localTime.withLock { $0 = .init(day: day, minute: hour * 60 + minute) }
+    }
+
+    private func update() async throws -> PollPace? {
+        if let trouble = trouble.withLock({ $0 }) { throw trouble }
         let wanted = offers.withLock { $0 }
         for version in wanted { try await install(version) }
+        return asked.withLock { $0 }
     }
 
     func shell(hasSeed: Bool = true, configure: (inout ShellConfiguration) -> Void = { _ in }) throws -> ClientShell {
@@ -57,6 +71,7 @@ final class ShellBench: Sendable {
         configure(&configuration)
         return try ClientShell(
             configuration, update: { try await self.update() }, bridge: bridge, clock: clock,
+            random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }
 
@@ -71,7 +86,21 @@ struct EventReader {
 
     init(_ shell: ClientShell) { iterator = shell.events.makeAsyncIterator() }
 
-    mutating func next() async -> ShellEvent? { await iterator.next(isolation: nil) }
+    /// The next event that is about a client: checks are told apart.
+    mutating func next() async -> ShellEvent? {
+        while let event = await iterator.next(isolation: nil) {
+            guard case .checked = event else { return event }
+        }
+        return nil
+    }
+
+    /// Why the next check failed, and when the one after it comes.
+    mutating func check() async -> (failure: UpdateFailure?, next: Duration?)? {
+        while let event = await iterator.next(isolation: nil) {
+            if case .checked(let failure, let next) = event { return (failure, next) }
+        }
+        return nil
+    }
 
     /// The next event in short.
     mutating func line() async -> String {
@@ -81,7 +110,7 @@ struct EventReader {
         case .launched(let name, let isTrial): "launched \(name)\(isTrial ? " on trial" : "")"
         case .confirmed(let name): "confirmed \(name)"
         case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
-        case nil: "end"
+        case .checked, nil: "end"
         }
     }
 }

@@ -290,11 +290,20 @@ import Testing
         #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
     }
 
+    @Test func `a channel says how often devices check`() throws {
+        #expect(try site.list()["poll"] == .null)
+        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("changed")
+        #expect(try site.list()["poll"] == .object(["interval": .integer(300), "jitter": .integer(30)]))
+        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("unchanged")
+        try site.release("poll", "--undo").succeeded("changed")
+        #expect(try site.list()["poll"] == .null)
+    }
+
     @Test func `dry runs write nothing and say what they would`() throws {
         let before = try TreeSnapshot(of: site.feed)
         for arguments in [
             ["rollout", "1.0.0", "5"], ["pause", "1.0.0"], ["revoke", "1.0.0", "--reason", "x"], ["resign"],
-            ["promote", "1.0.0", "--to", "beta"], ["remove", "1.0.0"],
+            ["promote", "1.0.0", "--to", "beta"], ["remove", "1.0.0"], ["poll", "--interval", "5m"],
         ] {
             let outcome = try Clientctl.run(
                 ["release"] + arguments
@@ -313,7 +322,10 @@ import Testing
         ["rollout", "1.0.0", "1001"], ["rollout", "1.0.0", "-1"], ["rollout", "1.0.0"], ["pause"], ["pause", "one"],
         ["revoke", "1.0.0"], ["revoke"], ["revoke", "1.0.0", "--below", "1.0.0"], ["promote", "1.0.0"],
         ["promote", "1.0.0", "--to", "stable"], ["promote", "1.0.0", "--to", "a/b"], ["resign", "--expires-in", "30"],
-        ["resign", "--expires-in", "1ms"], ["resign", "--if-expires-within", "soon"],
+        ["resign", "--expires-in", "1ms"], ["poll"], ["poll", "--interval", "9s"], ["poll", "--interval", "8d"],
+        ["poll", "--interval", "1500ms"], ["poll", "--interval", "1m", "--jitter", "2m"], ["poll", "--jitter", "1s"],
+        ["poll", "--undo", "--interval", "1m"],
+        ["resign", "--if-expires-within", "soon"],
         ["resign", "--expect-sequence", "x"],
         ["resign", "--sign-command", "true"],
     ])

@@ -32,6 +32,16 @@ struct DurableAnswerTests {
         #expect(paths.contains { site.feed.hasSuffix($0) || $0.hasSuffix(site.feed) })
     }
 
+    @Test func `installing again what is installed syncs the store`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let again = [
+            "install", "--manifest", site.manifest, "--trust", site.trust, "--store", site.store, "--shell-version",
+            "1.5.0", "--json",
+        ]
+        #expect(try synced(again).contains { $0.hasSuffix(site.store) })
+    }
+
     @Test func `letting a client run that is not blocked syncs the store`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")

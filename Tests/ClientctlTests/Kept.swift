@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A running `clientctl serve` that checks once, when it starts, and then only when it hears of something.
+/// A running `clientctl serve` that checks for hours only when it hears of something.
 final class Kept {
     let program: Program
     private let store: String

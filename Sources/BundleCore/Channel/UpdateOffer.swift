@@ -8,11 +8,15 @@ public protocol UpdateOffer: Sendable {
     var footprint: Footprint { get }
     /// What the look at the feed has added to what the store remembers; nil where the channel has no such memory.
     var feed: FeedNews? { get }
+    /// How often the channel asks its devices to check; nil where it does not say.
+    var pace: PollPace? { get }
 }
 
 extension UpdateOffer {
     /// Nothing.
     public var feed: FeedNews? { nil }
+    /// Nothing.
+    public var pace: PollPace? { nil }
 }
 
 /// The device that a channel looks for an offer for.

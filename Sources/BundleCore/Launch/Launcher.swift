@@ -209,7 +209,7 @@ public struct Launcher: Sendable {
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
-            warn("\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run.")
+            warn(BundleStore.delayed(error))
         }
         return launch
     }

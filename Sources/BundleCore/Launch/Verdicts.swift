@@ -123,7 +123,11 @@ public struct Verdicts: Sendable {
             ledger.rollBack(to: target, from: newer.compactMap(\.version), at: .now)
             return (target: target, blocked: newer)
         }
-        try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
+        do {
+            try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
+        } catch {
+            warn(BundleStore.delayed(error))
+        }
         return result
     }
 

@@ -24,6 +24,13 @@ public enum FetchError: Error, Equatable {
     case unsupportedURL(String, reason: String)
 }
 
+extension FetchError {
+    /// The wait that the server asked for.
+    public var retryAfter: Duration? {
+        if case .httpStatus(_, _, let retryAfter) = self { retryAfter } else { nil }
+    }
+}
+
 extension FetchError: CustomStringConvertible {
     /// What failed, for which URL, and what to do next; URLs appear without their query.
     public var description: String {

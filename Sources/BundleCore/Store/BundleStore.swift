@@ -101,19 +101,18 @@ public actor BundleStore {
     func install(
         _ staged: StagedBundle, appId: String?, noting notes: Ledger.Notes = Ledger.Notes(),
         selecting rule: @Sendable (Inventory) -> ClientName
-    ) throws -> InstalledBundle {
+    ) throws -> Inventory {
         let version = staged.identity.version
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
             fileCount: staged.fileCount, installedAt: .now)
         let known = try keeper.read().entry(version)
+        let inventory: Inventory
         do {
             if let known { try renew(known, by: staged) } else { try place(staged) }
-            try keeper.change { ledger in
+            inventory = try keeper.change { ledger in
                 ledger.record(entry)
-                if let appId { ledger.bind(appId: appId) }
-                ledger.note(notes)
-                ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
+                return try schedule(&ledger, appId, notes, rule)
             }
         } catch {
             if known == nil { takeBack(version) }
@@ -128,7 +127,17 @@ public actor BundleStore {
         } catch {
             warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")
         }
-        return InstalledBundle(entry: entry, path: "\(folders.trees(of: version).path)/\(version.folderName)")
+        return inventory
+    }
+
+    private func schedule(
+        _ ledger: inout Ledger, _ appId: String?, _ notes: Ledger.Notes, _ rule: (Inventory) -> ClientName
+    ) throws -> Inventory {
+        if let appId { ledger.bind(appId: appId) }
+        ledger.note(notes)
+        let inventory = try Inventory.read(root, ledger: ledger)
+        ledger.schedule(rule(inventory))
+        return inventory.with(ledger)
     }
 
     /// Gives a staged tree and its receipt their final names.
@@ -171,13 +180,19 @@ public actor BundleStore {
     /// is named.
     func select(
         appId: String?, noting notes: Ledger.Notes = Ledger.Notes(), _ rule: @Sendable (Inventory) -> ClientName
-    ) throws {
-        try keeper.change { ledger in
-            if let appId { ledger.bind(appId: appId) }
-            ledger.note(notes)
-            ledger.schedule(rule(try Inventory.read(root, ledger: ledger)))
+    ) throws -> Inventory {
+        let inventory = try keeper.change { try schedule(&$0, appId, notes, rule) }
+        do {
+            try keeper.publishPrevious(clients: clients, staging: staging)
+        } catch {
+            warn(Self.delayed(error))
         }
-        try keeper.publishPrevious(clients: clients, staging: staging)
+        return inventory
+    }
+
+    /// What is said where the ledger is written, which is what counts, and `clients/previousVersion` is not.
+    static func delayed(_ error: any Error) -> String {
+        "\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run."
     }
 
     /// Remembers what a look at the feed has added; durable when it returns.

@@ -22,8 +22,17 @@ public struct Inventory: Sendable, Equatable {
     /// The picture as it is once `news` of the feed is remembered.
     public func noting(_ news: FeedNews) -> Inventory { noting(Ledger.Notes(feed: news)) }
 
-    func noting(_ notes: Ledger.Notes) -> Inventory {
-        Inventory(path: path, ledger: ledger.noting(notes), bundles: bundles, isUnsettled: isUnsettled)
+    func noting(_ notes: Ledger.Notes) -> Inventory { with(ledger.noting(notes)) }
+
+    /// The same clients, with what `ledger` remembers.
+    func with(_ ledger: Ledger) -> Inventory {
+        Inventory(path: path, ledger: ledger, bundles: bundles, isUnsettled: isUnsettled)
+    }
+
+    func without(_ removed: [ClientName]) -> Inventory {
+        Inventory(
+            path: path, ledger: ledger, bundles: bundles.filter { !removed.contains($0.name) },
+            isUnsettled: isUnsettled)
     }
 
     /// The client of that version, if it is installed.
@@ -56,6 +65,17 @@ public struct Inventory: Sendable, Equatable {
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             return nil
         }
+    }
+
+    /// What it shows survives a power cut when this returns.
+    func sync() throws(DiskError) {
+        let root: Directory
+        do {
+            root = try Directory.open(path)
+        } catch  where error.kind == .missing {
+            return
+        }
+        try root.sync()
     }
 
     /// Reads the picture without a lock, for commands that only look; a store that is not there yet is empty.

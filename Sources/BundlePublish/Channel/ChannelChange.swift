@@ -1,4 +1,4 @@
-import ArchiveChannel
+public import ArchiveChannel
 public import BundleCore
 
 /// One decision about a channel. Pure: documents in, documents out.
@@ -17,6 +17,8 @@ public enum ChannelChange: Sendable {
     case revokeBelow(SemanticVersion)
     /// The channel offers it no more; where it runs, it goes on.
     case remove(SemanticVersion)
+    /// Devices are to ask so often; nil leaves that to them.
+    case poll(ChannelDocument.Poll?)
     /// Nothing but a later expiry.
     case resign
 
@@ -30,6 +32,7 @@ public enum ChannelChange: Sendable {
         case .unrevoke(let version): try document.unrevoke(version)
         case .revokeBelow(let version): try document.raiseFloor(version)
         case .remove(let version): try document.remove(version)
+        case .poll(let poll): document.setPoll(poll)
         case .resign: ["signed anew"]
         }
     }
@@ -103,6 +106,19 @@ extension ChannelDocument {
     fileprivate mutating func remove(_ version: SemanticVersion) throws -> [String] {
         releases.remove(at: try index(of: version))
         return ["\(version): no longer in the channel"]
+    }
+
+    fileprivate mutating func setPoll(_ poll: Poll?) -> [String] {
+        if self.poll == poll { return [] }
+        self.poll = poll
+        return [Self.words(poll)]
+    }
+
+    /// How often devices ask, in words.
+    public static func words(_ poll: Poll?) -> String {
+        guard let poll else { return "devices check as often as they are set to" }
+        let interval = DurationText(.seconds(poll.interval))
+        return "devices check every \(interval), and up to \(DurationText(.seconds(poll.jitter))) later"
     }
 
     // MARK: What is asked first

@@ -61,6 +61,16 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false]) func `a channel says how often it wants to be asked`(says: Bool) async throws {
+        let feed = try TrustFeed()
+        let device = try Follower(feed)
+        try feed.offer(1, ["1.0.0"]) { if says { $0.poll = ChannelDocument.Poll(interval: 3, jitter: 7) } }
+        let runner = UpdateRunner(try device.updater())
+        #expect(await runner.pace == nil)
+        _ = try await runner.check()
+        #expect(await runner.pace == (says ? PollPace(every: .seconds(10), jitter: .seconds(7)) : nil))
+    }
+
     static let refused: [Scenario] = [
         Scenario("TUF-129: the next root has a lower version", .rollbackAttempt) { feed in
             let envelope = TrustRootFormat.envelope(feed.trustRoot(1) { $0.issued = Day.number(1) })

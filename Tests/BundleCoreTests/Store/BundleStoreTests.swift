@@ -89,7 +89,9 @@ struct BundleStoreTests {
         let store = try bench.open()
         let staged = try await bench.stage(try MemoryOffer("1.0.0"), in: store)
         #expect(try bench.names("clients").isEmpty)
-        let bundle = try await store.install(staged, appId: nil, selecting: Self.newest)
+        let installed = try await store.install(staged, appId: nil, selecting: Self.newest)
+        let bundle = try #require(installed.bundles.first)
+        #expect(installed.ledger == (try await store.inventory().ledger))
         #expect(bundle.path == bench.path + "/clients/v1.0.0")
         #expect(bundle.name.description == "v1.0.0")
         #expect(bundle.entry.fileCount == 2)
@@ -110,7 +112,7 @@ struct BundleStoreTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
         let store = try bench.open()
-        try await store.select(appId: nil) { $0.bundles[0].name }
+        _ = try await store.select(appId: nil) { $0.bundles[0].name }
         #expect(try bench.text("clients/previousVersion") == "v1.2.0\n")
         let ledger = try await store.inventory().ledger
         #expect(ledger.current.description == "v1.0.0")
@@ -122,7 +124,7 @@ struct BundleStoreTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let store = try bench.open()
         let before = try bench.snapshot()
-        try await store.select(appId: nil, Self.newest)
+        _ = try await store.select(appId: nil, Self.newest)
         #expect(try bench.snapshot() == before)
     }
 
