@@ -51,8 +51,10 @@ let package = Package(
             resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
 
         // Level 3: the channel and the adapters.
-        ours("ArchiveChannel", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
-        ours("MeteorChannel", ["BundleCore", "BundleSigning", "BundleDisk", "BundleThreads"]),
+        ours(
+            "ArchiveChannel",
+            ["BundleCore", "BundlePush", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
+        ours("MeteorChannel", ["BundleCore", "BundlePush", "BundleSigning", "BundleDisk", "BundleThreads"]),
         ours("ShellBoot", ["BundleCore"]),
         ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
 
@@ -107,8 +109,9 @@ let package = Package(
             name: "clientctl",
             dependencies: [
                 "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleArchive", "BundleServe", "BundleThreads", "ClientShell", "FeedHost", "LoopbackShell",
-                "MeteorChannel", "ShellBoot",
+                "BundleArchive", "BundlePush", "BundleServe", "BundleSockets", "BundleThreads", "ClientShell",
+                "FeedHost",
+                "LoopbackShell", "MeteorChannel", "ShellBoot",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -145,14 +148,13 @@ let package = Package(
             "ArchiveChannelTests",
             [
                 "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
-                "BundleSigning", "BundleTesting",
+                "BundlePush", "BundleSigning", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
             "MeteorChannelTests",
             [
                 "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundlePlatform",
-                "BundleSigning",
-                "BundleTestTraits", "BundleTesting",
+                "BundlePush", "BundleSigning", "BundleSockets", "BundleTestTraits", "BundleTesting",
             ], exclude: ["README.md"]),
         tests("ShellBootTests", ["ShellBoot", "BundleCore", "BundleTesting"]),
         tests(

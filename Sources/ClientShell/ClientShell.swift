@@ -340,6 +340,14 @@ public actor ClientShell {
     /// The application that the Meteor bundle which runs names, or the seed; nil where neither is one.
     public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
 
+    /// The client that is shown, or will be, and its index page; nil where there is none.
+    public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
+        guard let prepared,
+            let page = try prepared.client.root.directory.contents("index.html", maximumBytes: 16 << 20)
+        else { return nil }
+        return (prepared.choice.name, page)
+    }
+
     /// A client to look at, without a launch; nil where there is none of that name or it must not run.
     public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
 

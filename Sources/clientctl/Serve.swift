@@ -13,7 +13,9 @@ struct Serve: AsyncParsableCommand {
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
             blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
-            without, it notices what `clientctl install` brings. Ends on SIGTERM or SIGINT.
+            without, it notices what `clientctl install` brings. With --push it hears from a
+            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
+            then checks at once. Ends on SIGTERM or SIGINT.
 
             The first check comes after 10 to 90 % of the interval, the next ones as often as
             the channel's document asks, or every 15m, or as --check-interval says; an outage
@@ -39,6 +41,9 @@ struct Serve: AsyncParsableCommand {
                 --trust /etc/kiosk/keys --check-interval 15m \\
                 --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --meteor https://app.example.com/ --seed /usr/share/kiosk/www
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
                 --channel https://updates.example.com/channels/stable.json \\
@@ -60,6 +65,12 @@ struct Serve: AsyncParsableCommand {
         help: ArgumentHelp(
             "How often to check for updates; as the channel asks, or 15m, by default.", valueName: "duration"))
     var checkInterval: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where a host announces what is new in the feed, such as wss://updates.example.com/push.", valueName: "url")
+    )
+    var push: String?
 
     @Option(
         help: ArgumentHelp(
@@ -86,6 +97,7 @@ struct Serve: AsyncParsableCommand {
         let settings = try common.settings()
         let agent = try agent.agent(update.place.store, settings)
         let configuration = try shellConfiguration(settings)
+        let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         let bridge = LoopbackBridge()
         let shell = try ClientShell(
             configuration, update: try updateStep(settings, agent), bridge: bridge, warn: Self.say)
@@ -111,6 +123,7 @@ struct Serve: AsyncParsableCommand {
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval) }
             group.addTask { await agent.run(shell, server) }
+            if !isOnce { group.addTask { await listening.run(shell) } }
             var status: Int32 = 0
             if isOnce { status = await verdict.status() } else { await signals.wait() }
             agent.stopping()

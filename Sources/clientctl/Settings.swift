@@ -17,7 +17,7 @@ struct Settings {
         "expect-sequence", "if-expires-within", "reason", "below", "to", "root-key", "root-threshold", "release-key",
         "release-threshold", "channel-threshold", "sign-key", "role", "key-id", "threshold", "not-after", "old", "new",
         "expires", "forget", "maintenance", "bind", "access-log", "log-format", "metrics-file", "activation-window",
-        "once", "interval", "jitter",
+        "once", "interval", "jitter", "push",
     ]
 
     private let file: JSONObject

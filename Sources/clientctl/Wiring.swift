@@ -38,14 +38,8 @@ enum Wiring {
         try OpenSSLIsolation.begin()
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = try settings.optional("ca-file", network.caFile)
-        if let path = try settings.optional("token-file", network.tokenFile) {
-            let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
-            do {
-                options.credential = try BearerCredential(tokenFile: bytes, origin: url.origin)
-            } catch {
-                throw UpdateFailure(.configInvalid, subject: path, "The token of \(path) is not used: \(error)")
-            }
-        } else if let store {
+        options.credential = try credential(network, for: url, settings)
+        if options.credential == nil, let store {
             return SessionFetcher(
                 options, origin: url.origin, sessions: sessions(store), now: { .now },
                 report: { Answer.say("clientctl: \(UpdateFailure($0).message)") })
@@ -53,13 +47,35 @@ enum Wiring {
         return CurlFetcher(options: options)
     }
 
-    /// The channels that are named, in their order. Flags name them; where none does, the environment and the file.
+    /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
+    static func credential(
+        _ network: NetworkOptions, for url: FetchURL, _ settings: Settings
+    ) throws -> BearerCredential? {
+        guard let path = try settings.optional("token-file", network.tokenFile) else { return nil }
+        let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
+        do {
+            return try BearerCredential(tokenFile: bytes, origin: url.origin)
+        } catch {
+            throw UpdateFailure(.configInvalid, subject: path, "The token of \(path) is not used: \(error)")
+        }
+    }
+
+    /// The feed and the Meteor server that are named. Flags name them; where none does, the environment and the file.
+    static func places(
+        _ options: UpdateOptions, _ settings: Settings
+    ) throws -> (feed: ReleaseSource?, meteor: String?) {
+        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor.meteor != nil
+        return (
+            try source(options, settings, isFlagged: isFlagged),
+            isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
+        )
+    }
+
+    /// The channels that are named, in their order.
     static func channels(
         _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> [ChannelWork] {
-        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor.meteor != nil
-        let feed = try source(options, settings, isFlagged: isFlagged)
-        let meteor = isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
+        let (feed, meteor) = try places(options, settings)
         if feed == nil && meteor == nil {
             throw ValidationError(
                 "Missing --channel, --manifest or --meteor: give one of them, set CLIENTCTL_CHANNEL, CLIENTCTL_MANIFEST or "

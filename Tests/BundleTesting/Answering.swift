@@ -12,6 +12,10 @@ struct Answering {
             return false
         }
         guard socket.write(Array(head.utf8)) else { return false }
+        if let takeover = route.takeover {
+            takeover(TakenConnection(socket))
+            return false
+        }
         if route.isHeadOnly { return true }
         switch route.pace {
         case .full: return sendAll()

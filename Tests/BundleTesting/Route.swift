@@ -50,6 +50,8 @@ public struct Route: Sendable {
     public var pace: Pace = .full
     /// Sent in place of everything else, when set.
     public var raw: [UInt8]?
+    /// Has the connection to itself behind the head, where it is set; it ends when this returns.
+    public var takeover: (@Sendable (TakenConnection) -> Void)?
     /// When set, the answer is a resource with this entity tag: Range and If-Range are honoured.
     public var entityTag: String?
     /// The like with a Last-Modified date.

@@ -15,10 +15,10 @@ final class PushSite {
     var seed: String { fixtures.seed }
 
     /// Serves a version of the Cordova suite's fixtures, whose seed the device has.
-    init(serving version: CordovaVersion = .version1) throws {
+    init(serving version: CordovaVersion = .version1, talksDDP: Bool = false) throws {
         site = try Site(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
         fixtures = try CordovaFixtures(in: site.folder.file("fixtures"))
-        server = try MeteorServer([fixtures.versions])
+        server = try MeteorServer([fixtures.versions], talksDDP: talksDDP)
         try serve(version)
     }
 

@@ -48,7 +48,8 @@ struct Serve: ParsableCommand {
     func run() throws {
         let temporary = demo ? try TemporaryFolder() : nil
         let server = try MeteorServer(
-            folder, port: port, tags: contentTags ? .contentDigest : .manifestHash, rootPath: rootPath
+            folder, port: port, tags: contentTags ? .contentDigest : .manifestHash, rootPath: rootPath,
+            talksDDP: true
         ) { request, status in
             say("\(status == 0 ? "---" : String(status)) \(request.method) \(request.target)")
         }

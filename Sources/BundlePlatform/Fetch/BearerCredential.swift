@@ -19,6 +19,9 @@ public struct BearerCredential: Sendable, CustomStringConvertible, CustomReflect
         try self.init(try AccessToken(tokenFile: bytes), origin: origin)
     }
 
+    /// The field of a request that shows the token.
+    public var field: (name: String, value: String) { ("Authorization", "Bearer \(token.secret)") }
+
     /// Names the origin, never the token.
     public var description: String { "bearer token for \(origin.scheme)://\(origin.host):\(origin.port)" }
 

@@ -67,7 +67,7 @@ struct CurlEasy: ~Copyable {
         headers = nil
         set(CURLOPT_USERAGENT, options.userAgent)
         if let credential = options.credential, credential.origin == url.origin {
-            add(header: "Authorization: Bearer \(credential.token.secret)")
+            add(header: "\(credential.field.name): \(credential.field.value)")
         }
         if let resume {
             add(header: "Range: bytes=\(resume.offset)-")

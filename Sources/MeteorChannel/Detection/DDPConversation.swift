@@ -12,6 +12,8 @@ struct DDPConversation: Sendable {
         case opened
         /// A text frame came.
         case received(String)
+        /// A binary frame came, which means nothing in DDP.
+        case receivedBinary
         /// The socket could not be opened, or is closed.
         case closed
         /// The moment that was asked for has come.
@@ -24,6 +26,8 @@ struct DDPConversation: Sendable {
         case send(String)
         /// Send `woken` at this reading of the clock. At most one wake-up is asked for at a time; the connection's end lets it go.
         case wake(at: Duration)
+        /// The connection is given up for this reason.
+        case lost(String)
         /// Close the socket, or stop opening it.
         case close
         /// Send `connecting` after this wait.
@@ -34,7 +38,7 @@ struct DDPConversation: Sendable {
         case ready
         /// The server has this version now. Said after every `ready` as well.
         case versionChanged(MeteorVersion)
-        /// One sentence for people, at most a few for each connection.
+        /// One sentence for people, at most a few until a connection has lasted.
         case log(String)
     }
 
@@ -78,6 +82,9 @@ struct DDPConversation: Sendable {
             state = .greeting(until: now + DDPTimers.connect)
             return [.send(DDPRequest.connect(version: proposed))]
         case (.greeting, .received(let text)), (.talking, .received(let text)): return hear(text, now)
+        case (.greeting, .receivedBinary), (.talking, .receivedBinary):
+            notice(now)
+            return ignore("it is binary", now)
         case (_, .closed): return lose(now)
         case (.connecting(let end), .woken): return wake(now, end, "no connection within 10s")
         case (.greeting(let end), .woken): return wake(now, end, "no DDP answer within 10s")
@@ -91,13 +98,15 @@ struct DDPConversation: Sendable {
     private mutating func begin(_ now: Duration) -> [Action] {
         let end = now + DDPTimers.connect
         state = .connecting(until: end)
-        (logs, unreadable) = (0, 0)
+        unreadable = 0
         return [.wake(at: end)]
     }
 
     /// The connection is gone. One whose subscription lasted was a success, and the next attempt is the first again.
     private mutating func lose(_ now: Duration) -> [Action] {
-        if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success { losses = 0 }
+        if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success {
+            (losses, logs) = (0, 0)
+        }
         state = .apart
         let wait = DDPTimers.reconnect(attempt: losses, jitter: random(DDPTimers.jitter))
         losses += 1
@@ -105,7 +114,7 @@ struct DDPConversation: Sendable {
     }
 
     private mutating func drop(_ now: Duration, _ reason: String) -> [Action] {
-        log(reason) + [.close] + lose(now)
+        [.lost(reason), .close] + lose(now)
     }
 
     // MARK: Time
@@ -134,20 +143,12 @@ struct DDPConversation: Sendable {
     // MARK: Messages
 
     private mutating func hear(_ text: String, _ now: Duration) -> [Action] {
-        if case .talking(var talk) = state {
-            talk.heard = now
-            talk.pinged = nil
-            state = .talking(talk)
-        }
+        notice(now)
         let message: DDPMessage
         do throws(JSONError) {
             message = try DDPFrame.message(in: text)
         } catch {
-            unreadable += 1
-            guard unreadable < Self.mostUnreadable else {
-                return drop(now, "the server's frames are not DDP: \(error)")
-            }
-            return log("a frame was ignored: \(error)")
+            return ignore("\(error)", now)
         }
         switch message {
         case .ping(let id): return [.send(DDPRequest.pong(id: id))]
@@ -157,6 +158,21 @@ struct DDPConversation: Sendable {
         case .ready, .noSubscription, .added, .changed, .removed: return take(message, now)
         case .other: return []
         }
+    }
+
+    /// Whatever comes is a sign of life.
+    private mutating func notice(_ now: Duration) {
+        guard case .talking(var talk) = state else { return }
+        talk.heard = now
+        talk.pinged = nil
+        state = .talking(talk)
+    }
+
+    /// A frame that cannot be read counts for nothing; a server that sends many speaks something else.
+    private mutating func ignore(_ reason: String, _ now: Duration) -> [Action] {
+        unreadable += 1
+        if unreadable < Self.mostUnreadable { return log("a frame was ignored: \(reason)") }
+        return drop(now, "the server's frames are not DDP: \(reason)")
     }
 
     private mutating func greet(_ now: Duration) -> [Action] {

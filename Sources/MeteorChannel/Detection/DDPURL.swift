@@ -1,20 +1,19 @@
 public import BundleCore
+public import BundlePush
 
 /// Where a Meteor server talks DDP: a WebSocket, `ws` or `wss`, at `websocket` below the server's path (METEOR section 7.1).
 public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
-    /// Whether it is `wss`: inside TLS.
-    public let isSecure: Bool
-    /// The host in lower case, an IPv6 address in brackets.
-    public let host: String
-    /// The port, with the scheme's own filled in.
-    public let port: Int
-    /// The path as it goes onto the wire, ending in `/websocket`.
-    public let path: String
+    /// What a transport opens.
+    public let socket: SocketURL
 
     /// The whole URL; a port that is the scheme's own is left out.
-    public var description: String {
-        let ownPort = isSecure ? 443 : 80
-        return "\(isSecure ? "wss" : "ws")://\(host)\(port == ownPort ? "" : ":\(port)")\(path)"
+    public var description: String { socket.description }
+
+    /// Whether it is at an address of this machine's loopback network, or at the name that stands for one.
+    var isThisMachine: Bool {
+        let host = socket.host
+        return host == "localhost" || host == "::1"
+            || host.hasPrefix("127.") && host.utf8.allSatisfy { (0x2E...0x39).contains($0) }
     }
 
     /// The socket that a page's configuration states: `DDP_DEFAULT_CONNECTION_URL`, else `ROOT_URL`.
@@ -31,13 +30,13 @@ public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
                         "the page states neither DDP_DEFAULT_CONNECTION_URL nor ROOT_URL; start the server with ROOT_URL"
                 )
             }
-            self.init(below: try Self.page(root))
+            try self.init(below: Self.page(root))
             return
         }
         let base = try root.map { text throws(FetchError) in try Self.page(text) }
         let isPath = stated.utf8.first == UInt8(ascii: "/") && !stated.hasPrefix("//")
         guard let base else {
-            self.init(below: try Self.page(stated))
+            try self.init(below: Self.page(stated))
             return
         }
         let server = isPath ? try base.resolve(relative: stated) : try Self.page(stated)
@@ -45,12 +44,12 @@ public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
             throw .unsupportedURL(
                 FetchURL.display(of: stated), reason: "ROOT_URL is inside TLS; set MOBILE_DDP_URL to https or wss")
         }
-        self.init(below: server)
+        try self.init(below: server)
     }
 
     /// A socket that somebody named: http, https, ws or wss; `/websocket` is added where it is missing.
     public init(parsing text: String) throws(FetchError) {
-        self.init(below: try Self.page(text))
+        try self.init(below: Self.page(text))
     }
 
     /// Reads http, https, ws or wss, the latter two as the schemes that they start out as (RFC 6455, section 3).
@@ -65,11 +64,13 @@ public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
         return url
     }
 
-    private init(below url: FetchURL) {
-        isSecure = url.scheme == .https
-        host = url.origin.host
-        port = url.origin.port
-        path = Self.path(below: url)
+    private init(below url: FetchURL) throws(FetchError) {
+        let (scheme, origin) = (url.scheme == .https ? "wss" : "ws", url.origin)
+        do throws(TransportError) {
+            socket = try SocketURL(parsing: "\(scheme)://\(origin.host):\(origin.port)\(Self.path(below: url))")
+        } catch {
+            throw .unsupportedURL(url.display, reason: "\(error)")
+        }
     }
 
     private static func path(below url: FetchURL) -> String {

@@ -1,12 +1,14 @@
 public import BundleCore
+public import BundlePush
 
 /// Hears from a Meteor server at once when it has another version of the client (METEOR section 7).
 ///
 /// It keeps one socket open, and opens it again when it is lost. Where no socket can be had, updates are found by checking
-/// from time to time.
+/// from time to time. `SyncClient` does not hold the connection: what METEOR section 7.5 asks for (signs of life in DDP, a back-off of
+/// its own, an end where the server speaks another protocol) is not what it does.
 public struct VersionWatcher: Sendable {
     /// What is watched.
-    public struct Configuration: Sendable {
+    public struct Configuration: Sendable, Equatable {
         /// The socket.
         public var url: DDPURL
         /// The application's id, as its page states it; a server of another application states no version. Nil asks without.
@@ -22,9 +24,15 @@ public struct VersionWatcher: Sendable {
             self.appId = appId
         }
 
-        /// What a page states about its server. Throws where the page names no socket.
-        public init(_ config: RuntimeConfig) throws(FetchError) {
-            self.init(url: try DDPURL(config), appId: config.appId)
+        /// What `page` states about its server, of the device's own server at `root` where it states nothing that can be used.
+        ///
+        /// Not used is a socket in the clear for a server inside TLS, and, for a server elsewhere, one of this very machine: what
+        /// a bundle states that was built on a developer's.
+        public init(server root: FetchURL, page: RuntimeConfig?) throws(FetchError) {
+            let own = try DDPURL(parsing: root.description)
+            let config = RuntimeConfig(rootURL: root.description, appId: page?.appId, ddpURL: page?.ddpURL)
+            let stated = (try? DDPURL(config)) ?? own
+            self.init(url: stated.isThisMachine && !own.isThisMachine ? own : stated, appId: page?.appId)
         }
     }
 
@@ -42,19 +50,20 @@ public struct VersionWatcher: Sendable {
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private let running: @Sendable () async -> MeteorVersion?
     private let onNewVersion: @Sendable (MeteorVersion) async -> Void
-    private let log: @Sendable (String) -> Void
+    private let report: @Sendable (LinkReport) -> Void
 
     /// A watch that has not begun.
     ///
     /// `running` tells the version of the page that runs, nil where it is not known; it is asked before each check.
-    /// `onNewVersion` checks for updates; it gets the version that the server states, one call at a time. `log` gets
-    /// sentences for people. `random` draws from a range.
+    /// `onNewVersion` checks for updates; it gets the version that the server states, one call at a time. `report`
+    /// hears of the connection, once for each change: it is one when the server has told its versions. `random` draws from a range.
     public init(
         _ configuration: Configuration, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
         running: @escaping @Sendable () async -> MeteorVersion?,
-        onNewVersion: @escaping @Sendable (MeteorVersion) async -> Void, log: @escaping @Sendable (String) -> Void
+        onNewVersion: @escaping @Sendable (MeteorVersion) async -> Void,
+        report: @escaping @Sendable (LinkReport) -> Void
     ) {
         self.configuration = configuration
         self.connector = connector
@@ -62,7 +71,7 @@ public struct VersionWatcher: Sendable {
         self.random = random
         self.running = running
         self.onNewVersion = onNewVersion
-        self.log = log
+        self.report = report
     }
 
     /// Watches until the task is cancelled, or the server turns out to speak another protocol.
@@ -73,7 +82,7 @@ public struct VersionWatcher: Sendable {
         let state = WatchState(
             DDPConversation(appId: configuration.appId, architecture: configuration.architecture, random: random),
             CheckTrigger(pace: CheckTrigger.Pace(spread: configuration.spread), random: random),
-            wanted: asking, reading: Self.reading(of: clock), log: log)
+            wanted: asking, reading: Self.reading(of: clock), report: report)
         async let checking: Void = checks(wanted, state)
         let end = await connections(state)
         state.finish()
@@ -85,8 +94,9 @@ public struct VersionWatcher: Sendable {
 
     private func connections(_ state: WatchState) async -> End {
         while true {
-            await connection(state)
-            state.handle(.closed)
+            let reason = await connection(state)
+            // Whoever cancels knows why it is over.
+            if Task.isCancelled { state.handle(.closed) } else { state.lose(reason) }
             switch state.end {
             case .reconnect(let wait)?:
                 do { try await clock.sleep(for: wait) } catch { return .cancelled }
@@ -96,66 +106,83 @@ public struct VersionWatcher: Sendable {
         }
     }
 
-    private func connection(_ state: WatchState) async {
+    /// One connection from its beginning to its end, and why it ended.
+    private func connection(_ state: WatchState) async -> String {
         let texts = state.begin()
-        guard let transport = await connect(state) else { return }
+        let transport: any SyncTransport
+        switch await connect(state) {
+        case .success(let opened): transport = opened
+        case .failure(let error): return Self.reason(error)
+        }
         state.handle(.opened)
-        await withTaskGroup(of: Void.self) { group in
+        return await withTaskGroup(of: String.self) { group in
             group.addTask { await receive(transport, state) }
             group.addTask { await send(texts, transport) }
             group.addTask { await alarms(state) }
             // Whoever ends first ends the connection: also the alarms, when the task is cancelled.
-            await group.next()
+            let reason = await group.next() ?? Self.reason(TransportError.isClosed)
             group.cancelAll()
             await transport.close()
+            return reason
         }
     }
 
     /// Opens the socket, in time.
-    private func connect(_ state: WatchState) async -> (any MessageTransport)? {
-        await withTaskGroup(of: (any MessageTransport)?.self) { group in
+    private func connect(_ state: WatchState) async -> Result<any SyncTransport, any Error> {
+        await withTaskGroup(of: Result<any SyncTransport, any Error>.self) { group in
             group.addTask {
-                do {
-                    return try await connector.connect(to: configuration.url)
-                } catch {
-                    if !Task.isCancelled { log("no connection to \(configuration.url): \(error)") }
-                    return nil
+                do { return .success(try await connector.connect(configuration.url.socket)) } catch {
+                    return .failure(error)
                 }
             }
             group.addTask {
-                await alarms(state)
-                return nil
+                _ = await alarms(state)
+                return .failure(TransportError.timedOut(.connecting))
             }
-            let first = await group.next() ?? nil
+            let first = await group.next() ?? .failure(TransportError.isClosed)
             group.cancelAll()
             // A socket that was opened too late is nobody's.
-            for await late in group { await late?.close() }
+            for await late in group {
+                if case .success(let transport) = late { await transport.close() }
+            }
             return first
         }
     }
 
-    private func receive(_ transport: any MessageTransport, _ state: WatchState) async {
+    private func receive(_ transport: any SyncTransport, _ state: WatchState) async -> String {
         do {
-            while state.end == nil, let text = try await transport.receive() { state.handle(.received(text)) }
+            while state.end == nil, let message = try await transport.receive() {
+                switch message {
+                case .text(let text): state.handle(.received(text))
+                case .binary: state.handle(.receivedBinary)
+                // Signs of life are DDP's own; nobody asked for this one.
+                case .pong: break
+                }
+            }
+            return Self.reason(TransportError.isClosed)
         } catch {
-            if !Task.isCancelled { log("the connection to \(configuration.url) broke: \(error)") }
+            return Self.reason(error)
         }
     }
 
-    private func send(_ texts: AsyncStream<String>, _ transport: any MessageTransport) async {
+    private func send(_ texts: AsyncStream<String>, _ transport: any SyncTransport) async -> String {
         do {
-            for await text in texts { try await transport.send(text) }
+            for await text in texts { try await transport.sendText(text) }
+            return Self.reason(TransportError.isClosed)
         } catch {
-            if !Task.isCancelled { log("the connection to \(configuration.url) broke: \(error)") }
+            return Self.reason(error)
         }
     }
+
+    private static func reason(_ error: any Error) -> String { "\(error)" }
 
     /// Wakes the conversation whenever it wants to be; ends with the connection.
-    private func alarms(_ state: WatchState) async {
+    private func alarms(_ state: WatchState) async -> String {
         while let left = state.untilAlarm {
-            do { try await clock.sleep(for: left) } catch { return }
+            do { try await clock.sleep(for: left) } catch { break }
             state.handle(.woken)
         }
+        return Self.reason(TransportError.isClosed)
     }
 
     // MARK: Checks
@@ -167,7 +194,7 @@ public struct VersionWatcher: Sendable {
                 do { try await clock.sleep(for: left) } catch { return }
                 switch state.decide(running: await running()) {
                 case .check(let version): await onNewVersion(version)
-                case .stop(let sentence?): log(sentence)
+                case .stop(let sentence?): report(.note(sentence))
                 case .stop(nil), .rest: break
                 }
             }

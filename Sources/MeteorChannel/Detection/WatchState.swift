@@ -1,4 +1,5 @@
 import BundleCore
+import BundlePush
 import Synchronization
 
 /// The conversation of a watch and what it has asked for; shared by the watch's tasks.
@@ -15,6 +16,7 @@ final class WatchState: Sendable {
         var outbox: AsyncStream<String>.Continuation?
         var alarm: Duration?
         var end: End?
+        var news = LinkNews()
         /// Whether there was too much to send.
         var isStuck = false
     }
@@ -25,16 +27,16 @@ final class WatchState: Sendable {
     private let fields: Mutex<Fields>
     private let wanted: AsyncStream<Void>.Continuation
     private let reading: @Sendable () -> Duration
-    private let log: @Sendable (String) -> Void
+    private let report: @Sendable (LinkReport) -> Void
 
     init(
         _ conversation: DDPConversation, _ trigger: CheckTrigger, wanted: AsyncStream<Void>.Continuation,
-        reading: @escaping @Sendable () -> Duration, log: @escaping @Sendable (String) -> Void
+        reading: @escaping @Sendable () -> Duration, report: @escaping @Sendable (LinkReport) -> Void
     ) {
         fields = Mutex(Fields(conversation: conversation, trigger: trigger))
         self.wanted = wanted
         self.reading = reading
-        self.log = log
+        self.report = report
     }
 
     // MARK: The connection
@@ -54,16 +56,23 @@ final class WatchState: Sendable {
     /// Takes in an event, and does what it leads to.
     func handle(_ event: DDPConversation.Event) {
         let now = reading()
-        let sentences = fields.withLock { fields in
-            var sentences = Self.take(fields.conversation.handle(event, at: now), &fields, now)
-            if fields.isStuck {
-                sentences.append("the server takes nothing from its connection; it is left")
-                sentences += Self.take(fields.conversation.handle(.closed, at: now), &fields, now)
+        let reports = fields.withLock { fields in
+            var reports = Self.take(fields.conversation.handle(event, at: now), &fields, now)
+            if fields.isStuck, fields.end == nil {
+                reports += Self.take([.lost("it takes nothing from its connection")], &fields, now)
+                reports += Self.take(fields.conversation.handle(.closed, at: now), &fields, now)
             }
-            return sentences
+            return reports
         }
-        for sentence in sentences { log(sentence) }
+        for told in reports { report(told) }
         if untilDue != nil { wanted.yield() }
+    }
+
+    /// The socket is gone, or could not be opened, for this reason; one that the conversation gave up went for a reason of its own.
+    func lose(_ reason: String) {
+        let told = fields.withLock { $0.end == nil ? $0.news.lost(reason) : nil }
+        if let told { report(told) }
+        handle(.closed)
     }
 
     /// The time left until `woken` is to be sent; nil when the connection is over.
@@ -72,25 +81,28 @@ final class WatchState: Sendable {
     /// How the connection ended; nil while it has not.
     var end: End? { fields.withLock { $0.end } }
 
-    /// Does what can be done at once, and tells the sentences for people.
+    /// Does what can be done at once, and gives what people are to be told.
     private static func take(
         _ actions: [DDPConversation.Action], _ fields: inout Fields, _ now: Duration
-    ) -> [String] {
-        var sentences: [String] = []
+    ) -> [LinkReport] {
+        var reports: [LinkReport?] = []
         for action in actions {
             switch action {
             case .send(let text):
                 if case .dropped? = fields.outbox?.yield(text) { fields.isStuck = true }
             case .wake(let moment): fields.alarm = moment
+            case .lost(let reason): reports.append(fields.news.lost(reason))
             case .close: fields.outbox?.finish()
             case .reconnect(let wait): finish(.reconnect(after: wait), &fields)
             case .giveUp(let reason): finish(.giveUp(reason), &fields)
-            case .ready: fields.trigger.subscribed()
+            case .ready:
+                fields.trigger.subscribed()
+                reports.append(fields.news.connected())
             case .versionChanged(let version): fields.trigger.state(version, at: now)
-            case .log(let sentence): sentences.append(sentence)
+            case .log(let sentence): reports.append(.note(sentence))
             }
         }
-        return sentences
+        return reports.compactMap(\.self)
     }
 
     private static func finish(_ end: End, _ fields: inout Fields) {

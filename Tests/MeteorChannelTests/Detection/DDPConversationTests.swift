@@ -284,6 +284,11 @@ import Testing
         #expect(count == 20)
         for _ in 0..<15 { _ = bench.hear("x") }
         _ = bench.handle(.closed)
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.hear("x").isEmpty)
+        bench.now = .seconds(10)
+        // It lasted: what is wrong from now on is news again.
+        _ = bench.handle(.closed)
         bench.talk()
         #expect(bench.hear("x").count == 1)
     }
@@ -297,7 +302,7 @@ import Testing
         #expect(bench.handle(.woken) == [.wake(at: .seconds(10))])
         bench.now = .seconds(10)
         #expect(
-            bench.handle(.woken) == [.log("no connection within 10s"), .close, .reconnect(after: .milliseconds(10))])
+            bench.handle(.woken) == [.lost("no connection within 10s"), .close, .reconnect(after: .milliseconds(10))])
         #expect(bench.handle(.opened) == [])
         #expect(bench.handle(.closed) == [])
     }
@@ -311,7 +316,7 @@ import Testing
         #expect(bench.handle(.woken) == [.wake(at: .seconds(14))])
         bench.now = .seconds(14)
         #expect(
-            bench.handle(.woken) == [.log("no DDP answer within 10s"), .close, .reconnect(after: .milliseconds(10))])
+            bench.handle(.woken) == [.lost("no DDP answer within 10s"), .close, .reconnect(after: .milliseconds(10))])
     }
 
     @Test(arguments: [#"{"msg":"pong"}"#, #"{"server_id":"0"}"#, #"{"msg":"ping"}"#])
@@ -331,7 +336,7 @@ import Testing
         #expect(bench.handle(.woken) == [.send(#"{"msg":"ping"}"#), .wake(at: .milliseconds(162_500))])
         bench.now = .milliseconds(162_500)
         #expect(
-            bench.handle(.woken) == [.log("the server is silent"), .close, .reconnect(after: .milliseconds(10))])
+            bench.handle(.woken) == [.lost("the server is silent"), .close, .reconnect(after: .milliseconds(10))])
     }
 
     @Test func `N-21 a lost connection is opened again later and later, and at once after one that lasted`() {

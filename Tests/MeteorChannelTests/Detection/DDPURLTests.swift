@@ -1,4 +1,5 @@
 import BundleCore
+import BundlePush
 import Testing
 
 @testable import MeteorChannel
@@ -42,7 +43,7 @@ import Testing
     }
 
     @Test func `names its parts for whoever opens it`() throws {
-        let url = try DDPURL(parsing: "wss://Host/sub")
-        #expect((url.isSecure, url.host, url.port, url.path) == (true, "host", 443, "/sub/websocket"))
+        let socket = try DDPURL(parsing: "wss://Host/sub").socket
+        #expect((socket.isSecure, socket.host, socket.port, socket.target) == (true, "host", 443, "/sub/websocket"))
     }
 }

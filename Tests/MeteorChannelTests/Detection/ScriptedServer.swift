@@ -1,13 +1,10 @@
+import BundlePush
 import Synchronization
-
-@testable import MeteorChannel
 
 /// Opens sockets to a server that a test plays by hand.
 final class ScriptedServer: TransportConnector {
     /// What becomes of an attempt to connect.
     enum Answer: Sendable { case accept, refuse, hang, acceptLate }
-
-    struct Refused: Error {}
 
     private let answers: Mutex<[Answer]>
     private let sockets: AsyncStream<ScriptedSocket>
@@ -19,10 +16,10 @@ final class ScriptedServer: TransportConnector {
         (sockets, opened) = AsyncStream.makeStream()
     }
 
-    func connect(to url: DDPURL) async throws -> any MessageTransport {
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
         switch answers.withLock({ $0.isEmpty ? .accept : $0.removeFirst() }) {
         case .accept: return open()
-        case .refuse: throw Refused()
+        case .refuse: throw TransportError.unreachable("refused")
         case .hang:
             await untilCancelled()
             throw CancellationError()
@@ -53,11 +50,10 @@ func untilCancelled() async {
 }
 
 /// Both ends of one socket; the client's is what a watcher holds.
-final class ScriptedSocket: MessageTransport {
-    struct Broken: Error {}
+final class ScriptedSocket: SyncTransport {
 
-    private let toClient: AsyncStream<String?>
-    private let client: AsyncStream<String?>.Continuation
+    private let toClient: AsyncStream<TransportMessage?>
+    private let client: AsyncStream<TransportMessage?>.Continuation
     private let toServer: AsyncStream<String>
     private let server: AsyncStream<String>.Continuation
     private let takesNothing = Mutex(false)
@@ -69,15 +65,22 @@ final class ScriptedSocket: MessageTransport {
 
     // MARK: The client's end
 
-    func send(_ text: String) async throws {
-        if takesNothing.withLock({ $0 }) { await untilCancelled() }
-        if case .terminated = server.yield(text) { throw Broken() }
+    func sendText(_ text: String) async throws {
+        if takesNothing.withLock({ $0 }) {
+            await untilCancelled()
+            throw CancellationError()
+        }
+        if case .terminated = server.yield(text) { throw TransportError.isClosed }
     }
 
-    func receive() async throws -> String? {
-        for await text in toClient {
-            guard let text else { throw Broken() }
-            return text
+    func sendBinary(_ bytes: [UInt8]) async throws { try await sendText("binary") }
+
+    func sendPing() async throws { try await sendText("ping") }
+
+    func receive() async throws -> TransportMessage? {
+        for await message in toClient {
+            guard let message else { throw TransportError.lost("torn") }
+            return message
         }
         return nil
     }
@@ -91,8 +94,11 @@ final class ScriptedSocket: MessageTransport {
 
     /// Sends text frames.
     func say(_ texts: String...) {
-        for text in texts { client.yield(text) }
+        for text in texts { client.yield(.text(text)) }
     }
+
+    /// Sends something else than text.
+    func say(_ message: TransportMessage) { client.yield(message) }
 
     /// The next text frame from the client; nil when it closed.
     func hear() async -> String? {

@@ -1,4 +1,5 @@
 import BundleCore
+import BundlePush
 import BundleTesting
 import Synchronization
 import Testing
@@ -75,8 +76,7 @@ import Testing
         try await WatchBench([.refuse, .refuse, .refuse]).watch { bench in
             for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
             _ = try await bench.subscribe()
-            #expect(bench.sentences.count == 3)
-            #expect(bench.sentences.first?.hasPrefix("no connection to wss://h/websocket") == true)
+            #expect(bench.news == [.lost("no connection: refused")])
         }
     }
 
@@ -85,6 +85,47 @@ import Testing
         try await WatchBench([answer]).watch { bench in
             await bench.pass(.seconds(10))
             if answer == .acceptLate { #expect(try await bench.server.accept().hear() == nil) }
+            await bench.pass(.milliseconds(10))
+            _ = try await bench.subscribe()
+        }
+    }
+
+    @Test func `tells of the connection once for each change`() async throws {
+        try await WatchBench([.refuse, .refuse]).watch { bench in
+            await bench.pass(.milliseconds(10))
+            await bench.pass(.milliseconds(10))
+            var socket = try await bench.subscribe()
+            #expect(bench.news == [.lost("no connection: refused")])
+            socket.say(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(DDPTexts.changed(to: "one"))
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            socket.hangUp()
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            #expect(
+                bench.news == [
+                    .lost("no connection: refused"), .connected, .lost("the socket is closed"), .connected,
+                ])
+        }
+    }
+
+    @Test func `a binary frame is ignored, as any that is not DDP; a pong says nothing`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(.binary([1, 2, 3]))
+            socket.say(.pong)
+            socket.say(DDPTexts.added("two"))
+            #expect(await bench.check() == "two")
+            #expect(bench.sentences.last == "a frame was ignored: it is binary")
+            for _ in 2...16 { socket.say(.binary([])) }
+            #expect(await socket.hear() == nil)
             await bench.pass(.milliseconds(10))
             _ = try await bench.subscribe()
         }
@@ -202,6 +243,7 @@ import Testing
         let socket = try #require(closing.withLock { $0 })
         #expect(await socket.hear() == nil)
         #expect(bench.sentences == [])
+        #expect(bench.news == [.connected])
     }
 
     @Test(arguments: [ScriptedServer.Answer.hang, .refuse])
@@ -226,10 +268,37 @@ import Testing
         #expect(reason.contains("9"))
     }
 
-    @Test func `is about the application and the socket that a page states`() throws {
-        let page = RuntimeConfig(rootURL: "https://h/app/", appId: "a1", ddpURL: "https://ddp.h/")
-        let configuration = try VersionWatcher.Configuration(page)
-        #expect(configuration.url.description == "wss://ddp.h/websocket")
+    /// The device's server, what its page states as DDP_DEFAULT_CONNECTION_URL, and the socket.
+    static let sockets: [(String, String?, String)] = [
+        ("https://h/app/", "https://ddp.h/", "wss://ddp.h/websocket"),
+        ("https://h/app/", nil, "wss://h/app/websocket"),
+        ("https://h/app/", "", "wss://h/app/websocket"),
+        ("https://h/app/", "/live", "wss://h/live/websocket"),
+        ("https://h/", "http://ddp.h/", "wss://h/websocket"),
+        ("https://h/", "ftp://ddp.h/", "wss://h/websocket"),
+        ("http://h:3000/", "http://localhost:3000/", "ws://h:3000/websocket"),
+        ("http://h/", "http://127.0.0.1:3000/", "ws://h/websocket"),
+        ("http://h/", "http://[::1]:3000/", "ws://h/websocket"),
+        ("http://h/", "http://127.example.com/", "ws://127.example.com/websocket"),
+        ("http://127.0.0.1:1/", "http://localhost:2/", "ws://localhost:2/websocket"),
+    ]
+
+    @Test(arguments: sockets)
+    func `is about the socket that a page states, else its server's`(
+        server: String, stated: String?, socket: String
+    ) throws {
+        let page = RuntimeConfig(rootURL: "https://elsewhere/", appId: "a1", ddpURL: stated)
+        let configuration = try VersionWatcher.Configuration(server: try FetchURL(parsing: server), page: page)
+        #expect(configuration.url.description == socket)
         #expect((configuration.appId, configuration.architecture) == ("a1", "web.cordova"))
+    }
+
+    @Test func `without a page it is about the server, and whatever application it has`() throws {
+        let configuration = try VersionWatcher.Configuration(server: try FetchURL(parsing: "http://h/"), page: nil)
+        #expect(configuration.url.description == "ws://h/websocket")
+        #expect(configuration.appId == nil)
+        #expect(throws: FetchError.self) {
+            try VersionWatcher.Configuration(server: try FetchURL(parsing: "file:///x/"), page: nil)
+        }
     }
 }

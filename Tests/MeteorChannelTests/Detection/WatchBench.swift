@@ -1,24 +1,42 @@
 import BundleCore
+import BundlePush
 import BundleTesting
 import Synchronization
 import Testing
 
 @testable import MeteorChannel
 
+/// A server that a test plays by hand.
+protocol PlayedServer: TransportConnector {
+    associatedtype Peer: PlayedSocket
+    /// The next socket that a client opens.
+    func accept() async throws -> Peer
+}
+
+/// The server's end of one socket.
+protocol PlayedSocket: Sendable {
+    /// Sends text messages.
+    func say(_ texts: String...)
+    /// The next text message of the client; nil when it is gone.
+    func hear() async -> String?
+}
+
+extension ScriptedServer: PlayedServer {}
+extension ScriptedSocket: PlayedSocket {}
+
 /// A watch over a server that the test plays; random waits are as short as they may be.
-final class WatchBench: Sendable {
+final class WatchBench<Server: PlayedServer>: Sendable {
     let clock = ManualClock()
-    let server: ScriptedServer
+    let server: Server
     private let watcher: VersionWatcher
     private let checked: AsyncStream<String>
     private let state: WatchBenchState
 
     /// `check` is what a check for updates does besides being noted.
     init(
-        _ answers: [ScriptedServer.Answer] = [], running: String? = "one",
+        of server: Server, running: String? = "one",
         check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
     ) throws {
-        let server = ScriptedServer(answers)
         let state = WatchBenchState(running: running)
         let (checked, checks) = AsyncStream<String>.makeStream()
         watcher = VersionWatcher(
@@ -27,12 +45,15 @@ final class WatchBench: Sendable {
             onNewVersion: { version in
                 checks.yield(version.description)
                 await check(version)
-            }, log: { state.log($0) })
+            }, report: { state.take($0) })
         (self.server, self.state, self.checked) = (server, state, checked)
     }
 
-    /// What people were told.
-    var sentences: [String] { state.sentences.withLock { $0 } }
+    /// What was told about the connection, without the notes.
+    var news: [LinkReport] { state.reports.withLock { $0.filter { $0.sentence == nil } } }
+
+    /// What people were told besides.
+    var sentences: [String] { state.reports.withLock { $0.compactMap(\.sentence) } }
 
     /// Another version runs from now on.
     func run(version: String?) { state.running.withLock { $0 = version } }
@@ -44,7 +65,7 @@ final class WatchBench: Sendable {
     }
 
     /// Plays the server until the client has subscribed.
-    func subscribe() async throws -> ScriptedSocket {
+    func subscribe() async throws -> Server.Peer {
         let socket = try await server.accept()
         #expect(await socket.hear() == DDPTexts.connect)
         socket.say(#"{"server_id":"0"}"#, DDPTexts.connected)
@@ -53,7 +74,7 @@ final class WatchBench: Sendable {
     }
 
     /// Returns when the client has read everything that was said.
-    func settle(_ socket: ScriptedSocket) async {
+    func settle(_ socket: Server.Peer) async {
         socket.say(#"{"msg":"ping","id":"settled"}"#)
         #expect(await socket.hear() == #"{"msg":"pong","id":"settled"}"#)
     }
@@ -77,9 +98,19 @@ final class WatchBench: Sendable {
     }
 }
 
+extension WatchBench where Server == ScriptedServer {
+    /// A server in memory.
+    convenience init(
+        _ answers: [ScriptedServer.Answer] = [], running: String? = "one",
+        check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
+    ) throws {
+        try self.init(of: ScriptedServer(answers), running: running, check: check)
+    }
+}
+
 /// What a watch asks for and tells.
 private final class WatchBenchState: Sendable {
-    let sentences = Mutex<[String]>([])
+    let reports = Mutex<[LinkReport]>([])
     let running: Mutex<String?>
 
     init(running: String?) {
@@ -88,5 +119,11 @@ private final class WatchBenchState: Sendable {
 
     var runningVersion: MeteorVersion? { running.withLock { $0 }.flatMap { try? MeteorVersion(parsing: $0) } }
 
-    func log(_ sentence: String) { sentences.withLock { $0.append(sentence) } }
+    func take(_ report: LinkReport) { reports.withLock { $0.append(report) } }
+}
+
+extension LinkReport {
+    fileprivate var sentence: String? {
+        if case .note(let sentence) = self { sentence } else { nil }
+    }
 }

@@ -20,13 +20,16 @@ public final class MeteorServer: Sendable {
     /// Serves the folders at `folders`: each one a version by the folder's name, or a folder of such folders.
     ///
     /// Nothing is served before the first `serve(version:)`. `rootPath` is the path of a ROOT_URL with one, as `/sub`.
-    /// `onRequest` is called for every request, with the status of its answer, on a thread of the server.
+    /// `onRequest` is called for every request, with the status of its answer, on a thread of the server. With `talksDDP` clients
+    /// that ask for a socket at `/websocket` are told the version that is served; without, there is none, as behind many proxies.
+    /// These requests are in no log.
     public init(
         _ folders: [String], port: Int = 0, tags: EntityTags = .manifestHash, rootPath: String = "",
-        prefix: String = "/__cordova", onRequest: (@Sendable (MeteorRequest, Int) -> Void)? = nil
+        prefix: String = "/__cordova", talksDDP: Bool = false,
+        onRequest: (@Sendable (MeteorRequest, Int) -> Void)? = nil
     ) throws {
         let rules = ServerRules(rootPath: rootPath, prefix: prefix, tags: tags)
-        let site = Site(rules, try VersionFolders.find(folders), onRequest)
+        let site = Site(rules, try VersionFolders.find(folders), talksDDP ? DDPService() : nil, onRequest)
         server = try LoopbackServer(port: port) { site.answer($0) }
         self.port = server.port
         self.site = site
@@ -58,7 +61,14 @@ public final class MeteorServer: Sendable {
             state.cleared = state.log.count
             state.switched = state.log.count
         }
+        site.sockets?.serve(served.version)
     }
+
+    /// How many clients are told of versions at this moment.
+    public var subscriberCount: Int { site.sockets?.count ?? 0 }
+
+    /// Breaks every socket.
+    public func cutSockets() { site.sockets?.cut() }
 
     /// Serves another version from the n-th request from now on, counted from 1: a deployment in the middle of a download.
     /// The log stays.
@@ -119,10 +129,15 @@ private final class Site: Sendable {
 
     let rules: ServerRules
     let state: Mutex<State>
+    let sockets: DDPService?
     private let onRequest: (@Sendable (MeteorRequest, Int) -> Void)?
 
-    init(_ rules: ServerRules, _ folders: [String: String], _ onRequest: (@Sendable (MeteorRequest, Int) -> Void)?) {
+    init(
+        _ rules: ServerRules, _ folders: [String: String], _ sockets: DDPService?,
+        _ onRequest: (@Sendable (MeteorRequest, Int) -> Void)?
+    ) {
         self.rules = rules
+        self.sockets = sockets
         state = Mutex(State(folders: folders))
         self.onRequest = onRequest
     }
@@ -137,6 +152,7 @@ private final class Site: Sendable {
     }
 
     func answer(_ request: LoopbackServer.Request) -> Route {
+        if request.target == rules.rootPath + "/websocket", request["Upgrade"] != nil { return socket(request) }
         let (entry, version, fault) = record(request)
         var route: Route
         do {
@@ -148,6 +164,11 @@ private final class Site: Sendable {
         route.isHeadOnly = request.method == "HEAD"
         onRequest?(entry, route.raw == nil ? route.status : 0)
         return route
+    }
+
+    private func socket(_ request: LoopbackServer.Request) -> Route {
+        guard let sockets else { return Route(Array("no sockets here\n".utf8), status: 404) }
+        return (try? SocketPeer.answer(request, sockets.talk)) ?? Route(status: 400)
     }
 
     private func record(_ request: LoopbackServer.Request) -> (MeteorRequest, ServedVersion?, Fault?) {

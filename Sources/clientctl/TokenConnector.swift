@@ -1,0 +1,35 @@
+import BundleCore
+import BundlePlatform
+import BundlePush
+import BundleSockets
+
+/// Opens sockets, and shows the device's token to one origin alone: the one that it belongs to over HTTP.
+struct TokenConnector: TransportConnector {
+    private let configuration: SocketConnector.Configuration
+    private let origin: FetchURL.Origin
+    private let credential: @Sendable () async throws -> BearerCredential?
+
+    /// `credential` is asked for each connection to `origin`, and for no other.
+    init(
+        _ configuration: SocketConnector.Configuration, origin: FetchURL.Origin,
+        credential: @escaping @Sendable () async throws -> BearerCredential?
+    ) {
+        self.configuration = configuration
+        self.origin = origin
+        self.credential = credential
+    }
+
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        var configuration = configuration
+        if try Self.origin(of: url) == origin, let credential = try await credential() {
+            let field = credential.field
+            configuration.fields = { _ in [field] }
+        }
+        return try await SocketConnector(configuration).connect(url)
+    }
+
+    /// A socket starts out as HTTP: `ws` is `http`, `wss` is `https` (RFC 6455, section 3).
+    private static func origin(of url: SocketURL) throws -> FetchURL.Origin {
+        try FetchURL(parsing: "\(url.isSecure ? "https" : "http")://\(url.authority)/").origin
+    }
+}

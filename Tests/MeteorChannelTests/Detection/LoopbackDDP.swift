@@ -1,0 +1,79 @@
+import BundlePush
+import BundleSockets
+import BundleTesting
+import MeteorTesting
+import Synchronization
+
+/// A server on a real port that a test plays by hand; clients reach it whatever address they were given.
+final class LoopbackDDP: PlayedServer {
+    private let connector: SocketConnector
+    private let sockets: AsyncStream<LoopbackSocket>
+    private let server: LoopbackServer?
+    private let port: Int
+
+    /// Whoever listens at `port` is the server; the test plays nothing.
+    init(at port: Int) {
+        connector = SocketConnector(SocketConnector.Configuration(userAgent: "test/1"))
+        sockets = AsyncStream { $0.finish() }
+        server = nil
+        self.port = port
+    }
+
+    /// A server that answers the first requests like this, and opens a socket for the ones after them.
+    init(_ answers: [Route] = []) throws {
+        connector = SocketConnector(SocketConnector.Configuration(userAgent: "test/1"))
+        let (sockets, opened) = AsyncStream<LoopbackSocket>.makeStream()
+        self.sockets = sockets
+        let left = Mutex(answers)
+        let server = try LoopbackServer { request in
+            if let answer = left.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { return answer }
+            let route = try? SocketPeer.answer(request) { peer in
+                let socket = LoopbackSocket(peer)
+                opened.yield(socket)
+                socket.listen()
+            }
+            return route ?? Route(status: 400)
+        }
+        self.server = server
+        port = server.port
+    }
+
+    /// Returns when somebody has asked for anything.
+    func asked() async throws {
+        while server?.requests.isEmpty ?? false { try await Task.sleep(for: .milliseconds(2)) }
+    }
+
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        try await connector.connect(try SocketURL(parsing: "ws://127.0.0.1:\(port)\(url.target)"))
+    }
+
+    func accept() async throws -> LoopbackSocket {
+        for await socket in sockets { return socket }
+        throw CancellationError()
+    }
+}
+
+/// The server's end of one real socket.
+final class LoopbackSocket: PlayedSocket {
+    let peer: SocketPeer
+    private let texts: AsyncStream<String>
+    private let heard: AsyncStream<String>.Continuation
+
+    init(_ peer: SocketPeer) {
+        self.peer = peer
+        (texts, heard) = AsyncStream.makeStream()
+    }
+
+    /// Hears the client until it is gone.
+    func listen() {
+        while let text = peer.hear() { heard.yield(text) }
+        heard.finish()
+    }
+
+    func say(_ texts: String...) { for text in texts { peer.say(text) } }
+
+    func hear() async -> String? {
+        for await text in texts { return text }
+        return nil
+    }
+}
