@@ -122,7 +122,7 @@ import Testing
 
     @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {
         let answer = try Clientctl.stock(
-            ["fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
+            ["env", "HOME=\(out)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
         #expect(answer.split(separator: "\t").first == "trust")
     }
 
