@@ -139,6 +139,13 @@ let package = Package(
                 "BundleCore", "BundleTesting", "MeteorTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], path: "Tests/MockMeteor", swiftSettings: strict),
+        // Devices by the thousand, for Scripts/bench-push.
+        .executableTarget(
+            name: "PushFleet",
+            dependencies: [
+                "ArchiveChannel", "BundlePush", "BundleSockets", "BundleThreads",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], path: "Tests/PushFleet", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
