@@ -48,14 +48,16 @@ final class PushKiosk {
         try server.serve(version: client.version)
     }
 
-    /// Starts `serve`, which checks when it starts and when the page asks for it.
+    /// Starts `serve`, which checks when the page asks for it; its own first check is an hour away, so `install` makes one now,
+    /// whatever comes of it.
     func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
-        try Serving(
+        let device =
+            ["--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--meteor", server.rootURL] + more
+        let serving = try Serving(
             try kiosk.start(
-                [
-                    "serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--port", "\(port)",
-                    "--startup-timeout", timeout, "--meteor", server.rootURL, "--check-interval", "1h",
-                ] + more))
+                ["serve", "--port", "\(port)", "--startup-timeout", timeout, "--check-interval", "10h"] + device))
+        _ = try #require(try kiosk.start(["install"] + device).wait(within: .seconds(60)), "install does not end")
+        return serving
     }
 
     /// How often a manifest was asked for, since the start.
