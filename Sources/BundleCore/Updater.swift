@@ -64,6 +64,13 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
             })
     }
 
+    /// Keeps what the look at the feed has added, beside an update that works on the store.
+    func learn(_ offer: Channel.Offer) throws {
+        guard let feed = offer.feed, try Inventory.exists(at: device.store) else { return }
+        let keeper = LedgerKeeper(root: try StoreFolders.openRoot(device.store))
+        try keeper.change { $0.note(Ledger.Notes(feed: feed)) }
+    }
+
     private func request(
         _ inventory: Inventory, keep: @escaping @Sendable (FeedNews) async throws -> Void
     ) -> OfferRequest {

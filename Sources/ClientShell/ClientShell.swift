@@ -68,6 +68,7 @@ public actor ClientShell {
         reading = Self.reading(of: clock)
         self.random = random
         self.localTime = localTime ?? { .now }
+        polls = configuration.polling.map { PollClock($0, now: .zero, draw: random(0...1)) }
         thread = try ShellThread()
         launcher = try Launcher(configuration.device, warn: warn)
         verdicts = try Verdicts(store: configuration.device.store, warn: warn)
@@ -141,9 +142,7 @@ public actor ClientShell {
     public func run() async {
         await withTaskGroup { group in
             group.addTask { await self.watchStore() }
-            if let polling = configuration.polling {
-                group.addTask { await self.poll(polling) }
-            }
+            if configuration.polling != nil { group.addTask { await self.poll() } }
             await group.waitForAll()
         }
     }
@@ -161,7 +160,7 @@ public actor ClientShell {
         guard next != nil, launched != nil, watchdog == nil, let windows = configuration.activation,
             windows.isOpen(at: localTime())
         else { return }
-        do { try await reload() } catch { observers.yield(.failed(UpdateFailure(error))) }
+        do { try await reload() } catch { tell(error) }
     }
 
     /// The launch that the page about to load belongs to: the running one, or a new one whose boot attempt is on the disk
@@ -278,8 +277,7 @@ public actor ClientShell {
 
     // MARK: Checks
 
-    private func poll(_ polling: ShellConfiguration.Polling) async {
-        polls = PollClock(polling, now: reading(), draw: random(0...1))
+    private func poll() async {
         await withDiscardingTaskGroup { group in
             // A download may take long; what is offered then may be newer.
             while await sleepUntilCheck() { group.addTask { _ = await self.check() } }
@@ -308,25 +306,22 @@ public actor ClientShell {
     /// Checks for an update at a random moment within `limit`, or within the jitter that the channel asks for: somebody said
     /// that there is one. Returns at once; a shell that does not poll does not check.
     public func checkSoon(within limit: Duration? = nil) {
-        guard let polls else { return }
+        // Drawing again would bring forward whatever is said often.
+        guard let polls, limit != nil || !polls.isWanted else { return }
         self.polls?.want(by: reading() + max(limit ?? polls.spread, .zero) * random(0...1))
         nap?.cancel()
     }
 
     private func check() async -> UpdateFailure? {
-        var failure: UpdateFailure?
-        var (outcome, pace) = (PollRule.Outcome.answered, PollPace?.none)
-        do {
-            pace = try await update?()
+        let result = await update?()
+        let failure = result?.failures.first.map { UpdateFailure($0) }
+        if let failure { observers.yield(.failed(failure)) }
+        // What one channel has brought counts, whatever became of the others.
+        if failure == nil || result?.hasAnswer == true {
             seenLedger = nil
             await look(retrying: true)
-        } catch {
-            let reason = UpdateFailure(error)
-            outcome = PollRule.Outcome(reason, asked: (error as? FetchError)?.retryAfter)
-            observers.yield(.failed(reason))
-            failure = reason
         }
-        polls?.ended(outcome, asked: pace, now: reading(), draw: random(0...1))
+        polls?.ended(result?.outcome ?? .answered, asked: result?.pace, now: reading(), draw: random(0...1))
         nap?.cancel()
         observers.yield(.checked(failure, next: polls.map { max($0.next - reading(), .zero) }))
         return failure
@@ -452,41 +447,52 @@ public actor ClientShell {
     /// failed is not pushed at once at the page that follows it: its retry comes with a check or with the next start.
     private func look(retrying: Bool = false) async {
         do {
-            settleDebts()
-            let inventory = try launcher.inventory()
+            try await takeIn(retrying: retrying)
             lastTrouble = nil
-            if inventory.ledger == seenLedger { return }
-            seenLedger = inventory.ledger
-            missingShell = launcher.missingShell(inventory)
-            guard let choice = choice(inventory) else { return }
-            guard let launched else {
-                if choice.name != prepared?.choice.name { try await start() }
-                return
-            }
-            // Between a reload and its page there is nothing to tell.
-            guard launched.name == prepared?.choice.name else { return }
-            if let reason = launched.name.version.flatMap(inventory.ledger.recall(of:)) {
-                return try await leave(launched.name, because: reason)
-            }
-            if choice.name == launched.name { next = nil }
-            if choice.name == launched.name || choice.name == next?.choice.name { return }
-            if case .retry = choice.reason, !retrying || watchdog != nil { return }
-            let client = try prepare()
-            guard client.choice.name != launched.name else { return }
-            next = client
-            observers.yield(.updateAvailable(client.choice.name))
         } catch {
-            // It is looked at twice a second, and told once.
-            let trouble = UpdateFailure(error)
-            if trouble != lastTrouble { observers.yield(.failed(trouble)) }
-            lastTrouble = trouble
+            // What could not be done is tried at every look.
+            seenLedger = nil
+            tell(error)
         }
+    }
+
+    /// The store is looked at twice a second, and trouble is told once.
+    private func tell(_ error: any Error) {
+        let trouble = UpdateFailure(error)
+        if trouble != lastTrouble { observers.yield(.failed(trouble)) }
+        lastTrouble = trouble
+    }
+
+    private func takeIn(retrying: Bool) async throws {
+        settleDebts()
+        let inventory = try launcher.inventory()
+        if inventory.ledger == seenLedger { return }
+        seenLedger = inventory.ledger
+        missingShell = launcher.missingShell(inventory)
+        guard let choice = choice(inventory) else { return }
+        guard let launched else {
+            if choice.name != prepared?.choice.name { try await start() }
+            return
+        }
+        // Between a reload and its page there is nothing to tell.
+        guard launched.name == prepared?.choice.name else { return }
+        if let reason = launched.name.version.flatMap(inventory.ledger.recall(of:)) {
+            return try await leave(launched.name, because: reason)
+        }
+        if choice.name == launched.name { next = nil }
+        if choice.name == launched.name || choice.name == next?.choice.name { return }
+        if case .retry = choice.reason, !retrying || watchdog != nil { return }
+        let client = try prepare()
+        guard client.choice.name != launched.name else { return }
+        next = client
+        observers.yield(.updateAvailable(client.choice.name))
     }
 
     /// The client that is shown was blocked by hand, recalled by its channel, or failed when nothing else could be shown: its
     /// page is not asked.
     private func leave(_ name: ClientName, because reason: String) async throws {
         let client = try prepare()
+        try await bridge.setServerBasePath(client.client)
         end(watch: nil)
         launched = nil
         next = nil
@@ -494,7 +500,6 @@ public actor ClientShell {
         let told = UpdateFailure(
             .versionBlocked, subject: "\(name)",
             "\(name) was left for \(client.choice.name), because \(reason).")
-        try await bridge.setServerBasePath(client.client)
         observers.yield(.rolledBack(name, to: client.choice.name, told))
         await bridge.reload()
     }

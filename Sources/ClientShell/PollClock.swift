@@ -7,6 +7,8 @@ struct PollClock {
     private var asked: PollPace?
     private var due: Duration
     private var wanted: Duration?
+    /// Before this the server wants to hear nothing, whoever says that there are news.
+    private var earliest = Duration.zero
 
     init(_ polling: ShellConfiguration.Polling, now: Duration, draw: Double) {
         self.polling = polling
@@ -16,7 +18,10 @@ struct PollClock {
     private var pace: PollPace { polling.yields ? asked ?? polling.pace : polling.pace }
 
     /// The next check.
-    var next: Duration { wanted.map { min($0, due) } ?? due }
+    var next: Duration { wanted.map { min(max($0, earliest), due) } ?? due }
+
+    /// Whether one is wanted before its time.
+    var isWanted: Bool { wanted != nil }
 
     /// How far the checks of devices that hear of news at one moment are to be spread: as the channel asks.
     var spread: Duration { asked?.jitter ?? .zero }
@@ -30,9 +35,10 @@ struct PollClock {
         due = now + pace.interval
     }
 
-    /// A check is over. `asked` is what the channel asked for when it answered.
+    /// A check is over. `asked` is what the channel asked for when it answered last.
     mutating func ended(_ outcome: PollRule.Outcome, asked: PollPace?, now: Duration, draw: Double) {
-        if outcome == .answered { self.asked = asked }
+        self.asked = asked
         due = now + rule.wait(after: outcome, pace, draw: draw)
+        if case .interrupted(let wait?) = outcome, wait > .zero { earliest = due } else { earliest = .zero }
     }
 }

@@ -39,19 +39,44 @@ extension ShellConfiguration {
 }
 
 /// Brings the newest client into the store, by whatever channel; several calls may be made at once, as `UpdateRunner.check`
-/// takes them. Returns how often the channel asks to be checked, where it says so.
-public typealias UpdateStep = @Sendable () async throws -> PollPace?
+/// takes them.
+public typealias UpdateStep = @Sendable () async -> CheckResult
 
-/// The steps of several channels as one: each is taken, whatever becomes of the others; the first failure is thrown at the end.
-/// The shortest interval counts.
+/// How a check of one or more channels ended.
+public struct CheckResult: Sendable {
+    /// Why channels failed, in the order of the channels.
+    public let failures: [any Error]
+    /// Whether one of them did not fail.
+    public let hasAnswer: Bool
+    /// How often the channels ask to be checked, the shortest interval; nil where none says so.
+    public let pace: PollPace?
+
+    /// The end of one channel's `check`; `pace` is what it asked for when it answered last.
+    public static func of(
+        pace: @Sendable () async -> PollPace? = { nil }, _ check: @Sendable () async throws -> Void
+    ) async -> CheckResult {
+        do {
+            try await check()
+            return CheckResult(failures: [], hasAnswer: true, pace: await pace())
+        } catch {
+            return CheckResult(failures: [error], hasAnswer: false, pace: await pace())
+        }
+    }
+
+    /// What it means for the next check: one channel in trouble does not keep a device from asking the others.
+    var outcome: PollRule.Outcome {
+        guard !hasAnswer, let error = failures.first else { return .answered }
+        return PollRule.Outcome(UpdateFailure(error), asked: (error as? FetchError)?.retryAfter)
+    }
+}
+
+/// The steps of several channels as one: each is taken, whatever becomes of the others.
 public func allOf(_ steps: [UpdateStep]) -> UpdateStep {
     {
-        var failure: (any Error)?
-        var paces: [PollPace] = []
-        for step in steps {
-            do { paces += [try await step()].compactMap(\.self) } catch { failure = failure ?? error }
-        }
-        if let failure { throw failure }
-        return paces.min { $0.interval < $1.interval }
+        var results: [CheckResult] = []
+        for step in steps { results.append(await step()) }
+        return CheckResult(
+            failures: results.flatMap(\.failures), hasAnswer: results.contains(where: \.hasAnswer),
+            pace: results.compactMap(\.pace).min { $0.interval < $1.interval })
     }
 }

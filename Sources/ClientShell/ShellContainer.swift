@@ -80,9 +80,6 @@ public enum ShellContainer {
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, channels: configuration.device.channels)
         let runner = UpdateRunner(Updater(channel: channel, device: device, warn: warn))
-        return {
-            _ = try await runner.check()
-            return await runner.pace
-        }
+        return { await .of(pace: { await runner.pace }) { _ = try await runner.check() } }
     }
 }

@@ -20,9 +20,6 @@ struct ChannelWork {
         }
         update = { try await updater.update() }
         let runner = UpdateRunner(updater)
-        step = {
-            _ = try await runner.check()
-            return await runner.pace
-        }
+        step = { await .of(pace: { await runner.pace }) { _ = try await runner.check() } }
     }
 }

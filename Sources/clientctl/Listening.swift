@@ -86,7 +86,7 @@ struct Listening: Sendable {
             }
             defer { group.cancelAll() }
             guard case .refused(let reason)?? = try await group.next() else { return }
-            say("\(configuration.url) is not listened to any more: \(reason)")
+            say("\(configuration.url) is not listened to any more: \(UntrustedName.display(reason))")
             // Another page may name another server.
             _ = try await group.next()
         }
@@ -124,8 +124,10 @@ struct Listening: Sendable {
     private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {
         switch report {
         case .connected: "\(url) is listened to"
-        case .lost(let reason): "\(url) cannot be listened to: \(reason). Updates are found by checking meanwhile"
-        case .note(let sentence): "\(url): \(sentence)"
+        // Whoever is at the other end has a say in these words.
+        case .lost(let reason):
+            "\(url) cannot be listened to: \(UntrustedName.display(reason)). Updates are found by checking meanwhile"
+        case .note(let sentence): "\(url): \(UntrustedName.display(sentence))"
         }
     }
 }

@@ -51,7 +51,7 @@ struct LogLine: Sendable {
     static let lead = "clientctl: "
 
     static func prioritised(_ text: String, _ level: Level) -> String {
-        text.split(separator: "\n").map { "<\(level.rawValue)>\($0)\n" }.joined()
+        text.split(whereSeparator: \.isNewline).map { "<\(level.rawValue)>\($0)\n" }.joined()
     }
 
     private func json(at time: Timestamp) -> String {

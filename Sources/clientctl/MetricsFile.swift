@@ -4,10 +4,10 @@ import BundleDisk
 
 /// A file for the textfile collector of Prometheus's node_exporter: replaced whole, so that nobody reads half of it.
 struct MetricsFile {
-    private let folder: Directory
+    private let folder: String
     private let name: String
 
-    /// In a folder that must be there, under a name that the collector reads.
+    /// Under a name that the collector reads.
     init(_ path: String) throws {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         name = String(parts.last ?? "")
@@ -17,11 +17,12 @@ struct MetricsFile {
                     + "\(UntrustedName.display(path)).")
         }
         let parent = parts.dropLast().joined(separator: "/")
-        folder = try Directory.open(parts.count == 1 ? "." : parent.isEmpty ? "/" : parent)
+        folder = parts.count == 1 ? "." : parent.isEmpty ? "/" : parent
     }
 
-    /// Puts `text` in the place of what was there. Anybody may read it.
+    /// Puts `text` in the place of what was there. Anybody may read it. The folder may come late, and be replaced: no screen stays
+    /// dark for want of it.
     func write(_ text: String) throws(DiskError) {
-        try folder.replaceBriefly(name, with: Array(text.utf8), mode: 0o644)
+        try Directory.open(folder).replaceBriefly(name, with: Array(text.utf8), mode: 0o644)
     }
 }

@@ -69,6 +69,42 @@ import Testing
         #expect(check?.next == .seconds(7200))
     }
 
+    @Test func `news do not bring a check forward that the server put off`() async throws {
+        var running = try await Running()
+        defer { running.run.cancel() }
+        let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
+        running.bench.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
+        #expect(await running.check(at: .seconds(50))?.next == .seconds(7200))
+        await running.shell.checkSoon()
+        #expect(await running.check(at: .seconds(7250))?.next == .seconds(7200))
+    }
+
+    @Test(arguments: [FailureCode.incompatibleShell, .versionBlocked])
+    func `a device that the newest release is not for asks as often as others`(code: FailureCode) async throws {
+        var running = try await Running()
+        defer { running.run.cancel() }
+        running.bench.ask(PollPace(every: .seconds(30), jitter: .zero))
+        running.bench.breakUpdates(UpdateFailure(code, subject: "x", "No."))
+        for moment in [50, 80, 110] {
+            let check = await running.check(at: .seconds(moment))
+            #expect(check?.failure?.code == code)
+            #expect(check?.next == .seconds(30))
+        }
+    }
+
+    @Test func `one channel in trouble does not keep a device from asking the others`() async throws {
+        let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
+        let broken: UpdateStep = {
+            await .of { throw FetchError.httpStatus(503, url, retryAfter: .seconds(7200)) }
+        }
+        let fast: UpdateStep = { await .of(pace: { PollPace(every: .seconds(20)) }) {} }
+        let slow: UpdateStep = { await .of(pace: { PollPace(every: .seconds(30)) }) {} }
+        let mixed = await allOf([broken, slow, fast])()
+        #expect(mixed.hasAnswer && mixed.failures.count == 1 && mixed.pace == PollPace(every: .seconds(20)))
+        let all = await allOf([broken, broken])()
+        #expect(!all.hasAnswer && all.failures.count == 2 && all.pace == nil)
+    }
+
     @Test func `what is refused is not asked for more often`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
@@ -118,7 +154,7 @@ import Testing
         #expect(await running.check(at: .seconds(50))?.next == .seconds(105))
         await running.bench.clock.sleeper(until: .seconds(155))
         await running.shell.checkSoon()
-        // A second word does not put it off.
+        // A second word neither puts it off nor draws again.
         await running.bench.clock.sleeper(until: .seconds(55))
         running.bench.clock.advance(by: .seconds(2))
         await running.shell.checkSoon()

@@ -57,11 +57,10 @@ final class ShellBench: Sendable {
         localTime.withLock { $0 = .init(day: day, minute: hour * 60 + minute) }
     }
 
-    private func update() async throws -> PollPace? {
+    private func update() async throws {
         if let trouble = trouble.withLock({ $0 }) { throw trouble }
         let wanted = offers.withLock { $0 }
         for version in wanted { try await install(version) }
-        return asked.withLock { $0 }
     }
 
     func shell(hasSeed: Bool = true, configure: (inout ShellConfiguration) -> Void = { _ in }) throws -> ClientShell {
@@ -70,7 +69,7 @@ final class ShellBench: Sendable {
                 store: store, shell: try version("1.0.0"), seed: hasSeed ? folder.file("seed") : nil, verifies: false))
         configure(&configuration)
         return try ClientShell(
-            configuration, update: { try await self.update() }, bridge: bridge, clock: clock,
+            configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } }, bridge: bridge, clock: clock,
             random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }

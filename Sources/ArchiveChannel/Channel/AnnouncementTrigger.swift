@@ -40,10 +40,8 @@ struct AnnouncementTrigger {
     /// The sequence to check for, nil for none; `known` is the one of the document that the device took last.
     mutating func decide(known: Int?) -> Int? {
         isOpen = false
-        guard let announced, announced != known else {
-            checked = nil
-            return nil
-        }
+        // What is known already leads nowhere either: alternating with it earns no pause.
+        guard let announced, announced != known else { return nil }
         let isFruitless = checked.map { $0.known == known } ?? false
         var times = 0
         if let checked, isFruitless, checked.sequence == announced { times = checked.times }

@@ -27,7 +27,7 @@ public struct PollPace: Sendable, Equatable {
 public struct PollRule: Sendable, Equatable {
     /// How a check ended.
     public enum Outcome: Sendable, Equatable {
-        /// The feed was asked and answered.
+        /// The feed was asked and answered, with something for this device or not.
         case answered
         /// What failed goes away by itself, such as a network; `asked` is the wait that the server asked for.
         case interrupted(asked: Duration?)
@@ -90,6 +90,8 @@ extension PollRule.Outcome {
     /// What a check that failed so means for the next one.
     public init(_ failure: UpdateFailure, asked: Duration?) {
         switch failure.code {
+        // The feed is well; what it has is for others, or was tried here. Such devices wait for the next release.
+        case .incompatibleShell, .versionBlocked: self = .answered
         case .networkUnavailable, .httpStatus, .versionMismatch, .storeLocked: self = .interrupted(asked: asked)
         default: self = .refused
         }

@@ -61,6 +61,33 @@ import Testing
         }
     }
 
+    @Test func `a recall that comes while a release is downloaded is known at once`() async throws {
+        let feed = try TrustFeed()
+        let device = try Follower(feed)
+        try feed.offer(1, ["1.0.0"])
+        try await device.installs("1.0.0")
+        let gate = try Gate()
+        feed.server.set(
+            TrustFeed.archivePath("1.1.0"),
+            Route(TrustFeed.archive("1.1.0")).with { $0.pace = .held(after: 0, gate) })
+        try feed.offer(2, ["1.0.0", "1.1.0"])
+        let runner = UpdateRunner(try device.updater())
+        let first = Task { try await runner.check() }
+        #expect(feed.server.wait(for: TrustFeed.archivePath("1.1.0")))
+        try feed.offer(3, ["1.1.0"]) {
+            $0.revoked = [FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.0.0"), reason: "white")]
+        }
+        let second = Task { try await runner.check() }
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try device.sequence() != 3, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
+        let memory = try device.memory()
+        #expect(memory.followed?.sequence == 3)
+        #expect(memory.withdrawal(of: try SemanticVersion(parsing: "1.0.0")) == .revoked(reason: "white"))
+        gate.open()
+        for check in [first, second] { _ = try await check.value }
+        #expect(try device.inventory().bundles.contains { $0.version.description == "1.1.0" })
+    }
+
     @Test(arguments: [true, false]) func `a channel says how often it wants to be asked`(says: Bool) async throws {
         let feed = try TrustFeed()
         let device = try Follower(feed)
