@@ -139,6 +139,13 @@ let package = Package(
                 "BundleCore", "BundleTesting", "MeteorTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], path: "Tests/MockMeteor", swiftSettings: strict),
+        // A day of a device's agent, by a clock of its own: Scripts/day.
+        .executableTarget(
+            name: "AgentDay",
+            dependencies: [
+                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
+                "BundleTesting", "ClientShell", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], path: "Tests/AgentDay", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
