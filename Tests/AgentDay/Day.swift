@@ -322,7 +322,9 @@ actor Day {
         if failure?.code == .httpStatus, case .busy(let seconds) = server.outage {
             longestGap = max(longestGap, .seconds(seconds) + Self.interval / 10)
         }
-        if let reason = failure, reason.code != expectedFailure { wrong("a check failed: \(reason.message)") }
+        if let reason = failure, reason.code != expectedFailure, reason.code != .versionBlocked || !isNewestBlocked {
+            wrong("a check failed: \(reason.message)")
+        }
         if failure == nil { requireNewest() }
         guard let next else { return wrong("no further check is planned") }
         due = now + next
@@ -330,6 +332,12 @@ actor Day {
 
     /// Why a check fails now; nil where it does not.
     private var expectedFailure: FailureCode? { server.outage?.code ?? (withheld == nil ? nil : .expired) }
+
+    /// Nothing newer than what failed twice is offered yet.
+    private var isNewestBlocked: Bool {
+        guard let newest = publisher.newest, let ledger = try? Inventory.read(at: store).ledger else { return false }
+        return ledger.block(on: .archive(newest)) != nil
+    }
 
     /// A check that succeeds brings what there is.
     private func requireNewest() {
