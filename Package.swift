@@ -146,6 +146,13 @@ let package = Package(
                 "ArchiveChannel", "BundlePush", "BundleSockets", "BundleThreads",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], path: "Tests/PushFleet", swiftSettings: strict),
+        // A day of a device's agent, by a clock of its own: Scripts/day.
+        .executableTarget(
+            name: "AgentDay",
+            dependencies: [
+                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
+                "BundleTesting", "ClientShell", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], path: "Tests/AgentDay", swiftSettings: strict),
         tests("BundleThreadsTests", ["BundleThreads"]),
         tests("BundleSigningTests", ["BundleSigning"]),
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),

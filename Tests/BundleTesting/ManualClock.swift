@@ -106,6 +106,9 @@ public final class ManualClock: Clock {
         for continuation in met { continuation.resume() }
     }
 
+    /// Until when each sleeper sleeps, counted from the beginning, the first one to wake first.
+    public var wakeTimes: [Duration] { state.withLock { $0.sleepers.map(\.end.sinceStart).sorted() } }
+
     /// Returns when somebody sleeps exactly until `moment` after the beginning.
     public func sleeper(until moment: Duration) async {
         await wait { state in state.sleepers.contains { $0.end.sinceStart == moment } }

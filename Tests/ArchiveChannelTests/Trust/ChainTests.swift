@@ -67,10 +67,10 @@ import Testing
         try feed.offer(1, ["1.0.0"])
         try await device.installs("1.0.0")
         let gate = try Gate()
+        try feed.offer(2, ["1.0.0", "1.1.0"])
         feed.server.set(
             TrustFeed.archivePath("1.1.0"),
             Route(TrustFeed.archive("1.1.0")).with { $0.pace = .held(after: 0, gate) })
-        try feed.offer(2, ["1.0.0", "1.1.0"])
         let runner = UpdateRunner(try device.updater())
         let first = Task { try await runner.check() }
         #expect(feed.server.wait(for: TrustFeed.archivePath("1.1.0")))
