@@ -2,25 +2,25 @@
 public struct HandmadeZip {
     /// One of its files; what is nil is what it should be.
     public struct File {
-        public var name: [UInt8]
-        public var content: [UInt8]
-        public var flags: UInt16 = 0
-        public var method: UInt16 = 0
-        public var centralMethod: UInt16?
-        public var centralFlags: UInt16?
-        public var centralName: [UInt8]?
-        public var centralChecksum: UInt32?
-        public var centralPackedSize: Int?
-        public var centralSignature = 0x0201_4B50
-        public var localSignature = 0x0403_4B50
-        public var localPackedSize: Int?
-        public var disk = 0
-        public var offset: Int?
-        public var extra: [UInt8] = []
-        public var comment: [UInt8] = []
-        public var localExtra: [UInt8] = []
-        public var descriptor: [UInt8] = []
-        public var gapBehind: [UInt8] = []
+        package var name: [UInt8]
+        package var content: [UInt8]
+        package var flags: UInt16 = 0
+        package var method: UInt16 = 0
+        package var centralMethod: UInt16?
+        package var centralFlags: UInt16?
+        package var centralName: [UInt8]?
+        package var centralChecksum: UInt32?
+        package var centralPackedSize: Int?
+        package var centralSignature = 0x0201_4B50
+        package var localSignature = 0x0403_4B50
+        package var localPackedSize: Int?
+        package var disk = 0
+        package var offset: Int?
+        package var extra: [UInt8] = []
+        package var comment: [UInt8] = []
+        package var localExtra: [UInt8] = []
+        package var descriptor: [UInt8] = []
+        package var gapBehind: [UInt8] = []
 
         /// A stored file.
         public init(_ name: String, _ content: [UInt8]) {
@@ -37,16 +37,16 @@ public struct HandmadeZip {
 
     /// Its files, in order.
     public var files: [File]
-    public var inFront: [UInt8] = []
-    public var behindFiles: [UInt8] = []
-    public var behindDirectory: [UInt8] = []
-    public var behindEnd: [UInt8] = []
-    public var reversesDirectory = false
-    public var extraCount = 0
-    public var extraSize = 0
-    public var extraOffset = 0
-    public var disk = 0
-    public var commentLength = 0
+    package var inFront: [UInt8] = []
+    package var behindFiles: [UInt8] = []
+    package var behindDirectory: [UInt8] = []
+    package var behindEnd: [UInt8] = []
+    package var reversesDirectory = false
+    package var extraCount = 0
+    package var extraSize = 0
+    package var extraOffset = 0
+    package var disk = 0
+    package var commentLength = 0
 
     /// A good one.
     public init(

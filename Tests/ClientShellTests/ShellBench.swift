@@ -69,7 +69,8 @@ final class ShellBench: Sendable {
                 store: store, shell: try version("1.0.0"), seed: hasSeed ? folder.file("seed") : nil, verifies: false))
         configure(&configuration)
         return try ClientShell(
-            configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } }, bridge: bridge, clock: clock,
+            configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } },
+            bridge: bridge, clock: clock,
             random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }

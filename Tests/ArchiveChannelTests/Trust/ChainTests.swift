@@ -79,7 +79,9 @@ import Testing
         }
         let second = Task { try await runner.check() }
         let deadline = ContinuousClock.now + .seconds(60)
-        while try device.sequence() != 3, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
+        while try device.sequence() != 3, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(10))
+        }
         let memory = try device.memory()
         #expect(memory.followed?.sequence == 3)
         #expect(memory.withdrawal(of: try SemanticVersion(parsing: "1.0.0")) == .revoked(reason: "white"))
