@@ -184,7 +184,8 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         do {
             return try await channel.stage(offer, in: area, reusing: try await store.reuseIndex())
         } catch {
-            await store.discard(area)
+            // What is here of a client that has no room would keep out another one that has.
+            await store.discard(area, keepingDownloads: UpdateFailure(error).code != .diskFull)
             throw error
         }
     }

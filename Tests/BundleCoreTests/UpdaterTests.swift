@@ -13,6 +13,39 @@ struct UpdaterTests {
         }
     }
 
+    // MARK: What fails
+
+    /// Begins a download under a journal, and fails.
+    private struct FailingChannel: UpdateChannel {
+        let inner: MemoryChannel
+        let failure: UpdateFailure
+
+        func latestOffer(for request: OfferRequest) -> MemoryOffer { inner.latestOffer(for: request) }
+
+        func stage(
+            _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
+        ) throws -> StagedBundle {
+            try Array("begun".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, $0) }
+            throw failure
+        }
+    }
+
+    @Test(arguments: [(FailureCode.networkUnavailable, true), (.diskFull, false)])
+    func `what a failed update has downloaded is kept, unless it fills the disk`(
+        code: FailureCode, isKept: Bool
+    ) async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let channel = FailingChannel(
+            inner: MemoryChannel(try MemoryOffer("1.1.0")), failure: UpdateFailure(code, subject: "x", "No."))
+        let updater = Updater(
+            channel: channel,
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+        let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
+        #expect(failure?.code == code)
+        #expect(try bench.names("downloads") == (isKept ? ["interrupted"] : []))
+        #expect(try bench.names("staging").isEmpty)
+    }
+
     // MARK: Nothing to do
 
     @Test(arguments: ["1.1.0", "1.0.0", "1.1.0-rc.1"])

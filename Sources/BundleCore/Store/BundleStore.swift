@@ -87,10 +87,14 @@ public actor BundleStore {
     /// What the installed clients have, for linking.
     public func reuseIndex() throws -> ReuseIndex { ReuseIndex(try inventory().bundles, in: root) }
 
-    /// Takes away an area that did not become a bundle; what it downloaded under a journal is kept for the next attempt. What
-    /// cannot be removed is cleared at the next start.
-    public func discard(_ area: StagingArea) {
-        try? InterruptedAttempt(staging: staging, downloads: downloads).keep(area.name)
+    /// Takes away an area that did not become a bundle; what it downloaded under a journal is kept for the next attempt, unless
+    /// that is what fills the disk. What cannot be removed is cleared at the next start.
+    public func discard(_ area: StagingArea, keepingDownloads: Bool = true) {
+        if keepingDownloads {
+            try? InterruptedAttempt(staging: staging, downloads: downloads).keep(area.name)
+        } else {
+            try? staging.removeTree(area.name)
+        }
     }
 
     /// Publishes a staged bundle under its final name and makes it known, together with the client that `rule` chooses:
