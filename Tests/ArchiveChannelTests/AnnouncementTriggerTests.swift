@@ -73,6 +73,18 @@ import Testing
         }
     }
 
+    @Test func `earns no shorter pause by what is known already`() {
+        var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
+        for (round, pause) in [1, 2, 4, 8].enumerated() {
+            trigger.hear(100 + round)
+            #expect(trigger.decide(known: 17) == 100 + round)
+            trigger.rest(at: .zero)
+            trigger.hear(17)
+            #expect(trigger.due == .seconds(pause))
+            #expect(trigger.decide(known: 17) == nil)
+        }
+    }
+
     @Test func `never makes it wait longer than five minutes`() {
         var trigger = AnnouncementTrigger(pace: AnnouncementTrigger.Pace())
         for sequence in 1...2000 {

@@ -107,4 +107,19 @@ import Testing
         #expect(await running.events.line() == "rolled back v1.0.0 to embedded: versionBlocked")
         #expect(running.bench.bridge.calls == ["base v1.0.0", "base embedded", "reload"])
     }
+
+    @Test func `what must not run is left as soon as that works`() async throws {
+        var running = try await Running()
+        defer { running.run.cancel() }
+        running.bench.bridge.refuse()
+        _ = try running.bench.verdicts().rollBack(to: .embedded)
+        await running.look()
+        await running.look()
+        #expect(await running.events.line() == "error internal")
+        running.bench.bridge.refuse(false)
+        await running.look()
+        // The trouble was told once.
+        #expect(await running.events.line() == "rolled back v1.0.0 to embedded: versionBlocked")
+        #expect(running.bench.bridge.calls.suffix(2) == ["base embedded", "reload"])
+    }
 }

@@ -22,7 +22,7 @@ final class RecordingBridge: ShellBridge {
     var pages: [String] { state.withLock { $0.pages } }
 
     /// From now on no base path is accepted.
-    func refuse() { state.withLock { $0.refuses = true } }
+    func refuse(_ refuses: Bool = true) { state.withLock { $0.refuses = refuses } }
 
     func setServerBasePath(_ client: ReadyClient) throws {
         let bytes = try client.root.directory.contents("index.html", maximumBytes: 1 << 20) ?? []
