@@ -42,13 +42,18 @@ public struct ArchiveChannel: UpdateChannel {
         self.report = report
     }
 
-    /// Follows the chain of trust roots, then fetches the manifest or channel document and checks its signatures before anything
-    /// in it is used.
-    public func latestOffer(for request: OfferRequest) async throws -> ArchiveOffer {
-        var look = try FeedLook(anchor, request, clock: now())
-        let before = look
-        look.trust = try await TrustUpdate(source: source.url, folder: source.trustFolder, fetcher: fetcher)
-            .newest(after: look.trust) { try await request.keep(before.news(trusting: $0)) }
+    /// Follows the chain of trust roots by one; at its end, fetches the manifest or channel document and checks its signatures
+    /// before anything in it is used.
+    public func latestOffer(for request: OfferRequest) async throws -> OfferStep<ArchiveOffer> {
+        let look = try FeedLook(anchor, request, clock: now())
+        let update = TrustUpdate(source: source.url, folder: source.trustFolder, fetcher: fetcher)
+        if request.stepsLeft > 0, let next = try await update.next(after: look.trust) {
+            return .remember(look.news(trusting: next))
+        }
+        return .offer(try await offer(look))
+    }
+
+    private func offer(_ look: FeedLook) async throws -> ArchiveOffer {
         switch source {
         case .manifest(let url):
             let bytes = try await ManifestSource.fetch(url, with: fetcher)

@@ -123,7 +123,7 @@ struct ChannelOffer: Sendable {
 
 /// One look at a feed: what is trusted, what is remembered, and what both say about what was fetched.
 struct FeedLook: Sendable {
-    var trust: CurrentTrust
+    let trust: CurrentTrust
     private let request: OfferRequest
     private let clock: Timestamp
 

@@ -23,7 +23,7 @@ public actor UpdateRunner<Channel: UpdateChannel> {
         let offer = try await updater.latestOffer()
         pace = offer.pace
         // A recall does not wait for a download.
-        if isRunning { try updater.learn(offer) }
+        if isRunning, let feed = offer.feed { try updater.record(feed) }
         if isRunning, let last, last.version == offer.clientVersion { return try await outcome(of: last) }
         let replaced = isRunning ? last?.task : nil
         replaced?.cancel()

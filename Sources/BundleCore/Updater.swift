@@ -27,12 +27,17 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
 
     private let channel: Channel
     private let device: Device
+    private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Joins a channel and a device; `warn` hears about repairs.
-    public init(channel: Channel, device: Device, warn: @escaping @Sendable (String) -> Void) {
+    /// Joins a channel and a device; `now` is what the ledger says about when, `warn` hears about repairs.
+    public init(
+        channel: Channel, device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) {
         self.channel = channel
         self.device = device
+        self.now = now
         self.warn = warn
     }
 
@@ -41,41 +46,49 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     public func check(
         explaining: Bool
     ) async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
-        let inventory = try Inventory.read(at: device.store)
-        let offer = try await channel.latestOffer(for: request(inventory) { _ in })
-        let noted = inventory.noting(Ledger.Notes(feed: offer.feed))
+        var inventory = try Inventory.read(at: device.store)
+        let offer = try await follow(&inventory, remembering: false)
+        let noted = offer.feed.map(inventory.noting) ?? inventory
         return (
             offer.clientVersion, decide(offer, noted),
             explaining ? channel.explain(offer, noted, shell: device.shell, appId: device.appId) : []
         )
     }
 
-    /// What the channel offers at present. A trust root that it has led to is kept at once.
+    /// What the channel offers at present. A trust root that it has led to is in the ledger before the next one is asked for.
     public func latestOffer() async throws -> Channel.Offer {
-        let inventory: Inventory
+        var inventory: Inventory
         do {
             inventory = try Inventory.read(at: device.store)
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
-            inventory = try await BundleStore.open(at: device.store, warn: warn).inventory()
+            inventory = try await open().inventory()
         }
-        return try await channel.latestOffer(
-            for: request(inventory) { news in
-                try await BundleStore.open(at: device.store, warn: warn).learn(news)
-            })
+        return try await follow(&inventory, remembering: true)
     }
 
-    /// Keeps what the look at the feed has added, beside an update that works on the store.
-    func learn(_ offer: Channel.Offer) throws {
-        guard let feed = offer.feed, try Inventory.exists(at: device.store) else { return }
-        let keeper = LedgerKeeper(root: try StoreFolders.openRoot(device.store))
-        try keeper.change { $0.note(Ledger.Notes(feed: feed)) }
+    private func open() throws -> BundleStore { try BundleStore.open(at: device.store, time: now(), warn: warn) }
+
+    /// Writes down what a look at the feed has added, beside whatever works on the store; the store as it is then.
+    @discardableResult
+    func record(_ news: FeedNews) throws -> Inventory {
+        let folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
+        return try LedgerKeeper(root: folders.root).apply([.recorded(news)]).after
     }
 
-    private func request(
-        _ inventory: Inventory, keep: @escaping @Sendable (FeedNews) async throws -> Void
-    ) -> OfferRequest {
-        OfferRequest(
-            inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId, keep: keep)
+    /// Asks the channel step by step; what it has to remember on the way is written, or only shown to it.
+    private func follow(_ inventory: inout Inventory, remembering: Bool) async throws -> Channel.Offer {
+        for stepsLeft in (0...OfferRequest.maximumSteps).reversed() {
+            let request = OfferRequest(
+                inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId,
+                stepsLeft: stepsLeft)
+            switch try await channel.latestOffer(for: request) {
+            case .offer(let offer): return offer
+            case .remember(let news): inventory = remembering ? try record(news) : inventory.noting(news)
+            }
+        }
+        throw UpdateFailure(
+            .internal, subject: "\(Channel.self)",
+            "The channel came to no offer within \(OfferRequest.maximumSteps) steps.")
     }
 
     /// Brings the newest client into the store, if the rules take it. After a failure the store is what it was.
@@ -99,27 +112,27 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
     public func update(to offer: Channel.Offer) async throws -> UpdateOutcome {
         // A look without the lock: a device that has nothing to do writes nothing new and disturbs nobody.
         if let glance = try Inventory.settled(at: device.store), !isNews(offer.feed, glance),
-            let newest = try verdict(offer, glance).newest, isFinished(glance, notes(offer, newest))
+            let newest = try verdict(offer, glance).newest, isFinished(glance, changes(offer, newest))
         {
             // Whoever wrote that may have been stopped before it was durable, and now it is answered for.
             try glance.sync()
             return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
         }
 
-        let store = try BundleStore.open(at: device.store, warn: warn)
-        let appId = try await store.bound(to: device.appId)
+        let store = try open()
+        try await store.requireBound(to: device.appId)
         // A recall counts whatever becomes of the offer.
-        if isNews(offer.feed, try await store.inventory()) {
-            _ = try await store.select(appId: nil, noting: Ledger.Notes(feed: offer.feed), select)
+        if let feed = offer.feed, isNews(feed, try await store.inventory()) {
+            _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
         }
         switch try verdict(offer, try await store.inventory()) {
         case .upToDate(let newest), .notInRollout(let newest, _):
             // What an interrupted run left undone, or what another shell or number to keep asks for.
-            let inventory = try await store.select(appId: appId, noting: notes(offer, newest), select)
+            let inventory = try await store.apply(changes(offer, newest))
             let plan = await retain(in: store, inventory)
             return .upToDate(offer.clientVersion, inventory: inventory.without(plan.removed), newest: newest)
         case .choose(let name):
-            let inventory = try await store.select(appId: appId, noting: notes(offer, name), select)
+            let inventory = try await store.apply(changes(offer, name))
             return .chosen(
                 offer.clientVersion,
                 InstallReport(name, inventory, bytesDownloaded: 0, retention: await retain(in: store, inventory)))
@@ -127,7 +140,7 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         }
 
         let staged = try await stage(offer, in: store)
-        let inventory = try await store.install(staged, appId: appId, noting: notes(offer, nil), selecting: select)
+        let inventory = try await store.install(staged, at: now(), with: changes(offer, nil))
         // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
         return .installed(
             offer.clientVersion,
@@ -136,20 +149,14 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
                 retention: await retain(in: store, inventory)))
     }
 
-    private func select(_ inventory: Inventory) -> ClientName {
-        SelectionRule.select(inventory, shell: device.shell, hasSeed: inventory.ledger.seed != nil)?.name ?? .embedded
-    }
-
     private func isNews(_ feed: FeedNews?, _ inventory: Inventory) -> Bool {
-        inventory.ledger.noting(Ledger.Notes(feed: feed)) != inventory.ledger
+        feed.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
     }
 
-    /// Whether nothing is left to do but what an offer brings.
-    private func isFinished(_ inventory: Inventory, _ notes: Ledger.Notes) -> Bool {
-        inventory.ledger.noting(notes) == inventory.ledger
-            && (inventory.ledger.pending ?? inventory.ledger.current) == select(inventory)
+    /// Whether nothing is left to do but what an offer brings: neither `changes` nor retention would change anything.
+    private func isFinished(_ inventory: Inventory, _ changes: [LedgerChange]) -> Bool {
+        inventory.ledger.applying(changes, in: inventory.trees) == .accepted(inventory.ledger)
             && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
-            && (device.appId == nil || inventory.ledger.appId != nil)
     }
 
     /// Removes what need not be kept. What was asked for is done by then, so a disk that fails here only delays this.
@@ -174,9 +181,14 @@ public struct Updater<Channel: UpdateChannel>: Sendable {
         return verdict
     }
 
-    /// What the ledger is to note beside the choice: the order of the channels, and what the Meteor server offers.
-    private func notes(_ offer: Channel.Offer, _ name: ClientName?) -> Ledger.Notes {
-        Ledger.Notes(channels: device.channels, offered: offer.clientVersion.channel == .meteor ? name : nil)
+    /// What the ledger is to hear of every update: whose store it is, the order of the channels, that the Meteor server offers
+    /// `name`, where that is here; and by all this, what runs next.
+    private func changes(_ offer: Channel.Offer, _ name: ClientName?) -> [LedgerChange] {
+        let offered = offer.clientVersion.channel == .meteor ? name : nil
+        let known: [LedgerChange?] = [
+            device.appId.map { .bound(appId: $0) }, device.channels.map { .ordered($0) }, offered.map { .offered($0) },
+        ]
+        return known.compactMap(\.self) + [.selected(shell: device.shell)]
     }
 
     private func stage(_ offer: Channel.Offer, in store: BundleStore) async throws -> StagedBundle {

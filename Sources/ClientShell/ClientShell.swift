@@ -14,6 +14,7 @@ public actor ClientShell {
     private let reading: @Sendable () -> Duration
     private let random: @Sendable (ClosedRange<Double>) -> Double
     private let localTime: @Sendable () -> ActivationWindows.LocalTime
+    private let now: @Sendable () -> Timestamp
     private let thread: ShellThread
     private let launcher: Launcher
     private let verdicts: Verdicts
@@ -53,12 +54,13 @@ public actor ClientShell {
 
     /// Opens the store; `storeLocked` where another shell runs on it. `update` brings new releases, `bridge` is the web view's
     /// side, `clock` counts the time that a start takes. `random` draws from a range, `localTime` is the device's own
-    /// clock where nil.
+    /// clock where nil, `now` is what the ledger says about when.
     public init(
         _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
         localTime: (@Sendable () -> ActivationWindows.LocalTime)? = nil,
+        now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
     ) throws {
         self.configuration = configuration
@@ -68,10 +70,11 @@ public actor ClientShell {
         reading = Self.reading(of: clock)
         self.random = random
         self.localTime = localTime ?? { .now }
+        self.now = now
         polls = configuration.polling.map { PollClock($0, now: .zero, draw: random(0...1)) }
         thread = try ShellThread()
-        launcher = try Launcher(configuration.device, warn: warn)
-        verdicts = try Verdicts(store: configuration.device.store, warn: warn)
+        launcher = try Launcher(configuration.device, now: now, warn: warn)
+        verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
     }
 
@@ -390,7 +393,7 @@ public actor ClientShell {
         guard let launched, launched.token == token else { return }
         watchdog = nil
         let detail = what + (evidence.map { "; the page said: \($0)" } ?? "")
-        let failure = StartFailure(cause, detail: detail, at: .now)
+        let failure = StartFailure(cause, detail: detail, at: now())
         do {
             do {
                 _ = try verdicts.fail(launched.name, token, failure)

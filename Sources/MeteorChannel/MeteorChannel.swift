@@ -25,11 +25,11 @@ public struct MeteorChannel: UpdateChannel {
     }
 
     /// Fetches the asset manifest and reads it strictly, before anything in it is used.
-    public func latestOffer(for request: OfferRequest) async throws -> MeteorOffer {
+    public func latestOffer(for request: OfferRequest) async throws -> OfferStep<MeteorOffer> {
         let bytes = try await ManifestFetch(fetcher, maximumBytes: server.limits.bytes).fetch(urls.manifest)
         let manifest = try AssetManifest(parsing: bytes, limits: server.limits)
-        return MeteorOffer(
-            manifest: manifest, compatibility: try manifest.requireCompatibility(of: server.platform))
+        return .offer(
+            MeteorOffer(manifest: manifest, compatibility: try manifest.requireCompatibility(of: server.platform)))
     }
 
     /// `HotCodePushRule`; the device's own application is asked for when the page is there.

@@ -42,7 +42,7 @@ struct CollectGarbage: AsyncParsableCommand {
     private func collect(_ path: String, keep: Int) async throws -> RetentionPlan {
         if dryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
         guard try Inventory.exists(at: path) else { return RetentionPlan(retained: [], removed: []) }
-        let store = try BundleStore.open(at: path) { Answer.say("clientctl: \($0)") }
+        let store = try BundleStore.open(at: path, time: .now) { Answer.say("clientctl: \($0)") }
         return try await store.retain(keeping: keep)
     }
 }

@@ -76,7 +76,7 @@ import Testing
             let url = try FetchURL(filePath: Array("\(folder.directory.path)/feed.json".utf8))
             let update = TrustUpdate(
                 source: url, folder: ".", fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")))
-            return await #expect(throws: DocumentRefusal.self) { _ = try await update.newest(after: trust) { _ in } }
+            return await #expect(throws: DocumentRefusal.self) { _ = try await update.next(after: trust) }
         }
         #expect(try await refusal(limit)?.problem.contains("strict JSON") == true)
         #expect(try await refusal(limit + 1)?.problem == "is longer than \(limit) bytes")

@@ -35,12 +35,12 @@ private struct HeldChannel: UpdateChannel {
 
     let server: Server
 
-    func latestOffer(for request: OfferRequest) throws -> MemoryOffer {
-        try MemoryOffer(
-            server.state.withLock { state in
-                state.asked += 1
-                return state.offered
-            })
+    func latestOffer(for request: OfferRequest) throws -> OfferStep<MemoryOffer> {
+        let version = server.state.withLock { state in
+            state.asked += 1
+            return state.offered
+        }
+        return .offer(try MemoryOffer(version))
     }
 
     func stage(_ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle {

@@ -20,7 +20,7 @@ struct UpdaterTests {
         let inner: MemoryChannel
         let failure: UpdateFailure
 
-        func latestOffer(for request: OfferRequest) -> MemoryOffer { inner.latestOffer(for: request) }
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { inner.latestOffer(for: request) }
 
         func stage(
             _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
@@ -59,6 +59,32 @@ struct UpdaterTests {
         #expect(try bench.snapshot() == before)
     }
 
+    /// A channel that never comes to an offer.
+    private struct EndlessChannel: UpdateChannel {
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> {
+            let known = request.inventory.ledger.feed
+            var next = known
+            next.clock = Timestamp(clamping: (known.clock?.secondsSinceEpoch ?? 0) + 1)
+            return .remember(FeedNews(before: known, after: next))
+        }
+
+        func stage(
+            _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
+        ) async throws -> StagedBundle { throw CancellationError() }
+    }
+
+    @Test func `a channel that asks to remember one thing after the other is given up`() async throws {
+        let bench = try StoreBench()
+        let updater = Updater(
+            channel: EndlessChannel(),
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+        let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
+        #expect(failure?.code == .internal)
+        // Each was written before the channel was asked again.
+        let clock = try Inventory.read(at: bench.path).ledger.feed.clock
+        #expect(clock?.secondsSinceEpoch == OfferRequest.maximumSteps + 1)
+    }
+
     @Test func `a device that is up to date does not wait for the lock`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
         let lock = try #require(try FileLock.take("lock", in: try bench.root()))
@@ -93,7 +119,7 @@ struct UpdaterTests {
         let bench = try await StoreBench(installing: "1.0.0")
         let blocked = try Sample.block("2.0.0")
         try bench.editLedger {
-            $0.bind(appId: "org.example.a")
+            $0.appId = "org.example.a"
             $0.block(blocked)
         }
         let before = try bench.snapshot()
@@ -105,7 +131,7 @@ struct UpdaterTests {
 
     @Test func `a store of another application is refused`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
-        try bench.editLedger { $0.bind(appId: "org.example.a") }
+        try bench.editLedger { $0.appId = "org.example.a" }
         let offer = try MemoryOffer("1.1.0", appId: "org.example.b")
         let failure = await #expect(throws: UpdateFailure.self) {
             try await bench.updater(offer, appId: "org.example.b").update()

@@ -14,7 +14,7 @@ public struct MemoryChannel: UpdateChannel {
     }
 
     /// The release.
-    public func latestOffer(for request: OfferRequest) -> MemoryOffer { offer }
+    public func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { .offer(offer) }
 
     /// Writes the release's files and its receipt.
     public func stage(

@@ -38,7 +38,7 @@ private final class ToldBridge: ShellBridge {
         let entry = Ledger.Entry(
             identity: BundleIdentity(version: try version(text), shells: shells),
             contentSha256: try .of([]), installedSize: 1, fileCount: 1, installedAt: .now)
-        try keeper.change { $0.record(entry) }
+        try keeper.apply([.installed(entry)])
     }
 
     private func shell() async throws -> ClientShell {
@@ -73,15 +73,14 @@ private final class ToldBridge: ShellBridge {
     }
 
     private func learn(revoked: [String] = [], floor: String? = nil, leftOut: [String] = []) throws {
-        try keeper.change { ledger in
-            var feed = ledger.feed
-            feed.follow(
-                FeedMemory.Channel(
-                    name: "stable", sequence: 2, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
-                    revoked: try revoked.map { FeedMemory.Revocation(version: try version($0), reason: "it leaks") },
-                    minimumVersion: try floor.map(version), leftOut: try leftOut.map(version)))
-            ledger.note(Ledger.Notes(feed: FeedNews(before: ledger.feed, after: feed)))
-        }
+        let before = try keeper.read().feed
+        var feed = before
+        feed.follow(
+            FeedMemory.Channel(
+                name: "stable", sequence: 2, payloadSha256: try .of([]), signers: [], issuedAt: .now, expires: .now,
+                revoked: try revoked.map { FeedMemory.Revocation(version: try version($0), reason: "it leaks") },
+                minimumVersion: try floor.map(version), leftOut: try leftOut.map(version)))
+        try keeper.apply([.recorded(FeedNews(before: before, after: feed))])
     }
 
     @Test(arguments: [true, false]) func `by its channel is left at once`(_ isRevoked: Bool) async throws {

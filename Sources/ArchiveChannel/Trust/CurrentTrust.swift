@@ -76,16 +76,12 @@ struct TrustUpdate: Sendable {
     let folder: String
     let fetcher: any Fetcher
 
-    /// Follows the chain as far as the feed has it; `keep` is asked to remember each root before the next one is fetched.
-    func newest(
-        after known: CurrentTrust, keep: @Sendable (CurrentTrust) async throws -> Void
-    ) async throws -> CurrentTrust {
+    /// The trust once it has followed the chain by one root, which is to be remembered before the next one is fetched; nil at
+    /// the end of the chain.
+    func next(after known: CurrentTrust) async throws -> CurrentTrust? {
+        guard let root = known.root, let document = try await fetch(version: root.root.version + 1) else { return nil }
         var trust = known
-        for _ in 0..<TrustChain.maximumSteps {
-            guard let root = trust.root, let document = try await fetch(version: root.root.version + 1) else { break }
-            try trust.advance(to: try TrustRootFormat.parse(document))
-            try await keep(trust)
-        }
+        try trust.advance(to: try TrustRootFormat.parse(document))
         return trust
     }
 

@@ -6,8 +6,12 @@ extension TrustChain {
     public static func newest(
         after known: VerifiedTrustRoot, inFeed folder: FetchURL, fetcher: any Fetcher, now: Timestamp
     ) async throws -> VerifiedTrustRoot {
-        let trust = try await TrustUpdate(source: folder, folder: "trust", fetcher: fetcher)
-            .newest(after: try CurrentTrust(.root(known), memory: FeedMemory())) { _ in }
+        let update = TrustUpdate(source: folder, folder: "trust", fetcher: fetcher)
+        var trust = try CurrentTrust(.root(known), memory: FeedMemory())
+        for _ in 0..<OfferRequest.maximumSteps {
+            guard let next = try await update.next(after: trust) else { break }
+            trust = next
+        }
         try trust.requireFresh(at: TrustedTime.at(now, FeedMemory()))
         return trust.root ?? known
     }

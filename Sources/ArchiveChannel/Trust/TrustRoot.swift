@@ -115,9 +115,6 @@ public struct VerifiedTrustRoot: Sendable, Equatable {
 
 /// How trust passes from one root to the next, as in TUF (specification 1.0.34, section 5.3).
 public enum TrustChain {
-    /// Roots that are followed in one run.
-    public static let maximumSteps = 256
-
     /// The pinned root: whoever pins it decides, but its own keys must have signed it.
     public static func start(_ pinned: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
         try require(pinned, signedBy: pinned.claims)

@@ -6,8 +6,9 @@ public protocol UpdateChannel: Sendable {
     /// A client that the channel vouches for.
     associatedtype Offer: UpdateOffer
 
-    /// The newest client that this channel vouches for and has for the device of `request`.
-    func latestOffer(for request: OfferRequest) async throws -> Offer
+    /// The newest client that this channel vouches for and has for the device of `request`, or what is to be remembered before
+    /// the channel is asked again.
+    func latestOffer(for request: OfferRequest) async throws -> OfferStep<Offer>
 
     /// What the channel's rule says about `offer`; pure. `appId` is the application that the device names.
     func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision

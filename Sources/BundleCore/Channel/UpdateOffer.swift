@@ -27,19 +27,27 @@ public struct OfferRequest: Sendable {
     public let shell: SemanticVersion
     /// The application, where the device or its store names one.
     public let appId: String?
-    /// Keeps a trust root that the chain has led to, before the next one is asked for.
-    public let keep: @Sendable (FeedNews) async throws -> Void
+    /// How often the channel may still ask to remember something; with none left it makes its offer by what it knows.
+    public let stepsLeft: Int
+
+    /// How often a channel may ask to remember something before it makes its offer.
+    public static let maximumSteps = 256
 
     /// States a device.
-    public init(
-        inventory: Inventory, shell: SemanticVersion, appId: String?,
-        keep: @escaping @Sendable (FeedNews) async throws -> Void
-    ) {
+    public init(inventory: Inventory, shell: SemanticVersion, appId: String?, stepsLeft: Int = maximumSteps) {
         self.inventory = inventory
         self.shell = shell
         self.appId = appId
-        self.keep = keep
+        self.stepsLeft = stepsLeft
     }
+}
+
+/// How far a channel has come with a request.
+public enum OfferStep<Offer: UpdateOffer>: Sendable {
+    /// The chain has led to another trust root: once it is remembered, the channel is asked again, and goes on from there.
+    case remember(FeedNews)
+    /// It has got to its end.
+    case offer(Offer)
 }
 
 /// An offer of the archive channel: a release with a semantic version, for certain shells.

@@ -24,10 +24,4 @@ public struct LaunchToken: Sendable, Equatable {
 
     /// What the ledger keeps of it.
     public func digest() throws(OpenSSLFailure) -> SHA256Digest { try SHA256Digest.of(Array(text.utf8)) }
-
-    /// Whether it is the token with that digest, in a time that does not tell where they differ.
-    public func matches(_ wanted: SHA256Digest) throws(OpenSSLFailure) -> Bool {
-        let shown = try digest()
-        return constantTimeEquals(shown.withUnsafeBytes(Array.init), wanted.withUnsafeBytes(Array.init))
-    }
 }

@@ -43,12 +43,17 @@ public struct Launcher: Sendable {
     private let roots: ServingRoots
     private let shellLock: FileLock
     private let writes: Writes
+    private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `warn` hears about
-    /// repairs and about clients that cannot be launched.
-    public init(_ device: Device, warn: @escaping @Sendable (String) -> Void) throws {
+    /// Opens the store, creating it where it is missing; `storeLocked` where another shell runs on it. `now` is what the ledger
+    /// says about when, `warn` hears about repairs and about clients that cannot be launched.
+    public init(
+        _ device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) throws {
         self.device = device
+        self.now = now
         self.warn = warn
         folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
         keeper = LedgerKeeper(root: folders.root)
@@ -71,32 +76,29 @@ public struct Launcher: Sendable {
             }
         }
         roots = ServingRoots(device: device, seed: seed, folders: folders, organizer: organizer, warn: warn)
-        writes = Writes(areTaken: try Self.settle(organizer, keeper, folders, seed, warn))
+        writes = Writes(areTaken: try Self.settle(organizer, keeper, folders, seed, at: now(), warn))
     }
 
     /// What an interrupted run left is cleared, and what a start means is written down: another seed, and a trial that its
     /// shell did not survive. False where the disk takes no writes.
     private static func settle(
         _ organizer: BundleOrganizer, _ keeper: LedgerKeeper, _ folders: StoreFolders, _ seed: SeedFolder?,
-        _ warn: @escaping @Sendable (String) -> Void
+        at time: Timestamp, _ warn: @escaping @Sendable (String) -> Void
     ) throws -> Bool {
         do {
             try organizer.clear()
             // Somebody at work on the store right now has cleared it.
             if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
-                try StoreRecovery(folders, warn: warn).run()
+                try StoreRecovery(folders, at: time, warn: warn).run()
             }
-            let forgotten = try keeper.change { ledger in
-                let before = ledger.entries.map(\.version)
-                start(of: &ledger, seed)
-                return before.filter { ledger.entry($0) == nil }
-            }
+            let started = try keeper.apply([start(seed, at: time)])
+            let forgotten = started.before.entries.map(\.version).filter { started.after.ledger.entry($0) == nil }
             if !forgotten.isEmpty, let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
                 // A bundle that owns all its files fits any seed, so its receipt would make it known again.
                 for version in forgotten { try folders.receipts.removeFile(StoreLayout.receipt(version)) }
-                try StoreRecovery(folders, warn: warn).run()
+                try StoreRecovery(folders, at: time, warn: warn).run()
             }
             return true
         } catch let error as DiskError where error.isWriteRefusal {
@@ -105,9 +107,14 @@ public struct Launcher: Sendable {
         }
     }
 
-    private static func start(of ledger: inout Ledger, _ seed: SeedFolder?) {
-        ledger.adopt(seed: seed?.identity, seed?.facts)
-        ledger.settleInterrupted(at: .now)
+    private static func start(_ seed: SeedFolder?, at time: Timestamp) -> LedgerChange {
+        .started(seed: seed?.identity, facts: seed?.facts, at: time)
+    }
+
+    /// What this shell means for the ledger, where that is not written yet.
+    private func standing(at time: Timestamp) -> [LedgerChange] {
+        (writes.isStartWritten ? [] : [Self.start(seed, at: time)])
+            + (device.channels.map { [.ordered($0)] } ?? [])
     }
 
     /// The whole line at once, for a shell that shows the client itself.
@@ -196,22 +203,16 @@ public struct Launcher: Sendable {
     public func refuseTrials() { writes.refuse() }
 
     private func record(_ name: ClientName, _ token: LaunchToken) throws -> Launch? {
-        let launch = try keeper.change { ledger -> Launch? in
-            if let version = name.version, ledger.entry(version) == nil || ledger.recall(of: version) != nil {
-                return nil
-            }
-            if !writes.isStartWritten { Self.start(of: &ledger, seed) }
-            ledger.shell = device.shell
-            ledger.note(Ledger.Notes(channels: device.channels))
-            return try ledger.begin(name, token, at: .now)
-        }
+        let time = now()
+        let launch = LedgerChange.launched(try LaunchClaim(name, token), shell: device.shell, at: time)
+        guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
         writes.allow()
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
             warn(BundleStore.delayed(error))
         }
-        return launch
+        return update.after.ledger.launch
     }
 
     /// What the rules choose at present; nil where nothing can be shown.
@@ -226,10 +227,12 @@ public struct Launcher: Sendable {
 
     /// What is remembered and installed at present.
     public func inventory() throws -> Inventory {
-        var ledger = try readLedger()
-        if !writes.isStartWritten { Self.start(of: &ledger, seed) }
-        ledger.note(Ledger.Notes(channels: device.channels))
-        return try Inventory.read(folders.root, ledger: ledger)
+        let ledger = try readLedger()
+        let trees = try StoredTrees.read(folders.root)
+        switch ledger.applying(standing(at: now()), in: trees) {
+        case .accepted(let ledger): return trees.inventory(of: ledger)
+        case .refused(let refusal): throw refusal.failure
+        }
     }
 
     /// A damaged ledger that the disk does not let anybody repair still leaves the seed, which needs none.

@@ -35,13 +35,13 @@ extension Ledger {
     }
 
     /// Writes down a boot attempt, before the first byte of the client is shown.
-    mutating func begin(_ name: ClientName, _ token: LaunchToken, at: Timestamp) throws -> Launch {
+    mutating func begin(_ claim: LaunchClaim, at: Timestamp) {
+        let name = claim.name
         let launch = Launch(
-            name: name, tokenSha256: try token.digest(), at: at, isTrial: isOnTrial(name), verdict: nil)
+            name: name, tokenSha256: claim.tokenSha256, at: at, isTrial: isOnTrial(name), verdict: nil)
         select(name)
         if pending == name { pending = nil }
         self.launch = launch
-        return launch
     }
 
     /// Counts a trial that nobody is running any more as failed.

@@ -81,7 +81,7 @@ struct ServingRoots: Sendable {
         }
         if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
             defer { withExtendedLifetime(lock) {} }
-            try ClientRemoval(folders).remove(bundle.entry) { _ in false }
+            try ClientRemoval(folders).remove(bundle.entry, because: .lost(bundle.version))
         }
         throw UpdateFailure(
             .storeDamaged, subject: "\(bundle.name): \(difference)",

@@ -108,6 +108,11 @@ public enum SelectionRule {
         return Choice(name: best.name, reason: best.version.channel == .archive ? .newest : .hotCodePush)
     }
 
+    /// What runs next with the shell that launched last, and its seed.
+    static func next(_ inventory: Inventory) -> Choice? {
+        select(inventory, shell: inventory.ledger.shell, hasSeed: inventory.ledger.seed != nil)
+    }
+
     private static func fallback(
         from failed: ClientName, _ good: [InstalledBundle], _ ranked: [InstalledBundle], _ ledger: Ledger, hasSeed: Bool
     ) -> Choice? {

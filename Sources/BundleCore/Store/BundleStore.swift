@@ -34,32 +34,30 @@ public actor BundleStore {
     /// Opens the store at `path`, creating it (mode 0700) where it is missing, takes its lock and clears what an
     /// interrupted run left.
     ///
-    /// Throws `storeLocked` when another process works on it, `permissionDenied` when others may write to it. `warn`
-    /// hears about repairs.
-    public static func open(at path: String, warn: @escaping @Sendable (String) -> Void) throws -> BundleStore {
+    /// Throws `storeLocked` when another process works on it, `permissionDenied` when others may write to it. What is found
+    /// again counts as installed at `time`; `warn` hears about repairs.
+    public static func open(
+        at path: String, time: Timestamp, warn: @escaping @Sendable (String) -> Void
+    ) throws -> BundleStore {
         let root = try StoreFolders.openRoot(path)
         guard let lock = try FileLock.take(StoreLayout.lock, in: root) else {
             throw UpdateFailure(
                 .storeLocked, subject: path, "Another clientctl works on the store \(path): wait for it to finish.")
         }
         let folders = try StoreFolders(below: root)
-        let recovery = StoreRecovery(folders, warn: warn)
-        try recovery.run()
+        try StoreRecovery(folders, at: time, warn: warn).run()
         return BundleStore(folders, lock: lock, warn: warn)
     }
 
     /// One consistent picture.
     public func inventory() throws -> Inventory { try Inventory.read(root, ledger: try keeper.read()) }
 
-    /// Binds the store to `appId`, or refuses another one than it is bound to. Returns the device's application.
-    public func bound(to appId: String?) throws -> String? {
-        guard let bound = try keeper.read().appId else { return appId }
-        if let appId, !appId.utf8.elementsEqual(bound.utf8) {
-            throw UpdateFailure(
-                .appMismatch, subject: appId,
-                "The store belongs to \(bound), not to \(appId): check --app-id, or use another store.")
-        }
-        return bound
+    /// Refuses another application than the one that the store is bound to.
+    public func requireBound(to appId: String?) throws {
+        guard let appId else { return }
+        let inventory = try inventory()
+        let outcome = inventory.ledger.applying([.bound(appId: appId)], in: inventory.trees)
+        if case .refused(let refusal) = outcome { throw refusal.failure }
     }
 
     // MARK: Installing
@@ -97,27 +95,21 @@ public actor BundleStore {
         }
     }
 
-    /// Publishes a staged bundle under its final name and makes it known, together with the client that `rule` chooses:
-    /// receipt, barrier, rename, ledger.
+    /// Publishes a staged bundle under its final name and makes it known, together with `changes`: receipt, barrier, rename,
+    /// ledger.
     ///
-    /// When it returns, the bundle and the choice survive a power cut; when it throws, the store is what it was. A
+    /// When it returns, the bundle and the changes survive a power cut; when it throws, the store is what it was. A
     /// version that is installed already is only known by its new manifest; with other content it is `versionExists`.
-    func install(
-        _ staged: StagedBundle, appId: String?, noting notes: Ledger.Notes = Ledger.Notes(),
-        selecting rule: @Sendable (Inventory) -> ClientName
-    ) throws -> Inventory {
+    func install(_ staged: StagedBundle, at time: Timestamp, with changes: [LedgerChange]) throws -> Inventory {
         let version = staged.identity.version
         let entry = Ledger.Entry(
             identity: staged.identity, contentSha256: staged.contentSha256, installedSize: staged.installedSize,
-            fileCount: staged.fileCount, installedAt: .now)
+            fileCount: staged.fileCount, installedAt: time)
         let known = try keeper.read().entry(version)
         let inventory: Inventory
         do {
             if let known { try renew(known, by: staged) } else { try place(staged) }
-            inventory = try keeper.change { ledger in
-                ledger.record(entry)
-                return try schedule(&ledger, appId, notes, rule)
-            }
+            inventory = try keeper.apply([.installed(entry)] + changes).after
         } catch {
             if known == nil { takeBack(version) }
             discard(staged.area)
@@ -132,16 +124,6 @@ public actor BundleStore {
             warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")
         }
         return inventory
-    }
-
-    private func schedule(
-        _ ledger: inout Ledger, _ appId: String?, _ notes: Ledger.Notes, _ rule: (Inventory) -> ClientName
-    ) throws -> Inventory {
-        if let appId { ledger.bind(appId: appId) }
-        ledger.note(notes)
-        let inventory = try Inventory.read(root, ledger: ledger)
-        ledger.schedule(rule(inventory))
-        return inventory.with(ledger)
     }
 
     /// Gives a staged tree and its receipt their final names.
@@ -180,12 +162,9 @@ public actor BundleStore {
         try? staging.removeTree(trash)
     }
 
-    /// Makes the client that `rule` chooses from the present picture the next one, and binds the store to `appId` where one
-    /// is named.
-    func select(
-        appId: String?, noting notes: Ledger.Notes = Ledger.Notes(), _ rule: @Sendable (Inventory) -> ClientName
-    ) throws -> Inventory {
-        let inventory = try keeper.change { try schedule(&$0, appId, notes, rule) }
+    /// Applies `changes` to the ledger, all of them or none.
+    func apply(_ changes: [LedgerChange]) throws -> Inventory {
+        let inventory = try keeper.apply(changes).after
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
         } catch {
@@ -199,11 +178,6 @@ public actor BundleStore {
         "\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run."
     }
 
-    /// Remembers what a look at the feed has added; durable when it returns.
-    func learn(_ news: FeedNews) throws {
-        try keeper.change { $0.note(Ledger.Notes(feed: news)) }
-    }
-
     // MARK: Removing
 
     /// Removes all but `keep` clients; returns what stayed and what went.
@@ -213,7 +187,7 @@ public actor BundleStore {
         let plan = RetentionRule.plan(try inventory(), keep: keep)
         for name in plan.removed {
             guard let version = name.version, let entry = try keeper.read().entry(version) else { continue }
-            try removal.remove(entry) { RetentionRule.isProtected(version, $0) }
+            try removal.remove(entry, because: .removed(version))
         }
         let left = try inventory().bundles.map(\.name)
         return RetentionPlan(retained: left, removed: plan.removed.filter { !left.contains($0) })

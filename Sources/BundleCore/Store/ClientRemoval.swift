@@ -13,17 +13,12 @@ struct ClientRemoval {
         serving = ServingFolder(folders.serving)
     }
 
-    /// Removes the client of `entry` unless a running server shows it or `isKept` answers true at the last moment.
-    func remove(_ entry: Ledger.Entry, unless isKept: (Ledger) -> Bool) throws {
+    /// Removes the client of `entry` unless a running server shows it or `change`, by which the ledger forgets it, is refused.
+    func remove(_ entry: Ledger.Entry, because change: LedgerChange) throws {
         let name = entry.identity.servingName
         guard let claim = try serving.claim(name) else { return }
         defer { withExtendedLifetime(claim) {} }
-        let isForgotten = try keeper.change { ledger in
-            if isKept(ledger) { return false }
-            ledger.forget(entry.version)
-            return true
-        }
-        guard isForgotten else { return }
+        guard case .written = try keeper.propose([change]) else { return }
         try serving.remove(name)
         try removeTree(of: entry.version)
     }

@@ -14,11 +14,12 @@ public enum InstalledTree {
         return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
     }
 
-    /// A ledger entry for the folder of `version`, if its receipt vouches for every byte of it; nil if it does not.
+    /// A ledger entry for the folder of `version`, installed at `time`, if its receipt vouches for every byte of it; nil if it
+    /// does not.
     ///
     /// Throws where the disk could not tell: an unreadable client is not a wrong one.
     static func entry(
-        vouchedBy receipts: Directory, for version: ClientVersion, in trees: Directory
+        vouchedBy receipts: Directory, for version: ClientVersion, in trees: Directory, at time: Timestamp
     ) throws -> Ledger.Entry? {
         guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
             let tree = try existing({ () throws(DiskError) in try trees.directory(version.folderName) }),
@@ -33,7 +34,7 @@ public enum InstalledTree {
         }
         return Ledger.Entry(
             identity: identity, contentSha256: contentSha256, installedSize: bytes, fileCount: files,
-            installedAt: .now)
+            installedAt: time)
     }
 
     /// Nil where the name does not exist or is something else.

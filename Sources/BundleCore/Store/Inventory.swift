@@ -20,9 +20,7 @@ public struct Inventory: Sendable, Equatable {
     }
 
     /// The picture as it is once `news` of the feed is remembered.
-    public func noting(_ news: FeedNews) -> Inventory { noting(Ledger.Notes(feed: news)) }
-
-    func noting(_ notes: Ledger.Notes) -> Inventory { with(ledger.noting(notes)) }
+    public func noting(_ news: FeedNews) -> Inventory { with(ledger.recording(news)) }
 
     /// The same clients, with what `ledger` remembers.
     func with(_ ledger: Ledger) -> Inventory {
@@ -91,29 +89,50 @@ public struct Inventory: Sendable, Equatable {
     }
 
     static func read(_ root: Directory, ledger: Ledger) throws(DiskError) -> Inventory {
+        try StoredTrees.read(root).inventory(of: ledger)
+    }
+
+    /// What the disk has of it.
+    var trees: StoredTrees { StoredTrees(path: path, names: Set(bundles.map { StoreLayout.tree($0.version) })) }
+}
+
+/// The folders of clients that the disk has, whatever the ledger says.
+struct StoredTrees: Sendable, Equatable {
+    private let path: String
+    private let names: Set<String>
+    private let isStaging: Bool
+
+    init(path: String, names: Set<String>, isStaging: Bool = false) {
+        self.path = path
+        self.names = names
+        self.isStaging = isStaging
+    }
+
+    static func read(_ root: Directory) throws(DiskError) -> StoredTrees {
         var names: Set<String> = []
         for channel in ChannelName.allCases {
             let folder = StoreLayout.trees(of: channel)
-            do {
-                names.formUnion(try root.directory(folder).list().map { "\(folder)/\($0)" })
-            } catch  where error.kind == .missing {}
+            names.formUnion(try list(folder, in: root).map { "\(folder)/\($0)" })
         }
-        let bundles = ledger.entries.filter { names.contains(StoreLayout.tree($0.version)) }.map { entry in
-            InstalledBundle(entry: entry, path: "\(root.path)/\(StoreLayout.tree(entry.version))")
-        }
-        return Inventory(
-            path: root.path, ledger: ledger, bundles: bundles, isUnsettled: try isUnsettled(root, names, ledger))
+        names.remove("\(StoreLayout.clients)/\(StoreLayout.previousVersion)")
+        return StoredTrees(
+            path: root.path, names: names, isStaging: try !list(StoreLayout.staging, in: root).isEmpty)
     }
 
-    private static func isUnsettled(
-        _ root: Directory, _ names: Set<String>, _ ledger: Ledger
-    ) throws(DiskError) -> Bool {
-        let folders = names.subtracting(["\(StoreLayout.clients)/\(StoreLayout.previousVersion)"])
-        if folders != Set(ledger.entries.map { StoreLayout.tree($0.version) }) { return true }
+    private static func list(_ folder: String, in root: Directory) throws(DiskError) -> [String] {
         do {
-            return try !root.directory(StoreLayout.staging).list().isEmpty
+            return try root.directory(folder).list()
         } catch  where error.kind == .missing {
-            return false
+            return []
         }
+    }
+
+    /// The picture of the store with `ledger`: a client is installed where both know it.
+    func inventory(of ledger: Ledger) -> Inventory {
+        let bundles = ledger.entries.filter { names.contains(StoreLayout.tree($0.version)) }.map { entry in
+            InstalledBundle(entry: entry, path: "\(path)/\(StoreLayout.tree(entry.version))")
+        }
+        let known = Set(ledger.entries.map { StoreLayout.tree($0.version) })
+        return Inventory(path: path, ledger: ledger, bundles: bundles, isUnsettled: isStaging || names != known)
     }
 }

@@ -122,11 +122,8 @@ public struct Ledger: Sendable, Equatable {
 
     // MARK: Installing and removing
 
-    /// Binds the store to an application for good.
-    public mutating func bind(appId: String) { self.appId = appId }
-
     /// Remembers an installed client; one entry a version.
-    public mutating func record(_ entry: Entry) {
+    mutating func record(_ entry: Entry) {
         entries.removeAll { $0.version == entry.version }
         entries.append(entry)
         entries.sortByVersion(\.version)
@@ -141,32 +138,11 @@ public struct Ledger: Sendable, Equatable {
         entries.sortByVersion(\.version)
     }
 
-    /// What an update brings beside a client; nil changes nothing.
-    struct Notes: Sendable {
-        var channels: ChannelOrder?
-        /// What the Meteor server offers: a bundle that is installed, or the seed.
-        var offered: ClientName?
-        /// What the feed has added to what is known.
-        var feed: FeedNews?
-    }
-
-    mutating func note(_ notes: Notes) {
-        feed = notes.feed?.added(to: feed) ?? feed
-        channels = notes.channels ?? channels
-        offered = notes.offered ?? offered
-    }
-
-    func noting(_ notes: Notes) -> Ledger {
-        var ledger = self
-        ledger.note(notes)
-        return ledger
-    }
-
     /// What the bundle that runs says about itself (METEOR section 4.1); where that is none of Meteor's, the seed.
     public var meteorFacts: MeteorFacts? { current.version.flatMap(entry)?.identity.meteor ?? seedFacts }
 
     /// Makes `name` what is launched next. Before the first launch nothing runs, so it is current at once.
-    public mutating func schedule(_ name: ClientName) {
+    mutating func schedule(_ name: ClientName) {
         if launch == nil { select(name) }
         pending = name == current ? nil : name
     }
@@ -185,13 +161,13 @@ public struct Ledger: Sendable, Equatable {
     }
 
     /// Forgets an installed client. One that was current is followed by the seed.
-    public mutating func forget(_ version: ClientVersion) {
+    mutating func forget(_ version: ClientVersion) {
         let name = ClientName.installed(version)
         entries.removeAll { $0.version == version }
         records.removeAll { $0.version == version }
         if current == name { current = .embedded }
         if previous == name || previous == current { previous = nil }
-        if pending == name { pending = nil }
+        if pending == name || pending == current { pending = nil }
         if offered == name { offered = nil }
         if lastKnownGood == name { lastKnownGood = newestGood() }
         if launch?.name == name { launch = nil }

@@ -10,9 +10,12 @@ struct StoreRecovery {
     let staging: Directory
     let downloads: Directory
     let serving: ServingFolder
+    private let time: Timestamp
     let warn: (String) -> Void
 
-    init(_ folders: StoreFolders, warn: @escaping (String) -> Void) {
+    /// What is adopted at `time` counts as installed then.
+    init(_ folders: StoreFolders, at time: Timestamp, warn: @escaping (String) -> Void) {
+        self.time = time
         root = folders.root
         self.folders = folders
         clients = folders.clients
@@ -25,12 +28,11 @@ struct StoreRecovery {
 
     func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
 
-    private func repair() throws {
+    private func repair(_ door: borrowing LedgerDoor) throws {
         for name in [StoreLayout.ledger, StoreLayout.session] { try root.removeTree(name + StoreLayout.asideSuffix) }
-        let written = try readLedger()
-        var ledger = written ?? Ledger()
-        try dropEntriesWithoutFolder(&ledger)
-        try adoptOrRemoveFolders(&ledger)
+        var repairs = Repairs(of: try readLedger(door), in: try StoredTrees.read(root))
+        try dropEntriesWithoutFolder(&repairs)
+        try adoptOrRemoveFolders(&repairs)
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
         let left = try staging.list()
         // What an earlier attempt had downloaded was used by the one that came to its end.
@@ -40,49 +42,70 @@ struct StoreRecovery {
             if case .file? = try downloads.kind(of: name) { continue }
             try downloads.removeTree(name)
         }
-        for version in ledger.mentioned where ledger.entry(version) == nil { ledger.forget(version) }
-        try removeReceiptsWithoutEntry(ledger)
-        let roots = Set(ledger.entries.map(\.identity.servingName))
+        for version in repairs.ledger.mentioned where repairs.ledger.entry(version) == nil {
+            repairs.add(.lost(version))
+        }
+        try removeReceiptsWithoutEntry(repairs.ledger)
+        let roots = Set(repairs.ledger.entries.map(\.identity.servingName))
         try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) }
         try serving.clearRemoved()
-        if ledger != written { try LedgerFile.write(ledger, to: root) }
-        try PreviousVersionFile.write(ledger.previous, clients: clients, staging: staging)
+        try door.write(repairs.changes)
+        try PreviousVersionFile.write(repairs.ledger.previous, clients: clients, staging: staging)
+    }
+
+    /// The changes that bring the ledger up to the disk, and the ledger after them.
+    private struct Repairs {
+        private(set) var ledger: Ledger
+        private(set) var changes: [LedgerChange] = []
+        private let trees: StoredTrees
+
+        init(of ledger: Ledger, in trees: StoredTrees) {
+            self.ledger = ledger
+            self.trees = trees
+        }
+
+        mutating func add(_ change: LedgerChange) {
+            guard case .accepted(let next) = ledger.applying([change], in: trees) else { return }
+            ledger = next
+            changes.append(change)
+        }
     }
 
     /// A ledger that cannot be read must not brick the device: what it said about clients stands in the receipts too.
-    private func readLedger() throws -> Ledger? {
+    private func readLedger(_ door: borrowing LedgerDoor) throws -> Ledger {
         do {
-            return try LedgerFile.read(root)
+            return try door.read() ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
             let aside = StoreLayout.ledger + ".damaged"
             try root.removeTree(aside)
             try root.rename(StoreLayout.ledger, to: aside)
-            return nil
+            return Ledger()
         }
     }
 
-    private func dropEntriesWithoutFolder(_ ledger: inout Ledger) throws {
-        for entry in ledger.entries {
+    private func dropEntriesWithoutFolder(_ repairs: inout Repairs) throws {
+        for entry in repairs.ledger.entries {
             if case .directory? = try folders.trees(of: entry.version).kind(of: entry.version.folderName) { continue }
             warn("\(ClientName.installed(entry.version)) is in the ledger but not in the store; it is forgotten.")
-            ledger.forget(entry.version)
+            repairs.add(.lost(entry.version))
         }
     }
 
     /// A folder that no entry vouches for is a client only if every byte of it agrees with its receipt.
-    private func adoptOrRemoveFolders(_ ledger: inout Ledger) throws {
+    private func adoptOrRemoveFolders(_ repairs: inout Repairs) throws {
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
         let wasInstalling = try staging.list().contains { try attempts.isPlaced($0) }
         for channel in ChannelName.allCases {
             let trees = folders.trees(of: channel)
             for name in try trees.list() where channel != .archive || name != StoreLayout.previousVersion {
                 let version = StoreLayout.version(ofTree: name, of: channel)
-                if let version, ledger.entry(version) != nil { continue }
-                if let version, let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees),
-                    ledger.fitsSeed(entry.identity)
+                if let version, repairs.ledger.entry(version) != nil { continue }
+                if let version,
+                    let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees, at: time),
+                    repairs.ledger.fitsSeed(entry.identity)
                 {
-                    ledger.adopt(entry, isNewest: wasInstalling)
+                    repairs.add(.adopted(entry, isNewest: wasInstalling))
                     warn("\(ClientName.installed(version)) was complete but not in the ledger; it is known again.")
                 } else {
                     warn(

@@ -52,9 +52,8 @@ import Testing
         // Without a disk, which would have to hold each of them.
         var inventory = try device.inventory()
         for expected in [257, 301, 301] {
-            let request = OfferRequest(
-                inventory: inventory, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: { _ in })
-            let news = try #require(try await device.channel().latestOffer(for: request).feed)
+            let offer = try await device.offer(&inventory)
+            let news = try #require(offer.feed)
             #expect(news.after.trust?.version == expected)
             #expect(news.after.trust?.chain.count == expected)
             inventory = inventory.noting(news)
@@ -249,5 +248,21 @@ import Testing
         ledger.feed.trust = nil
         let trusting = Inventory(path: device.store, ledger: ledger, bundles: inventory.bundles)
         #expect(SelectionRule.select(trusting, shell: shell)?.name.description == "v1.0.0")
+    }
+}
+
+extension Follower {
+    /// The offer of one run, which remembers in `inventory` what it is asked to on the way.
+    fileprivate func offer(_ inventory: inout Inventory) async throws -> ArchiveOffer {
+        var stepsLeft = OfferRequest.maximumSteps
+        while true {
+            let request = OfferRequest(
+                inventory: inventory, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, stepsLeft: stepsLeft)
+            switch try await channel().latestOffer(for: request) {
+            case .offer(let offer): return offer
+            case .remember(let news): inventory = inventory.noting(news)
+            }
+            stepsLeft -= 1
+        }
     }
 }

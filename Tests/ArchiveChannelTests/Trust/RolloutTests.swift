@@ -261,12 +261,11 @@ extension Follower {
     /// What a rollback by hand leaves in the ledger.
     fileprivate func block(_ version: String) throws {
         let folder = try Directory.open(store)
-        try LedgerKeeper(root: folder).change { ledger in
-            ledger.block(
-                Ledger.Block(
-                    version: .archive(try SemanticVersion(parsing: version)), cause: .byHand, reason: "by hand",
-                    count: 0,
-                    since: Day.number(1)))
-        }
+        var ledger = try LedgerFile.read(folder) ?? Ledger()
+        ledger.block(
+            Ledger.Block(
+                version: .archive(try SemanticVersion(parsing: version)), cause: .byHand, reason: "by hand", count: 0,
+                since: Day.number(1)))
+        try LedgerFile.write(ledger, to: folder)
     }
 }

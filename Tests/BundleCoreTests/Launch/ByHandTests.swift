@@ -23,10 +23,10 @@ import Testing
             let files = ["index.html": Array("<p>\(version)".utf8), "app.js": [1]]
             _ = try folder.writeTree(files, to: "store/clients/v\(version)")
         }
-        try LedgerKeeper(root: folders.root).change { ledger in
-            for version in versions { ledger.record(try Sample.entry(version)) }
-            try change(&ledger)
-        }
+        var ledger = try LedgerFile.read(folders.root) ?? Ledger()
+        for version in versions { ledger.record(try Sample.entry(version)) }
+        try change(&ledger)
+        try LedgerFile.write(ledger, to: folders.root)
     }
 
     private func launcher(seed: String?, verifies: Bool = false) throws -> Launcher {

@@ -44,7 +44,7 @@ struct LaunchBench: Sendable {
 
     func verdicts() throws -> Verdicts { try Verdicts(store: store) { [warnings] in warnings.add($0) } }
 
-    func open() throws -> BundleStore { try BundleStore.open(at: store) { [warnings] in warnings.add($0) } }
+    func open() throws -> BundleStore { try BundleStore.open(at: store, time: .now) { [warnings] in warnings.add($0) } }
 
     @discardableResult
     func install(_ offer: MemoryOffer, shell: String = "1.0.0", keep: Int = 9) async throws -> UpdateOutcome {

@@ -140,7 +140,7 @@ struct DeviceWalk {
         // Durable before it returns.
         let written = try #require(try bench.ledger().launch, here)
         #expect(written.name == next && written.verdict == nil && written.isTrial == launched.isTrial, here)
-        #expect(try launched.token.matches(written.tokenSha256), here)
+        #expect(try launched.token.digest() == written.tokenSha256, here)
         #expect(try bench.ledger().current == next, here)
         model.launches(next)
         last = launched
@@ -204,7 +204,7 @@ struct DeviceWalk {
 
     private mutating func shown(_ launched: Launched) throws -> (ClientName, LaunchToken, Bool) {
         if chance(85) {
-            let isCurrent = try bench.ledger().launch.map { try launched.token.matches($0.tokenSha256) } ?? false
+            let isCurrent = try bench.ledger().launch.map { try launched.token.digest() == $0.tokenSha256 } ?? false
             return (launched.name, launched.token, isCurrent)
         }
         if chance(50) { return (launched.name, try .random(), false) }

@@ -6,16 +6,14 @@ import Testing
 @testable import BundleCore
 
 struct BundleStoreTests {
-    private static func seed(_ inventory: Inventory) -> ClientName { .embedded }
-
-    private static func newest(_ inventory: Inventory) -> ClientName { inventory.bundles.last?.name ?? .embedded }
+    private static let newest: [LedgerChange] = [.selected(shell: nil)]
 
     // MARK: Opening
 
     @Test func `a store is created for its owner alone, with what is missing above it`() async throws {
         let bench = try StoreBench()
         let path = bench.parent.path + "/a/b/store"
-        let store = try BundleStore.open(at: path) { _ in }
+        let store = try BundleStore.open(at: path, time: .now) { _ in }
         #expect(try Directory.open(path).permissions().mode == 0o700)
         #expect(try Directory.open(path).directory("staging").permissions().mode == 0o700)
         #expect(try Directory.open(path).directory("downloads").permissions().mode == 0o700)
@@ -69,15 +67,16 @@ struct BundleStoreTests {
         let bench = try StoreBench()
         do {
             let store = try bench.open()
-            #expect(try await store.bound(to: nil) == nil)
-            #expect(try await store.bound(to: "org.example.a") == "org.example.a")
+            try await store.requireBound(to: nil)
+            try await store.requireBound(to: "org.example.b")
             let staged = try await bench.stage(try MemoryOffer("1.0.0"), in: store)
-            _ = try await store.install(staged, appId: "org.example.a", selecting: Self.seed)
+            _ = try await store.install(staged, at: .now, with: [.bound(appId: "org.example.a")])
         }
         let store = try bench.open()
-        #expect(try await store.bound(to: nil) == "org.example.a")
-        #expect(try await store.bound(to: "org.example.a") == "org.example.a")
-        let failure = await #expect(throws: UpdateFailure.self) { try await store.bound(to: "org.example.b") }
+        #expect(try await store.inventory().ledger.appId == "org.example.a")
+        try await store.requireBound(to: nil)
+        try await store.requireBound(to: "org.example.a")
+        let failure = await #expect(throws: UpdateFailure.self) { try await store.requireBound(to: "org.example.b") }
         #expect(failure?.code == .appMismatch)
         #expect(failure?.subject == "org.example.b")
     }
@@ -89,7 +88,7 @@ struct BundleStoreTests {
         let store = try bench.open()
         let staged = try await bench.stage(try MemoryOffer("1.0.0"), in: store)
         #expect(try bench.names("clients").isEmpty)
-        let installed = try await store.install(staged, appId: nil, selecting: Self.newest)
+        let installed = try await store.install(staged, at: .now, with: Self.newest)
         let bundle = try #require(installed.bundles.first)
         #expect(installed.ledger == (try await store.inventory().ledger))
         #expect(bundle.path == bench.path + "/clients/v1.0.0")
@@ -109,10 +108,12 @@ struct BundleStoreTests {
     }
 
     @Test func `the client that ran before stands in previousVersion`() async throws {
-        let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
+        let bench = try StoreBench()
+        _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
+        for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
         let store = try bench.open()
-        _ = try await store.select(appId: nil) { $0.bundles[0].name }
+        _ = try await store.apply([.selected(shell: try Sample.version("0.9.0"))])
         #expect(try bench.text("clients/previousVersion") == "v1.2.0\n")
         let ledger = try await store.inventory().ledger
         #expect(ledger.current.description == "v1.0.0")
@@ -124,7 +125,7 @@ struct BundleStoreTests {
         let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
         let store = try bench.open()
         let before = try bench.snapshot()
-        _ = try await store.select(appId: nil, Self.newest)
+        _ = try await store.apply(Self.newest)
         #expect(try bench.snapshot() == before)
     }
 
@@ -133,7 +134,7 @@ struct BundleStoreTests {
         let store = try bench.open()
         let tree = try FolderSnapshot(of: bench.path + "/clients/v1.0.0")
         let offer = try MemoryOffer("1.0.0", minimumShell: "0.5.0")
-        _ = try await store.install(try await bench.stage(offer, in: store), appId: nil, selecting: Self.newest)
+        _ = try await store.install(try await bench.stage(offer, in: store), at: .now, with: Self.newest)
         #expect(try FolderSnapshot(of: bench.path + "/clients/v1.0.0") == tree)
         let bundle = try #require(try await store.inventory().bundles.first)
         #expect(bundle.entry.shells == offer.shells)
@@ -148,7 +149,7 @@ struct BundleStoreTests {
         let before = try bench.snapshot().withoutTimes
         let staged = try await bench.stage(try MemoryOffer("1.0.0", files: ["index.html": "other"]), in: store)
         let failure = await #expect(throws: UpdateFailure.self) {
-            try await store.install(staged, appId: nil, selecting: Self.newest)
+            try await store.install(staged, at: .now, with: Self.newest)
         }
         #expect(failure?.code == .versionExists)
         #expect(failure?.subject == "1.0.0")
@@ -168,7 +169,7 @@ struct BundleStoreTests {
             try bench.write("in the way", to: obstacle)
         }
         await #expect(throws: DiskError.self) {
-            try await store.install(staged, appId: "org.example.a", selecting: Self.newest)
+            try await store.install(staged, at: .now, with: [.bound(appId: "org.example.a")] + Self.newest)
         }
         let own = try bench.snapshot().withoutTimes.entries.filter { before[$0.key] != nil }
         #expect(own == before)
@@ -176,7 +177,7 @@ struct BundleStoreTests {
         #expect(try bench.root().contents("receipts/v1.1.0.json/x", maximumBytes: 99)?.count ?? 10 == 10)
         #expect(try bench.names("staging").isEmpty)
         #expect(try await store.inventory().bundles.map(\.version.description) == ["1.0.0"])
-        #expect(try await store.bound(to: nil) == nil)
+        #expect(try await store.inventory().ledger.appId == nil)
         #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0"])
         // The next run needs no cleaning up by hand.
     }

@@ -12,7 +12,7 @@ struct CommittedTests {
         let inner: MemoryChannel
         let spoil: @Sendable () throws -> Void
 
-        func latestOffer(for request: OfferRequest) -> MemoryOffer { inner.latestOffer(for: request) }
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { inner.latestOffer(for: request) }
 
         func stage(
             _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
@@ -54,13 +54,13 @@ struct CommittedTests {
     }
 
     @Test func `a choice counts, though previousVersion cannot be written`() async throws {
-        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        let bench = try StoreBench()
+        _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
+        try await bench.install("1.1.0")
         let store = try bench.open()
-        let inventory = try await store.select(appId: nil) { inventory in
-            // Where the new file would be built.
-            rmdir(inventory.path + "/staging")
-            return inventory.bundles[0].name
-        }
+        // Where the new file would be built.
+        rmdir(bench.path + "/staging")
+        let inventory = try await store.apply([.selected(shell: try Sample.version("0.9.0"))])
         #expect(inventory.ledger.current == (try Sample.name("1.0.0")))
         #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
         #expect(try Inventory.read(at: bench.path).ledger == inventory.ledger)

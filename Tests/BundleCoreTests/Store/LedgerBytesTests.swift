@@ -16,7 +16,7 @@ struct LedgerBytesTests {
         _ = try bench.launchAndFail()
         try await bench.install("1.2.0")
         _ = try bench.verdicts().rollBack(to: try Sample.name("1.0.0"))
-        try bench.editLedger { $0.bind(appId: "org.example.ü") }
+        try bench.editLedger { $0.appId = "org.example.ü" }
         let ledger = try bench.ledger()
         #expect(ledger.blocks.count == 2)
         return (ledger, Array((try bench.text("ledger.json") ?? "").utf8))

@@ -29,14 +29,14 @@ import Testing
         }
         try fail("bad", in: &ledger)
         try fail("bad", in: &ledger)
-        _ = try ledger.begin(try name("good"), .random(), at: .now)
+        ledger.begin(try LaunchClaim(try name("good"), .random()), at: .now)
         ledger.settleGood(at: .now)
         ledger.schedule(try name("next"))
         return ledger
     }
 
     private static func fail(_ text: String, in ledger: inout Ledger) throws {
-        _ = try ledger.begin(try name(text), .random(), at: .now)
+        ledger.begin(try LaunchClaim(try name(text), .random()), at: .now)
         ledger.settle(faulty: StartFailure(.notConfirmed, detail: "", at: .now))
     }
 

@@ -31,7 +31,7 @@ struct PushChannel: UpdateChannel {
     /// The version of the shell's own client.
     var seed: MeteorVersion?
 
-    func latestOffer(for request: OfferRequest) -> PushOffer { offer }
+    func latestOffer(for request: OfferRequest) -> OfferStep<PushOffer> { .offer(offer) }
 
     func decide(_ offer: PushOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         let name = ClientName.installed(offer.clientVersion)

@@ -32,7 +32,7 @@ struct StoreBench {
         for version in [first] + others { try await install(version) }
     }
 
-    func open() throws -> BundleStore { try BundleStore.open(at: path) { [warnings] in warnings.add($0) } }
+    func open() throws -> BundleStore { try BundleStore.open(at: path, time: .now) { [warnings] in warnings.add($0) } }
 
     func root() throws -> Directory { try Directory.open(path) }
 
