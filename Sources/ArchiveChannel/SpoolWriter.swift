@@ -1,14 +1,9 @@
 import BundleDisk
 import BundleSigning
 import BundleThreads
-import Dispatch
-import Synchronization
 
 /// Hashes and writes a download on a thread of its own, so that receiving goes on meanwhile.
-///
-/// Sendable, unchecked: the hasher and the buffers belong to the worker from `append` to `finish`; the rest is behind the mutex,
-/// the semaphore counts the empty buffers.
-final class SpoolWriter: @unchecked Sendable {
+final class SpoolWriter {
     private static let bufferBytes = 256 * 1024
     private static let buffers = 3
 
@@ -34,77 +29,53 @@ final class SpoolWriter: @unchecked Sendable {
         }
     }
 
-    private struct State {
-        var empty = (0..<SpoolWriter.buffers).map { _ in Buffer() }
-        var failure: (any Error)?
+    /// Sendable, unchecked: the stage's until it has ended.
+    private final class Digest: @unchecked Sendable {
+        var hasher: SHA256Hasher
+        init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }
 
-    private let file: File
-    private let worker: SerialWorker
-    private let state = Mutex(State())
-    private let available = DispatchSemaphore(value: 0)
-    private var hasher: SHA256Hasher
+    private let empty: Pipe<Buffer, any Error>
+    private let full = Pipe<Buffer, any Error>(capacity: buffers)
+    private let digest: Digest
+    private let stage: PipeStage
     private var current: Buffer?
 
     /// Goes on at the file's position, behind the bytes that `hasher` has seen.
     init(_ file: File, hasher: consuming SHA256Hasher) throws {
-        self.file = file
-        self.hasher = hasher
-        worker = try SerialWorker()
-        for _ in 0..<Self.buffers { available.signal() }
+        empty = Pipe(capacity: Self.buffers, holding: (0..<Self.buffers).map { _ in Buffer() })
+        let digest = Digest(hasher)
+        self.digest = digest
+        stage = try PipeStage(from: full, to: empty) { buffer in
+            try digest.hasher.update(buffer.bytes)
+            try file.write(buffer.bytes)
+            buffer.clear()
+            return buffer
+        }
     }
 
     /// Takes the next bytes; throws what went wrong with those before.
     func append(_ bytes: UnsafeRawBufferPointer) throws {
         var rest = bytes
-        while !rest.isEmpty {
-            let buffer = try emptyBuffer()
+        while !rest.isEmpty, let buffer = try current ?? empty.receive() {
+            current = buffer
             let count = buffer.take(rest)
-            if buffer.isFull { submit() }
+            if buffer.isFull { try submit() }
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
     }
 
     /// Waits until everything is written; the digest of all the file's bytes.
     func finish() throws -> SHA256Digest {
-        submit()
-        worker.finish()
-        if let failure = state.withLock({ $0.failure }) { throw failure }
-        return try hasher.finish()
+        try submit()
+        full.finish()
+        stage.join()
+        while try empty.receive() != nil {}
+        return try digest.hasher.finish()
     }
 
-    private func emptyBuffer() throws -> Buffer {
-        if let current { return current }
-        available.wait()
-        let buffer = try state.withLock { state in
-            let buffer = state.empty.removeLast()
-            guard let failure = state.failure else { return buffer }
-            state.empty.append(buffer)
-            available.signal()
-            throw failure
-        }
-        current = buffer
-        return buffer
-    }
-
-    private func submit() {
-        guard let buffer = current else { return }
+    private func submit() throws {
+        if let current { try full.send(current) }
         current = nil
-        worker.submit { [self] in
-            write(buffer.bytes)
-            buffer.clear()
-            state.withLock { $0.empty.append(buffer) }
-            available.signal()
-        }
-    }
-
-    private func write(_ bytes: UnsafeRawBufferPointer) {
-        if state.withLock({ $0.failure != nil }) { return }
-        do {
-            try hasher.update(bytes)
-            try file.write(bytes)
-        } catch {
-            state.withLock { $0.failure = error }
-        }
     }
 }

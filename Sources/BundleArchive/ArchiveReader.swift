@@ -61,10 +61,7 @@ public final class ArchiveReader {
         }
     }
 
-    deinit {
-        source?.decoded.stop()
-        archive_read_free(archive)
-    }
+    deinit { archive_read_free(archive) }
 
     private func configure() throws(ArchiveFailure) {
         switch format {

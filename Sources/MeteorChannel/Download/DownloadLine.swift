@@ -1,6 +1,5 @@
 import BundleCore
 import BundleThreads
-import Dispatch
 
 /// The thread that inspects and writes what the network brings, so that receiving goes on meanwhile.
 final class DownloadLine: Sendable {
@@ -8,20 +7,12 @@ final class DownloadLine: Sendable {
     private static let pieces = 16
 
     private let worker: SerialWorker
-    private let room = DispatchSemaphore(value: 0)
 
-    init() throws(ThreadFailure) {
-        worker = try SerialWorker()
-        for _ in 0..<Self.pieces { room.signal() }
-    }
+    init() throws(ThreadFailure) { worker = try SerialWorker(capacity: Self.pieces) }
 
     /// Hands over a piece of a file.
     func append(_ bytes: [UInt8], to landing: AssetLanding) {
-        room.wait()
-        worker.submit { [room] in
-            landing.append(bytes)
-            room.signal()
-        }
+        worker.submitWaiting { landing.append(bytes) }
     }
 
     /// Runs work after all that was handed over before.
