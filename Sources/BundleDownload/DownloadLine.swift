@@ -1,5 +1,5 @@
-import BundleCore
-import BundleThreads
+public import BundleCore
+public import BundleThreads
 
 /// The thread that inspects and writes what the network brings, so that receiving goes on meanwhile.
 final class DownloadLine: Sendable {
@@ -65,4 +65,11 @@ struct ArrivingFile: FetchSink, Sendable {
     }
 
     private mutating func reserve() { rest.reserveCapacity(min(max(0, expected - bytes), Self.pieceBytes)) }
+}
+
+extension ThreadFailure: ClassifiedFailure {
+    /// Always `internal`: this machine's fault, not that of what was to be done.
+    public var failure: UpdateFailure {
+        UpdateFailure(.internal, subject: "thread", "\(self). Then run it again.")
+    }
 }

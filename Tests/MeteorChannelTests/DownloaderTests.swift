@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundlePlatform
 import BundleSigning
 import BundleTestTraits
