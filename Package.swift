@@ -50,11 +50,19 @@ let package = Package(
             "BundleCore", ["BundleSigning", "BundleDisk"],
             resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
 
-        // Level 3: the channel and the adapters.
+        // Level 3: what both channels download with.
+        ours("BundleDownload", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads"]),
+
+        // The channels and the adapters.
         ours(
             "ArchiveChannel",
-            ["BundleCore", "BundlePush", "BundleSigning", "BundleArchive", "BundleDisk", "BundleThreads"]),
-        ours("MeteorChannel", ["BundleCore", "BundlePush", "BundleSigning", "BundleDisk", "BundleThreads"]),
+            [
+                "BundleCore", "BundleDownload", "BundlePush", "BundleSigning", "BundleArchive", "BundleDisk",
+                "BundleThreads",
+            ]),
+        ours(
+            "MeteorChannel",
+            ["BundleCore", "BundleDownload", "BundlePush", "BundleSigning", "BundleDisk", "BundleThreads"]),
         ours("ShellBoot", ["BundleCore"]),
         ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
 
@@ -158,6 +166,7 @@ let package = Package(
         tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
         tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
         tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTestTraits", "BundleTesting"]),
+        tests("BundleDownloadTests", ["BundleDownload", "BundleCore"]),
         tests(
             "ArchiveChannelTests",
             [
@@ -167,8 +176,8 @@ let package = Package(
         tests(
             "MeteorChannelTests",
             [
-                "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundlePlatform",
-                "BundlePush", "BundleSigning", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundleDownload",
+                "BundlePlatform", "BundlePush", "BundleSigning", "BundleSockets", "BundleTestTraits", "BundleTesting",
             ], exclude: ["README.md"]),
         tests("ShellBootTests", ["ShellBoot", "BundleCore", "BundleTesting"]),
         tests(

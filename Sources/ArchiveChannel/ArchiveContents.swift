@@ -24,12 +24,12 @@ enum ArchiveContents {
 
     private static func reader(
         _ descriptor: Int32, size: Int, format: ArchiveFormat, _ limits: ArchiveLimits
-    ) throws(ArchiveRejection) -> ArchiveReader {
-        do {
+    ) throws -> ArchiveReader {
+        do throws(ArchiveFailure) {
             return try ArchiveReader(
                 descriptor: descriptor, size: size, format: format, limits: limits.decoding())
         } catch {
-            throw ArchiveRejection(error)
+            throw error.refusal()
         }
     }
 
@@ -65,7 +65,11 @@ enum ArchiveContents {
         let format = ArchiveFormat(sniffing: try file.head(4))
         var hasher = try SHA256Hasher()
         try file.withDescriptor { descriptor in
-            try DecodedArchive.forEachBlock(descriptor: descriptor, format: format) { try hasher.update($0) }
+            do {
+                try DecodedArchive.forEachBlock(descriptor: descriptor, format: format) { try hasher.update($0) }
+            } catch let failure as ArchiveFailure {
+                throw failure.refusal()
+            }
         }
         return try hasher.finish() == expected
     }

@@ -1,7 +1,8 @@
-import BundleArchive
 import BundleCore
 public import BundleDisk
+import BundleDownload
 import BundleSigning
+import Synchronization
 
 /// An archive on the disk whose every byte has been hashed to the digest that was signed; only `ArchiveDownload` makes one.
 public struct VerifiedArchive: Sendable {
@@ -21,201 +22,150 @@ public struct VerifiedArchive: Sendable {
 
 /// Spools an archive, capped and hashed while it arrives, and goes on where an interrupted run stopped.
 struct ArchiveDownload {
-    /// Attempts in one run, as long as each brings something new.
-    private static let attempts = 5
-
-    private let url: FetchURL
-    private let expected: SHA256Digest
-    private let size: Int?
-    private let maximumBytes: Int
+    private let job: DownloadJob
+    private let spool: ArchiveSpool
     private let fetcher: any Fetcher
-    private let downloads: Directory
-    private let report: @Sendable (UpdateEvent) -> Void
-
-    private var partName: String { expected.hex + ".part" }
-    private var validatorName: String { expected.hex + ".validator" }
 
     init(
         _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
-        self.url = url
-        expected = manifest.sha256
-        size = manifest.size
-        maximumBytes = min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
+        var job = DownloadJob(
+            url: url, maximumBytes: min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
+        ) { try ArchiveInspector(manifest, at: url) }
+        job.size = manifest.size
+        job.mayBeEncoded = true
+        self.job = job
+        spool = ArchiveSpool(manifest, in: downloads, report: report)
         self.fetcher = fetcher
-        self.downloads = downloads
-        self.report = report
+    }
+
+    /// Goes on at once, for as long as each attempt brings something; when to try again after that is for whoever asked.
+    private static var policy: DownloadPolicy {
+        var policy = DownloadPolicy()
+        policy.requests = 1
+        policy.attempts = 1
+        policy.retries = 4
+        policy.longestWait = .zero
+        policy.pieces = 3
+        return policy
     }
 
     /// Brings the archive. On a transport failure what arrived is kept for the next run; bytes that are not the
     /// signed ones are removed.
     func run() async throws -> VerifiedArchive {
-        try removeOthers()
-        let part = try downloads.file(appending: partName)
-        var network = 0
-        var isSecondTry = false
-        for attempt in 1...Self.attempts {
-            let before = try part.size()
-            do {
-                let spool = try await fetch(into: part)
-                network += spool.networkBytes
-                if spool.isExpected(expected, size: size) {
-                    return VerifiedArchive(file: part, size: spool.totalBytes, bytesDownloaded: network)
-                }
-                // A resumed part may be what is wrong: one more try from the first byte tells.
-                try part.truncate(to: 0)
-                if before == 0 || isSecondTry {
-                    try remove()
-                    throw spool.mismatch(expected, size: size, url: url)
-                }
-                isSecondTry = true
-            } catch FetchError.httpStatus(416, _, _) where before > 0 && !isSecondTry {
-                // There is nothing behind the part: it is complete, which only a stated size tells, or no good.
-                try part.truncate(to: 0)
-                try downloads.removeFile(validatorName)
-                isSecondTry = true
-            } catch let error as FetchError where error.isWorthAnotherTry {
-                let now = try part.size()
-                network += max(0, now - before)
-                if attempt == Self.attempts || now <= before {
-                    if now == 0 { try remove() }
-                    throw error
-                }
-            } catch let error as FetchError {
-                try remove()
-                throw error
-            } catch let error as DiskError {
-                // A disk that the download filled must not stay full of it.
-                try? remove()
-                throw error
-            }
+        try spool.removeOthers()
+        let downloaded: DownloadedFiles
+        do {
+            downloaded = try await Downloader(to: spool, fetcher: fetcher, policy: Self.policy).run([job])
+        } catch let failed as FailedJob {
+            throw failed.cause
         }
-        throw FetchError.unreachable(url, reason: "it was cut off \(Self.attempts) times")
+        guard let file = spool.complete, let receipt = downloaded.files.first?.receipt else {
+            throw UpdateFailure(
+                .internal, subject: job.url.display, "\(job.url.display) was not judged. Please report it.")
+        }
+        return VerifiedArchive(file: file, size: receipt.size, bytesDownloaded: downloaded.bytesFromNetwork)
     }
 
     /// Ends the spool's life; the verified archive stays readable through its open file.
-    func remove() throws {
-        try downloads.removeFile(partName)
-        try downloads.removeFile(validatorName)
-    }
-
-    private func removeOthers() throws {
-        for name in try downloads.list() where name != partName && name != validatorName {
-            // Folders are another channel's.
-            if case .file? = try downloads.kind(of: name) { try downloads.removeFile(name) }
-        }
-    }
-
-    private func fetch(into part: File) async throws -> Spool {
-        var spool = try Spool(
-            resuming: part, in: downloads, validatorName: validatorName, total: size, report: report)
-        let resume = try storedValidator().flatMap { FetchRequest.Resume(offset: spool.totalBytes, validator: $0) }
-        if resume == nil { try spool.restart() }
-        let request = FetchRequest(url: url, maximumBytes: maximumBytes, resume: resume)
-        if let size, spool.totalBytes == size {
-            // Everything is here already: an interrupted run stopped between the last byte and the installation.
-            try spool.seal()
-            return spool
-        }
-        do {
-            _ = try await fetcher.fetch(request, into: &spool)
-        } catch {
-            try spool.seal()
-            throw error
-        }
-        try spool.seal()
-        return spool
-    }
-
-    private func storedValidator() throws -> String? {
-        guard let bytes = try downloads.contents(validatorName, maximumBytes: 4096) else { return nil }
-        return String(validating: bytes, as: UTF8.self)
-    }
+    func remove() throws { try spool.remove() }
 }
 
-/// The growing file with the running digest of everything in it.
-private struct Spool: FetchSink {
-    private let part: File
-    private let downloads: Directory
-    private let validatorName: String
-    private let total: Int?
+/// The archive's part and its validator, named by the digest that was signed.
+private final class ArchiveSpool: DownloadPlaces {
+    private let folder: Directory
+    private let digest: SHA256Digest
+    private let size: Int?
     private let report: @Sendable (UpdateEvent) -> Void
-    private var writer: SpoolWriter
-    private var digest: SHA256Digest?
-    private(set) var totalBytes = 0
-    private(set) var networkBytes = 0
+    private let placed = Mutex<File?>(nil)
 
-    /// Takes up what `part` holds already.
-    init(
-        resuming part: File, in downloads: Directory, validatorName: String, total: Int?,
-        report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws {
-        self.part = part
-        self.downloads = downloads
-        self.validatorName = validatorName
-        self.total = total
+    init(_ manifest: Manifest, in folder: Directory, report: @escaping @Sendable (UpdateEvent) -> Void) {
+        self.folder = folder
+        digest = manifest.sha256
+        size = manifest.size
         self.report = report
-        var hasher = try SHA256Hasher()
-        totalBytes = try part.forEachBlock { try hasher.update($0) }
-        try part.truncate(to: totalBytes)
-        writer = try SpoolWriter(part, hasher: hasher)
     }
 
-    /// Throws away what the file holds.
-    mutating func restart() throws {
-        _ = try writer.finish()
-        try part.truncate(to: 0)
-        totalBytes = 0
-        writer = try SpoolWriter(part, hasher: try SHA256Hasher())
-    }
+    private var partName: String { digest.hex + ".part" }
+    private var validatorName: String { digest.hex + ".validator" }
 
-    mutating func begin(_ head: FetchHead) throws {
-        if head.rangeStart != totalBytes {
-            try restart()
-            try downloads.removeFile(validatorName)
-            if let validator = head.validator {
-                try Array(validator.utf8).withUnsafeBytes { try downloads.createFile(validatorName, $0) }
-            }
+    /// The file that was accepted.
+    var complete: File? { placed.withLock { $0 } }
+
+    func removeOthers() throws {
+        for name in try folder.list() where name != partName && name != validatorName {
+            // Folders are another channel's.
+            if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
         }
-        report(.downloading(bytes: totalBytes, of: total))
     }
 
-    mutating func receive(_ bytes: UnsafeRawBufferPointer) throws {
-        try writer.append(bytes)
-        totalBytes += bytes.count
-        networkBytes += bytes.count
-        report(.downloading(bytes: totalBytes, of: total))
+    func remove() throws {
+        try folder.removeFile(partName)
+        try folder.removeFile(validatorName)
     }
 
-    /// Waits until everything received is in the file, also after a failure: the next attempt goes on there.
-    mutating func seal() throws { digest = try writer.finish() }
+    func hasEarlierPart(of job: Int) throws -> Bool { try folder.kind(of: partName) != nil }
 
-    func isExpected(_ expected: SHA256Digest, size: Int?) -> Bool {
-        digest == expected && (size == nil || size == totalBytes)
+    func earlierPart(of job: Int) throws -> PartFile? {
+        let validator = try folder.contents(validatorName, maximumBytes: 4096)
+        return try PartFile(
+            resuming: partName, in: folder, validator: validator.flatMap { String(validating: $0, as: UTF8.self) })
     }
 
-    func mismatch(_ expected: SHA256Digest, size: Int?, url: FetchURL) -> UpdateFailure {
-        if let size, size != totalBytes {
-            return UpdateFailure(
+    func beginPart(of job: Int, validator: String?) throws -> PartFile {
+        // A validator without its part is of no use.
+        try remove()
+        let part = PartFile(
+            name: partName, file: try folder.file(creating: partName, mode: 0o600), validator: validator)
+        if let validator { try Array(validator.utf8).withUnsafeBytes { try folder.createFile(validatorName, $0) } }
+        return part
+    }
+
+    func place(_ part: PartFile, of job: Int, _ receipt: DownloadReceipt) { placed.withLock { $0 = part.file } }
+
+    func remove(_ part: PartFile) throws { try remove() }
+
+    /// What the release needs in all was compared with the room before.
+    func requireRoom() {}
+
+    func received(_ count: Int, reached: Int) { report(.downloading(bytes: reached, of: size)) }
+}
+
+/// Accepts the bytes that were signed.
+private final class ArchiveInspector: DownloadInspector {
+    private let manifest: Manifest
+    private let url: FetchURL
+    private var hasher: SHA256Hasher
+    private var size = 0
+
+    init(_ manifest: Manifest, at url: FetchURL) throws {
+        self.manifest = manifest
+        self.url = url
+        hasher = try SHA256Hasher()
+    }
+
+    func begin(_ head: FetchHead) {}
+
+    func update(_ bytes: UnsafeRawBufferPointer) throws {
+        try hasher.update(bytes)
+        size += bytes.count
+    }
+
+    func finish() throws -> DownloadReceipt {
+        let digest = try hasher.finish()
+        if let signed = manifest.size, signed != size {
+            throw UpdateFailure(
                 .sizeMismatch, subject: url.display,
-                "The archive at \(url.display) has \(totalBytes) bytes, \(size) were signed: "
+                "The archive at \(url.display) has \(size) bytes, \(signed) were signed: "
                     + "the server or something on the way changed it.")
         }
-        return UpdateFailure(
-            .digestMismatch, subject: url.display,
-            "The archive at \(url.display) is not the one that was signed (SHA-256 \(digest?.hex ?? "") instead of "
-                + "\(expected.hex)): the server or something on the way changed it.")
-    }
-}
-
-extension FetchError {
-    /// Whether going on from the partial file may help.
-    fileprivate var isWorthAnotherTry: Bool {
-        switch self {
-        case .unreachable, .tooSlow, .timedOut: true
-        case .httpStatus(let status, _, _): status >= 500 || status == 408 || status == 429
-        default: false
+        if digest != manifest.sha256 {
+            throw UpdateFailure(
+                .digestMismatch, subject: url.display,
+                "The archive at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
+                    + "\(manifest.sha256.hex)): the server or something on the way changed it.")
         }
+        return DownloadReceipt(size: size, sha256: digest, evidence: "signed")
     }
 }

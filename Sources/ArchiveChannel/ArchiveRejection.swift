@@ -17,10 +17,6 @@ public struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
         self.reason = reason
     }
 
-    init(_ failure: ArchiveFailure, entry: String = "") {
-        self.init(failure.rule, entry: entry, failure.description)
-    }
-
     init(_ error: BundlePathError) {
         self.init(error.rule, entry: error.path, "\(error)")
     }
@@ -31,5 +27,16 @@ public struct ArchiveRejection: ClassifiedFailure, Equatable, Sendable {
             .archiveRejected, subject: entry.isEmpty ? rule : "\(rule): \(entry)",
             "The archive is refused\(entry.isEmpty ? "" : " because of \(entry)"): \(reason) (\(rule)). "
                 + "Publish the client again with clientctl publish.")
+    }
+}
+
+extension ArchiveFailure {
+    /// The archive's refusal, or what this machine cannot do: that is no fault of the archive, which is kept then.
+    func refusal(entry: String = "") -> any Error {
+        if let rule { return ArchiveRejection(rule, entry: entry, description) }
+        return UpdateFailure(
+            .internal, subject: "archive",
+            "This machine \(description). The release is not to blame: free memory, raise the limit on processes or check the disk, "
+                + "then run it again.")
     }
 }

@@ -47,8 +47,8 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         return (summary, sink)
     }
 
-    private func nextEntry() throws(ArchiveRejection) -> ArchiveEntry? {
-        do { return try reader.nextEntry() } catch { throw ArchiveRejection(error) }
+    private func nextEntry() throws -> ArchiveEntry? {
+        do throws(ArchiveFailure) { return try reader.nextEntry() } catch { throw error.refusal() }
     }
 
     private mutating func take(_ entry: ArchiveEntry) throws {
@@ -148,11 +148,11 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         if taken != size { throw ArchiveRejection("corrupt", entry: path.string, "it is shorter than stated") }
     }
 
-    private func nextBlock(_ path: BundlePath) throws(ArchiveRejection) -> UnsafeRawBufferPointer? {
-        do {
+    private func nextBlock(_ path: BundlePath) throws -> UnsafeRawBufferPointer? {
+        do throws(ArchiveFailure) {
             return try reader.nextBlock()
         } catch {
-            throw ArchiveRejection(error, entry: path.string)
+            throw error.refusal(entry: path.string)
         }
     }
 }

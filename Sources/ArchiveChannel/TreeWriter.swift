@@ -2,8 +2,6 @@ import BundleCore
 import BundleDisk
 import BundleSigning
 import BundleThreads
-import Dispatch
-import Synchronization
 
 /// Writes a client's files beneath one folder. Small ones travel in slabs through two stages with a thread each, so that
 /// decompressing, hashing and comparing, and creating files, which is what costs, go on at once.
@@ -33,7 +31,7 @@ struct TreeWriter: EntrySink {
         if size > Slab.capacity {
             large = try LargeFile(path, in: try folders.folder(of: path), of: area)
         } else if try current().room < size {
-            submit()
+            try submit()
         }
     }
 
@@ -50,12 +48,12 @@ struct TreeWriter: EntrySink {
         } else {
             try current().add(path, in: folder, size: size)
         }
-        if try current().folderChanges >= Self.foldersPerSlab { submit() }
+        if try current().folderChanges >= Self.foldersPerSlab { try submit() }
     }
 
     /// Waits for every file, and hands back the receipt that lists them.
     mutating func finish() throws -> ReceiptWriter {
-        submit()
+        try submit()
         return try line.finish()
     }
 
@@ -68,77 +66,63 @@ struct TreeWriter: EntrySink {
         return next
     }
 
-    private mutating func submit() {
-        if let slab { line.submit(slab) }
+    private mutating func submit() throws {
+        if let slab { try line.submit(slab) }
         slab = nil
     }
 }
 
-/// Slabs on their way: empty, compared, placed, empty again. The number of slabs bounds what is in memory.
-///
-/// Sendable, unchecked: each stage is touched by its own worker only, the rest is behind the mutex, the semaphore counts
-/// the empty slabs.
-private final class SlabLine: @unchecked Sendable {
+/// Slabs on their way: empty, compared, placed, empty again. Their number bounds what is in memory.
+private final class SlabLine {
     private static let slabs = 5
 
-    private struct State {
-        var empty = (0..<SlabLine.slabs).map { _ in Slab() }
-        var failure: (any Error)?
-    }
-
-    private let reuse: ReuseStage
+    private let empty: Pipe<Slab, any Error>
+    private let full = Pipe<Slab, any Error>(capacity: slabs)
+    private let comparing: PipeStage
+    private let placing: PipeStage
     private let placement: PlacementStage
-    private let reuseWorker: SerialWorker
-    private let placementWorker: SerialWorker
-    private let state = Mutex(State())
-    private let available = DispatchSemaphore(value: 0)
 
     init(_ reuse: ReuseStage, _ placement: PlacementStage) throws {
-        self.reuse = reuse
+        empty = Pipe(capacity: Self.slabs, holding: (0..<Self.slabs).map { _ in Slab() })
+        let compared = Pipe<Slab, any Error>(capacity: Self.slabs)
         self.placement = placement
-        reuseWorker = try SerialWorker()
-        placementWorker = try SerialWorker()
-        for _ in 0..<Self.slabs { available.signal() }
+        // Each is its own thread's until that has ended.
+        nonisolated(unsafe) let (reuse, placement) = (reuse, placement)
+        comparing = try PipeStage(from: full, to: compared) { slab in
+            try reuse.run(slab)
+            return slab
+        }
+        placing = try PipeStage(from: compared, to: empty) { slab in
+            try placement.run(slab)
+            slab.clear()
+            return slab
+        }
     }
 
     /// An empty slab, as soon as there is one; throws what went wrong with those before.
     func take() throws -> Slab {
-        available.wait()
-        return try state.withLock { state in
-            if let failure = state.failure { throw failure }
-            return state.empty.removeLast()
-        }
+        guard let slab = try empty.receive() else { throw CancellationError() }
+        return slab
     }
 
-    func submit(_ slab: Slab) {
-        reuseWorker.submit { [self] in
-            attempt { try reuse.run(slab) }
-            placementWorker.submit { [self] in
-                attempt { try placement.run(slab) }
-                slab.clear()
-                state.withLock { $0.empty.append(slab) }
-                available.signal()
-            }
-        }
-    }
-
-    /// After a failure the rest only passes through.
-    private func attempt(_ step: () throws -> Void) {
-        if state.withLock({ $0.failure != nil }) { return }
-        do { try step() } catch { state.withLock { $0.failure = $0.failure ?? error } }
-    }
+    func submit(_ slab: Slab) throws { try full.send(slab) }
 
     func abandon() {
-        reuseWorker.finish()
-        placementWorker.finish()
+        full.cancel()
+        join()
     }
 
     func finish() throws -> ReceiptWriter {
-        abandon()
-        if let failure = state.withLock({ $0.failure }) { throw failure }
-        // Both workers have ended, so the stage is this thread's.
+        full.finish()
+        join()
+        while try empty.receive() != nil {}
         guard let receipt = placement.finish() else { throw CancellationError() }
         return receipt
+    }
+
+    private func join() {
+        comparing.join()
+        placing.join()
     }
 }
 

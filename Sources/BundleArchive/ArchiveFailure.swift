@@ -1,3 +1,5 @@
+import Glibc
+
 /// Why an archive cannot be read, before any rule about its entries is asked.
 public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not tar, not gzip or zstd around tar, not zip.
@@ -17,16 +19,17 @@ public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible 
     /// The operating system failed, not the archive.
     case system(operation: String, code: Int32)
 
-    /// The rule's name as it appears in answers.
-    public var rule: String {
+    /// The rule's name as it appears in answers; nil where no rule of the archive's is broken.
+    public var rule: String? {
         switch self {
         case .unsupportedFormat: "unsupported-format"
-        case .corrupt, .system: "corrupt"
+        case .corrupt: "corrupt"
         case .trailingData: "trailing-data"
         case .zipStructure: "zip-structure"
         case .windowTooLarge: "window-too-large"
         case .ratio: "ratio"
         case .tooSlow: "too-slow"
+        case .system: nil
         }
     }
 
@@ -40,7 +43,7 @@ public enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible 
         case .windowTooLarge(let log): "the zstd window is larger than 2^\(log) bytes"
         case .ratio(let maximum): "it unpacks to more than \(maximum) times its size"
         case .tooSlow: "unpacking takes longer than allowed"
-        case .system(let operation, let code): "cannot \(operation) the archive (errno \(code))"
+        case .system(let operation, let code): "cannot \(operation) the archive: \(String(cString: strerror(code)))"
         }
     }
 }

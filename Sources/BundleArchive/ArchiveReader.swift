@@ -61,10 +61,7 @@ public final class ArchiveReader {
         }
     }
 
-    deinit {
-        source?.decoded.stop()
-        archive_read_free(archive)
-    }
+    deinit { archive_read_free(archive) }
 
     private func configure() throws(ArchiveFailure) {
         switch format {
@@ -178,9 +175,14 @@ public final class ArchiveReader {
         try require(archive_read_close(archive))
     }
 
+    /// What the machine cannot do, whatever the archive holds; the library has codes of its own for what it does not like.
+    private static let localCodes = [ENOMEM, EIO, EBADF, EFAULT, EISDIR]
+
     private func require(_ status: Int32) throws(ArchiveFailure) {
         if status == ARCHIVE_OK { return }
         if let failure = source?.failure { throw failure }
+        let code = archive_errno(archive)
+        if Self.localCodes.contains(code) { throw .system(operation: "read", code: code) }
         let detail = archive_error_string(archive).map { String(cString: $0) } ?? "code \(status)"
         if detail.hasPrefix("Unrecognized archive format") { throw .unsupportedFormat(detail) }
         throw .corrupt(detail)

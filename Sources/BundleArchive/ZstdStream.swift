@@ -41,9 +41,10 @@ final class ZstdStream: DecodingStream {
     }
 
     private func failure(_ state: Int) -> ArchiveFailure {
-        if ZSTD_getErrorCode(state) == ZSTD_error_frameParameter_windowTooLarge {
-            return .windowTooLarge(maximumLog: Self.maximumWindowLog)
+        switch ZSTD_getErrorCode(state) {
+        case ZSTD_error_frameParameter_windowTooLarge: .windowTooLarge(maximumLog: Self.maximumWindowLog)
+        case ZSTD_error_memory_allocation: .system(operation: "decompress", code: ENOMEM)
+        default: .corrupt("zstd: \(String(cString: ZSTD_getErrorName(state)))")
         }
-        return .corrupt("zstd: \(String(cString: ZSTD_getErrorName(state)))")
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// No thread could be started: the process or the system has too many.
 public struct ThreadFailure: Error, Equatable, CustomStringConvertible {
@@ -22,6 +23,7 @@ public final class BlockingThread: Sendable {
     }
 
     private let thread: pthread_t
+    private let isJoined = Atomic(false)
 
     /// Starts a thread that runs `body` once.
     public init(_ body: @escaping @Sendable () -> Void) throws(ThreadFailure) {
@@ -48,8 +50,14 @@ public final class BlockingThread: Sendable {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 
-    /// Waits for the end of the thread; called once. A thread cannot wait for itself, so it only lets go then.
+    /// One that nobody waited for ends by itself.
+    deinit {
+        if !isJoined.load(ordering: .relaxed) { pthread_detach(thread) }
+    }
+
+    /// Waits for the end of the thread, once. A thread cannot wait for itself, so it only lets go then.
     public func join() {
+        if isJoined.exchange(true, ordering: .relaxed) { return }
         if pthread_equal(thread, pthread_self()) != 0 {
             pthread_detach(thread)
         } else {
@@ -62,15 +70,9 @@ public final class BlockingThread: Sendable {
 public func onThread<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         do {
-            let thread = try BlockingThread { continuation.resume(with: Result { try work() }) }
-            thread.detach()
+            _ = try BlockingThread { continuation.resume(with: Result { try work() }) }
         } catch {
             continuation.resume(throwing: error)
         }
     }
-}
-
-extension BlockingThread {
-    /// Lets the thread end by itself; called once, instead of `join`.
-    fileprivate func detach() { pthread_detach(thread) }
 }

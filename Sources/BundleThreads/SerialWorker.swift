@@ -1,47 +1,30 @@
-import Dispatch
-import Synchronization
-
 /// A thread that runs jobs one after the other, in the order they were handed over.
 public final class SerialWorker: Sendable {
     private typealias Job = @Sendable () -> Void
 
-    private final class Queue: Sendable {
-        private let jobs = Mutex<[Job?]>([])
-        private let available = DispatchSemaphore(value: 0)
-
-        func put(_ job: Job?) {
-            jobs.withLock { $0.append(job) }
-            available.signal()
-        }
-
-        /// Nil when the owner has ended the queue.
-        func take() -> Job? {
-            available.wait()
-            return jobs.withLock { $0.removeFirst() }
-        }
-    }
-
-    private let queue = Queue()
+    private let jobs: Pipe<Job, Never>
     private let thread: BlockingThread
-    private let isFinished = Atomic(false)
 
-    /// Starts the thread.
-    public init() throws(ThreadFailure) {
-        let queue = queue
+    /// Starts the thread; `capacity` is how many jobs may wait before `submitWaiting` does.
+    public init(capacity: Int = .max) throws(ThreadFailure) {
+        let jobs = Pipe<Job, Never>(capacity: capacity)
+        self.jobs = jobs
         thread = try BlockingThread {
-            while let job = queue.take() { job() }
+            while let job = jobs.receive() { job() }
         }
     }
 
-    /// Hands over a job.
-    public func submit(_ job: @escaping @Sendable () -> Void) { queue.put(job) }
+    /// Hands over a job, without waiting.
+    public func submit(_ job: @escaping @Sendable () -> Void) { jobs.sendNow(job) }
+
+    /// Hands over a job, as soon as few enough are waiting.
+    public func submitWaiting(_ job: @escaping @Sendable () -> Void) { jobs.send(job) }
 
     deinit { finish() }
 
     /// Waits until everything handed over is done and ends the thread; the last call.
     public func finish() {
-        if isFinished.exchange(true, ordering: .relaxed) { return }
-        queue.put(nil)
+        jobs.finish()
         thread.join()
     }
 }

@@ -1,9 +1,10 @@
 import BundleCore
+import BundleDownload
 import BundleSigning
 import Synchronization
 
 /// Judges one asset by the ladder of METEOR section 1.5.
-final class LadderInspector: AssetInspector {
+final class LadderInspector: DownloadInspector {
     private let asset: MeteorAsset
     private let verifier: AssetVerifier
     private var digester: AssetDigester?
@@ -23,19 +24,19 @@ final class LadderInspector: AssetInspector {
 
     func update(_ bytes: UnsafeRawBufferPointer) throws { try digester?.update(bytes) }
 
-    func finish() throws -> AssetReceipt {
+    func finish() throws -> DownloadReceipt {
         guard let digests = try digester.take()?.finish() else {
             throw UpdateFailure(
                 .internal, subject: asset.urlPath, "\(asset.urlPath) was judged twice. Please report it.")
         }
         let evidence = try verifier.evidence(for: asset, digests, entityTag: head?.entityTag)
         if !evidence.isProof { try head?.requireEnd() }
-        return AssetReceipt(size: digests.size, sha256: digests.sha256, evidence: evidence.rawValue)
+        return DownloadReceipt(size: digests.size, sha256: digests.sha256, evidence: evidence.rawValue)
     }
 }
 
 /// Judges the index page, which no manifest describes, by what it says (METEOR section 2.3).
-final class PageInspector: AssetInspector {
+final class PageInspector: DownloadInspector {
     private let version: MeteorVersion
     private let stored: PageCheck.Stored
     private let accepted: AcceptedPage
@@ -52,10 +53,10 @@ final class PageInspector: AssetInspector {
 
     func update(_ bytes: UnsafeRawBufferPointer) { page.append(contentsOf: bytes) }
 
-    func finish() throws -> AssetReceipt {
+    func finish() throws -> DownloadReceipt {
         try head?.requireEnd()
         accepted.take(try PageCheck.check(try RuntimeConfig.read(page: page), version: version, stored: stored))
-        return AssetReceipt(size: page.count, sha256: try .of(page), evidence: AssetEvidence.none.rawValue)
+        return DownloadReceipt(size: page.count, sha256: try .of(page), evidence: AssetEvidence.none.rawValue)
     }
 }
 

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundleSigning
 
 /// Where each file of a new bundle comes from.
@@ -11,7 +12,7 @@ struct AssetPlan {
         let size: Int
         let digest: SHA256Digest
         /// The journal's words about it, where an interrupted attempt brought it; the next attempt may need them again.
-        var kept: (key: String, receipt: AssetReceipt)?
+        var kept: (key: String, receipt: DownloadReceipt)?
     }
 
     /// Where a file is. Not its open folder: a plan may have thousands of them, a process often only 1024 descriptors.
@@ -64,8 +65,8 @@ struct AssetPlan {
     }
 
     /// The links that follow from what was downloaded into `tree`.
-    func twins(of downloaded: DownloadedAssets, in tree: Directory) -> [Link] {
-        downloaded.assets.sorted { $0.job < $1.job }.flatMap { asset in
+    func twins(of downloaded: DownloadedFiles, in tree: Directory) -> [Link] {
+        downloaded.files.sorted { $0.job < $1.job }.flatMap { asset in
             let file = missing[asset.job].file
             return (twins[file] ?? []).map { twin in
                 Link(

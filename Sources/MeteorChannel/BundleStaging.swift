@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundleSigning
 import BundleThreads
 
@@ -55,8 +56,8 @@ struct BundleStaging {
         var policy = DownloadPolicy()
         policy.requests = server.downloads
         return AssetDownloader(
-            into: area.tree, attempt: area.folder, continuing: interrupted.map { [$0] } ?? [], fetcher: fetcher,
-            policy: policy, clock: SuspendingClock(), random: { Double.random(in: $0) },
+            tree: area.tree, attempt: area.folder, earlier: interrupted, fetcher: fetcher, policy: policy,
+            clock: SuspendingClock(), random: { Double.random(in: $0) },
             requireRoom: { [area] in try area.requireRoom() },
             report: { [report] in report(.downloading(bytes: $0.bytes, of: nil)) })
     }
@@ -91,9 +92,9 @@ struct BundleStaging {
     }
 
     /// What single files cannot tell, all of them together may (METEOR section 1.5).
-    private func refuseInconsistencies(_ plan: AssetPlan, _ downloaded: DownloadedAssets) throws {
+    private func refuseInconsistencies(_ plan: AssetPlan, _ downloaded: DownloadedFiles) throws {
         var judged: [AssetVerifier.Judged] = []
-        for asset in downloaded.assets {
+        for asset in downloaded.files {
             guard let word = AssetEvidence(rawValue: asset.receipt.evidence) else { continue }
             judged.append((plan.missing[asset.job], word, asset.receipt.size))
         }
@@ -101,7 +102,7 @@ struct BundleStaging {
     }
 
     private func seal(
-        _ links: [AssetPlan.Link], _ plan: AssetPlan, _ downloaded: DownloadedAssets, _ page: PageCheck.Accepted
+        _ links: [AssetPlan.Link], _ plan: AssetPlan, _ downloaded: DownloadedFiles, _ page: PageCheck.Accepted
     ) throws -> StagedBundle {
         try manifest.bytes.withUnsafeBytes { try area.tree.createFile(MeteorBundles.manifestName, $0) }
         let facts = MeteorFacts(
@@ -115,7 +116,7 @@ struct BundleStaging {
 
         var files = [(try BundlePath(parsing: MeteorBundles.manifestName), manifest.bytes.count, program)]
         files += links.map { ($0.file, $0.size, $0.digest) }
-        files += downloaded.assets.map {
+        files += downloaded.files.map {
             (plan.missing[$0.job].file, $0.receipt.size, $0.receipt.sha256)
         }
         // However a file came, by link or over the network, the receipt of the same bundle is the same.

@@ -1,5 +1,6 @@
 import BundleArchive
 import BundleTesting
+import Glibc
 import Testing
 
 @Suite struct `An archive reader` {
@@ -24,6 +25,13 @@ import Testing
 
     @Test(arguments: ArchiveFormat.allCases) func `refuses an empty file`(_ format: ArchiveFormat) throws {
         #expect(try Reading.failure(of: [], as: format) == .unsupportedFormat("the file is empty"))
+    }
+
+    @Test(arguments: ArchiveFormat.allCases)
+    func `does not blame the archive for what the machine cannot do`(_ format: ArchiveFormat) throws {
+        let failure = try #require(try Reading.failure(of: try Written.archive(Item.some, as: format), mode: O_WRONLY))
+        #expect(failure == .system(operation: "read", code: EBADF))
+        #expect(failure.rule == nil)
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd, .zip])

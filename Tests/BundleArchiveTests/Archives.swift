@@ -98,9 +98,9 @@ enum Reading {
     /// Every entry with its data. `size` is what the reader is told of the file, `later` what stands in it once it is open.
     static func entries(
         of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
-        later: [UInt8]? = nil
+        later: [UInt8]? = nil, mode: Int32 = O_RDWR
     ) throws -> [(entry: ArchiveEntry, content: [UInt8])] {
-        try reader(of: bytes, as: format, limits: limits, size: size, later: later) { reader in
+        try reader(of: bytes, as: format, limits: limits, size: size, later: later, mode: mode) { reader in
             var entries: [(ArchiveEntry, [UInt8])] = []
             while let entry = try reader.nextEntry() {
                 var content: [UInt8] = []
@@ -118,11 +118,11 @@ enum Reading {
 
     private static func reader<Answer>(
         of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
-        later: [UInt8]? = nil, _ body: (ArchiveReader) throws -> Answer
+        later: [UInt8]? = nil, mode: Int32 = O_RDWR, _ body: (ArchiveReader) throws -> Answer
     ) throws -> Answer {
         try #require(readsUTF8)
         let folder = try TemporaryFolder()
-        let descriptor = open(try folder.write(bytes, to: "archive"), O_RDWR | O_CLOEXEC)
+        let descriptor = open(try folder.write(bytes, to: "archive"), mode | O_CLOEXEC)
         try #require(descriptor >= 0)
         defer { close(descriptor) }
         let reader = try ArchiveReader(
@@ -143,10 +143,10 @@ enum Reading {
     /// Why reading is refused; nil where it is not.
     static func failure(
         of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
-        later: [UInt8]? = nil
+        later: [UInt8]? = nil, mode: Int32 = O_RDWR
     ) throws -> ArchiveFailure? {
         do {
-            _ = try entries(of: bytes, as: format, limits: limits, size: size, later: later)
+            _ = try entries(of: bytes, as: format, limits: limits, size: size, later: later, mode: mode)
             return nil
         } catch let failure as ArchiveFailure {
             return failure

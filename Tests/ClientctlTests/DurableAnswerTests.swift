@@ -50,7 +50,7 @@ struct DurableAnswerTests {
     }
 }
 
-private enum Strace {
+enum Strace {
     static let works: Bool =
         (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()).status) == 0
 }

@@ -100,13 +100,10 @@ import Testing
         #expect(killed >= Self.kills / 2)
     }
 
-    private static let hasStrace =
-        (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()).status) == 0
-
     /// Random moments rarely meet the commit, which takes a few system calls; `strace` does, one call after the other.
     @Test(arguments: ["renameat2", "renameat", "fsync", "syncfs", "mkdirat"])
     func `a kill at any call of the commit is made good by the next install`(call: String) throws {
-        guard Self.hasStrace else {
+        guard Strace.works else {
             print("kill test: KNOWN LIMITATION: strace cannot run here; kills at each \(call) are not tested")
             return
         }

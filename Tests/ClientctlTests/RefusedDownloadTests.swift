@@ -173,6 +173,24 @@ import Testing
         #expect(archiveRequests.suffix(2).map { $0["Range"] } == ["bytes=\(had)-", nil])
     }
 
+    /// The second read of the archive by one thread is in the midst of its unpacking.
+    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"), arguments: ["EIO", "ENOMEM"])
+    func `what the machine cannot do is no refusal of the archive, which is kept`(error: String) throws {
+        serve { _ in }
+        let digest = try Clientctl.stock(["sha256sum", site.feed + Self.archivePath]).prefix(64)
+        let failed = Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/downloads/\(digest).part", "-e",
+                    "trace=pread64", "-e", "inject=pread64:error=\(error):when=2", Clientctl.path,
+                ] + site.arguments("install", url), environment: Clientctl.environment())
+        ).failed(1, "internal")
+        #expect(failed.error["message"]?.stringValue?.contains("Publish") == false)
+        #expect(try downloads()["\(digest).part"] == archive)
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed["bytesDownloaded"] == .integer(0))
+    }
+
     @Test func `another release drops the part of the one before`() throws {
         _ = try interrupt()
         try site.publish("2.1.0")

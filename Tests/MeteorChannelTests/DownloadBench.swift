@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundlePlatform
 import BundleSigning
 import BundleTesting
@@ -9,7 +10,7 @@ import Testing
 @testable import MeteorChannel
 
 /// Accepts exactly the bytes with one SHA-256.
-final class DigestInspector: AssetInspector {
+final class DigestInspector: DownloadInspector {
     private let expected: SHA256Digest
     private var hasher: SHA256Hasher
     private var size = 0
@@ -27,10 +28,10 @@ final class DigestInspector: AssetInspector {
         size += bytes.count
     }
 
-    func finish() throws -> AssetReceipt {
+    func finish() throws -> DownloadReceipt {
         let digest = try hasher.finish()
         guard digest == expected else { throw WrongDigest() }
-        return AssetReceipt(size: size, sha256: digest, evidence: tag ?? "none")
+        return DownloadReceipt(size: size, sha256: digest, evidence: tag ?? "none")
     }
 }
 
@@ -69,9 +70,9 @@ struct DownloadBench {
         ) { try DigestInspector(content) }
     }
 
-    func run(_ jobs: [AssetJob], continuing earlier: [InterruptedDownload] = []) async throws -> DownloadedAssets {
+    func run(_ jobs: [AssetJob], continuing earlier: InterruptedDownload? = nil) async throws -> DownloadedFiles {
         try await AssetDownloader(
-            into: tree, attempt: attempt, continuing: earlier, fetcher: fetcher, policy: policy, clock: clock,
+            tree: tree, attempt: attempt, earlier: earlier, fetcher: fetcher, policy: policy, clock: clock,
             random: { _ in 1 }, requireRoom: requireRoom, report: { [progress] in progress.add($0) }
         ).run(jobs)
     }

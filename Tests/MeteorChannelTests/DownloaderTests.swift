@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundlePlatform
 import BundleSigning
 import BundleTestTraits
@@ -24,8 +25,8 @@ import Testing
         let result = try await bench.run(jobs)
         #expect(result.missing == [])
         #expect(result.bytesFromNetwork == files.values.map(\.count).reduce(0, +))
-        #expect(result.assets.count == 4)
-        for asset in result.assets {
+        #expect(result.files.count == 4)
+        for asset in result.files {
             let job = jobs[asset.job]
             #expect(try bench.contents(job.file.string) == files[job.name])
             #expect(asset.receipt.sha256 == (try .of(files[job.name] ?? [])))
@@ -37,7 +38,7 @@ import Testing
     }
 
     @Test func `of nothing is nothing`() async throws {
-        #expect(try await DownloadBench().run([]).assets == [])
+        #expect(try await DownloadBench().run([]).files == [])
     }
 
     @Test func `accepts the first file before it asks for any other`() async throws {
@@ -51,7 +52,7 @@ import Testing
         try await Task.sleep(for: .milliseconds(50))
         #expect(server.requests.map(\.target) == ["/"])
         gate.open()
-        #expect(try await result.assets.map(\.job) == [0, 1])
+        #expect(try await result.files.map(\.job) == [0, 1])
     }
 
     @Test func `asks for nothing more when the first file is refused`() async throws {
@@ -78,7 +79,7 @@ import Testing
         try await Task.sleep(for: .milliseconds(100))
         #expect(server.requests.count == 7)
         gate.open()
-        #expect(try await result.assets.count == 41)
+        #expect(try await result.files.count == 41)
         #expect(fetcher.most == 6)
         #expect(server.requests.prefix(7).map(\.target).sorted() == (["/"] + paths.prefix(6)).sorted())
     }
@@ -93,7 +94,7 @@ import Testing
         await bench.clock.sleeper(until: .milliseconds(1100))
         server.set("/", Route(index))
         bench.clock.advance(by: .seconds(1))
-        #expect(try await result.assets.count == 1)
+        #expect(try await result.files.count == 1)
         #expect(server.requests.count == 3)
     }
 
@@ -112,7 +113,7 @@ import Testing
         #expect(server.requests.count == 21)
         for path in paths { server.set(path, Route(Array(path.utf8))) }
         bench.clock.advance(by: .seconds(7))
-        #expect(try await result.assets.count == 21)
+        #expect(try await result.files.count == 21)
         #expect(server.requests.count == 31)
     }
 
@@ -126,7 +127,7 @@ import Testing
         async let result = bench.run(jobs)
         await bench.clock.sleeper(until: .milliseconds(100))
         bench.clock.advance(by: .milliseconds(100))
-        #expect(try await result.assets.count == 1)
+        #expect(try await result.files.count == 1)
     }
 
     @Test func `a connection that ends before the header is tried again, until five brought nothing`() async throws {
@@ -159,7 +160,7 @@ import Testing
         await bench.clock.sleeper(until: .milliseconds(100))
         server.set("/a.js", whole)
         bench.clock.advance(by: .milliseconds(100))
-        let asset = try #require(try await result.assets.first)
+        let asset = try #require(try await result.files.first)
         #expect(asset.bytesFromNetwork == size)
         #expect(try bench.contents("a.js") == content)
         #expect(server.requests[1]["Range"] == "bytes=\(size * 3 / 4)-")
@@ -177,7 +178,7 @@ import Testing
         await bench.clock.sleeper(until: .milliseconds(100))
         server.set("/a.js", .resource(content, entityTag: "\"new\""))
         bench.clock.advance(by: .milliseconds(100))
-        #expect(try await result.assets.count == 1)
+        #expect(try await result.files.count == 1)
         #expect(try bench.contents("a.js") == content)
         #expect(server.requests[1]["Range"] == "bytes=600000-")
         #expect(try bench.partNames() == [])
@@ -211,7 +212,7 @@ import Testing
         // That first attempt had brought something, the second brings nothing.
         await bench.clock.sleeper(until: .milliseconds(1100))
         bench.clock.advance(by: .seconds(1))
-        #expect(try await result.assets.count == 1)
+        #expect(try await result.files.count == 1)
         #expect(server.requests.map { $0["Range"] } == [nil, "bytes=600000-", nil])
         #expect(try bench.contents("a.js") == content)
     }
@@ -228,7 +229,7 @@ import Testing
         bench.clock.advance(by: .milliseconds(100))
         await bench.clock.sleeper(until: .milliseconds(1100))
         bench.clock.advance(by: .seconds(1))
-        #expect(try await result.assets.count == 1)
+        #expect(try await result.files.count == 1)
         #expect(server.requests.map { $0["Range"] } == [nil, "bytes=600000-", nil])
         #expect(try bench.contents("a.js") == content)
     }
@@ -272,7 +273,7 @@ import Testing
         let jobs = [try bench.job(server, "/", index), try bench.job(server, "/app.js.map", [1], isOptional: true)]
         let result = try await bench.run(jobs)
         #expect(result.missing == [1])
-        #expect(result.assets.map(\.job) == [0])
+        #expect(result.files.map(\.job) == [0])
         #expect(try bench.contents("app.js.map") == nil)
     }
 
@@ -337,7 +338,7 @@ import Testing
             uniqueKeysWithValues: (0..<1000).map { ("/f\($0 % 130)/g\($0 % 3)/\($0).js", Array("\($0)".utf8)) })
         let server = try server(files)
         let result = try await bench.run(files.map { try bench.job(server, $0.key, $0.value) })
-        #expect(result.assets.count == 1000)
+        #expect(result.files.count == 1000)
         #expect(try bench.tree.filePaths().count == 1000)
     }
 }

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleDisk
+import BundleDownload
 import BundleSigning
 import BundleTestTraits
 import BundleTesting
@@ -31,14 +32,14 @@ import Testing
     func continued(_ old: DownloadBench, _ server: LoopbackServer, _ jobs: [AssetJob]) async throws -> DownloadBench {
         let bench = try DownloadBench()
         server.set("/large.js", .resource(content, entityTag: "\"l\""))
-        _ = try await bench.run(jobs, continuing: [try old.interrupted()])
+        _ = try await bench.run(jobs, continuing: try old.interrupted())
         return bench
     }
 
     @Test func `hands over what is complete, with what spoke for it`() async throws {
         let (bench, _, jobs) = try await stopped()
         let taken = try #require(try bench.interrupted().take(key: jobs[0].key))
-        #expect(taken.receipt == AssetReceipt(size: 3, sha256: try .of([1, 2, 3]), evidence: "\"s\""))
+        #expect(taken.receipt == DownloadReceipt(size: 3, sha256: try .of([1, 2, 3]), evidence: "\"s\""))
         let target = try Directory.open(bench.folder.path)
         let place = try FolderCache(taken.tree).folder(of: taken.file)
         try place.link(taken.file.name, to: target, as: "linked")
@@ -79,8 +80,8 @@ import Testing
     @Test func `is gone on with in the same folder`() async throws {
         let (bench, server, jobs) = try await stopped()
         server.set("/large.js", .resource(content, entityTag: "\"l\""))
-        let result = try await bench.run(jobs, continuing: [try bench.interrupted()])
-        #expect(result.assets.map(\.receipt.size).sorted() == [3, content.count])
+        let result = try await bench.run(jobs, continuing: try bench.interrupted())
+        #expect(result.files.map(\.receipt.size).sorted() == [3, content.count])
         #expect(result.bytesFromNetwork < content.count)
         #expect(try bench.contents("large.js") == content)
         #expect(try bench.interrupted().take(key: jobs[1].key)?.receipt.size == content.count)
@@ -96,10 +97,10 @@ import Testing
         let bench = try DownloadBench()
         server.set("/large.js", .resource(content, entityTag: "\"l\""))
         let earlier = try old.interrupted()
-        async let result = bench.run(jobs, continuing: [earlier])
+        async let result = bench.run(jobs, continuing: earlier)
         await bench.clock.sleeper(until: .milliseconds(100))
         bench.clock.advance(by: .milliseconds(100))
-        #expect(try await result.assets.count == 2)
+        #expect(try await result.files.count == 2)
         #expect(try bench.contents("large.js") == content)
     }
 
@@ -139,7 +140,7 @@ import Testing
 @Suite struct `A line of the journal` {
     @Test(arguments: ["/app.js 0123", "tab\tand\nline", "100% %41", "ü\u{7F}", ""])
     func `comes back as it was written`(text: String) throws {
-        let receipt = AssetReceipt(size: 7, sha256: try .of([1]), evidence: text)
+        let receipt = DownloadReceipt(size: 7, sha256: try .of([1]), evidence: text)
         let asset = CompleteAsset(file: try BundlePath(parsing: "a b/%c.js"), receipt: receipt)
         let part = AssetPartRecord(name: "part-1", validator: "\"\(text.filter { $0.isASCII })\"")
         for record in [

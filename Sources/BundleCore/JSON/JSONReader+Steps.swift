@@ -45,7 +45,8 @@ extension JSONReader {
     private mutating func enter(_ opening: UInt8, _ wanted: JSONExpectation) throws(JSONError) {
         skipWhiteSpace()
         guard try peek() == opening else { throw unexpected(wanted) }
-        try open(depth + 1)
+        guard depth < depthLimit else { throw .tooDeep(limit: depthLimit, offset: position) }
+        step()
         depth += 1
         isAtStart = true
     }
@@ -53,14 +54,24 @@ extension JSONReader {
     /// Reads the name of the object's next member, whose value must be read, entered or skipped before the next call; nil
     /// where the object ends. More than `maximumBytes` bytes of name are refused.
     public mutating func nextMember(maximumBytes: Int) throws(JSONError) -> String? {
-        let wanted = isAtStart ? JSONExpectation.memberNameOrEnd : .memberName
-        guard try goesOn(to: UInt8(ascii: "}"), .commaOrBrace) else { return nil }
-        guard try peek() == UInt8(ascii: "\"") else { throw unexpected(wanted) }
+        guard try stepsToMember() else { return nil }
         let name = try readString(maximumBytes: maximumBytes)
+        try passColon()
+        return name
+    }
+
+    /// Whether the object has one more member; its name stands at `position` then.
+    mutating func stepsToMember() throws(JSONError) -> Bool {
+        let wanted = isAtStart ? JSONExpectation.memberNameOrEnd : .memberName
+        guard try goesOn(to: UInt8(ascii: "}"), .commaOrBrace) else { return false }
+        guard try peek() == UInt8(ascii: "\"") else { throw unexpected(wanted) }
+        return true
+    }
+
+    mutating func passColon() throws(JSONError) {
         skipWhiteSpace()
         guard try peek() == UInt8(ascii: ":") else { throw unexpected(.colon) }
         step()
-        return name
     }
 
     /// Whether the array has one more element, which must be read, entered or skipped before the next call.
@@ -112,7 +123,7 @@ extension JSONReader {
     public mutating func skipValue() throws(JSONError) -> Range<Int> {
         skipWhiteSpace()
         let start = position
-        try skip(depth: depth)
+        try skip()
         return start..<position
     }
 
@@ -124,63 +135,33 @@ extension JSONReader {
 
     // MARK: Skipping
 
-    private mutating func skip(depth: Int) throws(JSONError) {
+    private mutating func skip() throws(JSONError) {
         switch try kind() {
-        case .object: try skipObject(depth: depth + 1)
-        case .array: try skipArray(depth: depth + 1)
+        case .object:
+            try enterObject()
+            while try stepsToMember() {
+                try skipString()
+                try passColon()
+                try skip()
+            }
+        case .array:
+            try enterArray()
+            while try nextElement() { try skip() }
         case .string: try skipString()
         case .number: try skipNumber()
-        case .bool: try skipLiteral(bytes[position] == UInt8(ascii: "t") ? "true" : "false")
-        case .null: try skipLiteral("null")
+        case .bool: _ = try passBool()
+        case .null: try pass("null")
         }
     }
 
-    private mutating func skipObject(depth: Int) throws(JSONError) {
-        try open(depth)
-        var wanted = JSONExpectation.memberNameOrEnd
-        if try peek() == UInt8(ascii: "}") {
-            position += 1
-            return
-        }
-        while true {
-            guard try peek() == UInt8(ascii: "\"") else { throw unexpected(wanted) }
-            try skipString()
-            skipWhiteSpace()
-            guard try peek() == UInt8(ascii: ":") else { throw unexpected(.colon) }
-            position += 1
-            try skip(depth: depth)
-            skipWhiteSpace()
-            let next = try peek()
-            if next == UInt8(ascii: "}") {
-                position += 1
-                return
-            }
-            guard next == UInt8(ascii: ",") else { throw unexpected(.commaOrBrace) }
-            step()
-            wanted = .memberName
-        }
+    /// Passes over `true` or `false`, and tells which.
+    mutating func passBool() throws(JSONError) -> Bool {
+        let isTrue = bytes[position] == UInt8(ascii: "t")
+        try pass(isTrue ? "true" : "false")
+        return isTrue
     }
 
-    private mutating func skipArray(depth: Int) throws(JSONError) {
-        try open(depth)
-        if try peek() == UInt8(ascii: "]") {
-            position += 1
-            return
-        }
-        while true {
-            try skip(depth: depth)
-            skipWhiteSpace()
-            let next = try peek()
-            if next == UInt8(ascii: "]") {
-                position += 1
-                return
-            }
-            guard next == UInt8(ascii: ",") else { throw unexpected(.commaOrBracket) }
-            step()
-        }
-    }
-
-    private mutating func skipLiteral(_ word: StaticString) throws(JSONError) {
+    mutating func pass(_ word: StaticString) throws(JSONError) {
         for index in 0..<word.utf8CodeUnitCount {
             guard try peek() == word.utf8Start[index] else { throw unexpected(.value) }
             position += 1

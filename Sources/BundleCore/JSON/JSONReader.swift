@@ -31,69 +31,41 @@ public struct JSONReader: Sendable {
     }
 
     mutating func readDocument() throws(JSONError) -> JSONValue {
-        skipWhiteSpace()
-        let value = try readValue(depth: 0)
-        skipWhiteSpace()
-        guard position == bytes.count else { throw .trailingBytes(offset: position) }
+        let value = try readValue()
+        try finish()
         return value
     }
 
-    private mutating func readValue(depth: Int) throws(JSONError) -> JSONValue {
-        switch try peek() {
-        case UInt8(ascii: "{"): return .object(try readObject(depth: depth + 1))
-        case UInt8(ascii: "["): return .array(try readArray(depth: depth + 1))
-        case UInt8(ascii: "\""): return .string(try readString())
-        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return .integer(try readInteger())
-        case UInt8(ascii: "t"): return try readLiteral("true", .bool(true))
-        case UInt8(ascii: "f"): return try readLiteral("false", .bool(false))
-        case UInt8(ascii: "n"): return try readLiteral("null", .null)
-        case let byte: throw .unexpectedByte(byte, expected: .value, offset: position)
+    private mutating func readValue() throws(JSONError) -> JSONValue {
+        switch try kind() {
+        case .object: return .object(try readObject())
+        case .array: return .array(try readArray())
+        case .string: return .string(try readString())
+        case .number: return .integer(try readInteger())
+        case .bool: return .bool(try passBool())
+        case .null:
+            try pass("null")
+            return .null
         }
     }
 
-    private mutating func readObject(depth: Int) throws(JSONError) -> JSONObject {
-        try open(depth)
+    private mutating func readObject() throws(JSONError) -> JSONObject {
         var object = JSONObject()
-        guard try peek() != UInt8(ascii: "}") else { return close(object) }
-        var wanted = JSONExpectation.memberNameOrEnd
-        while true {
+        try enterObject()
+        while try stepsToMember() {
             let start = position
-            guard try peek() == UInt8(ascii: "\"") else { throw unexpected(wanted) }
             let name = try readString()
-            skipWhiteSpace()
-            guard try peek() == UInt8(ascii: ":") else { throw unexpected(.colon) }
-            step()
-            let value = try readValue(depth: depth)
-            guard object.insert(name, value) else { throw .duplicateMember(name: name, offset: start) }
-            skipWhiteSpace()
-            let next = try peek()
-            if next == UInt8(ascii: "}") { return close(object) }
-            guard next == UInt8(ascii: ",") else { throw unexpected(.commaOrBrace) }
-            step()
-            wanted = .memberName
+            try passColon()
+            guard object.insert(name, try readValue()) else { throw .duplicateMember(name: name, offset: start) }
         }
+        return object
     }
 
-    private mutating func readArray(depth: Int) throws(JSONError) -> [JSONValue] {
-        try open(depth)
+    private mutating func readArray() throws(JSONError) -> [JSONValue] {
         var elements: [JSONValue] = []
-        guard try peek() != UInt8(ascii: "]") else { return close(elements) }
-        while true {
-            elements.append(try readValue(depth: depth))
-            skipWhiteSpace()
-            let next = try peek()
-            if next == UInt8(ascii: "]") { return close(elements) }
-            guard next == UInt8(ascii: ",") else { throw unexpected(.commaOrBracket) }
-            step()
-        }
-    }
-
-    private mutating func readLiteral(_ word: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
-        for index in 0..<word.utf8CodeUnitCount {
-            guard try peek() == word.utf8Start[index] else { throw unexpected(.value) }
-            position += 1
-        }
-        return value
+        try enterArray()
+        while try nextElement() { elements.append(try readValue()) }
+        return elements
     }
 
     mutating func readInteger() throws(JSONError) -> Int {
@@ -117,16 +89,6 @@ public struct JSONReader: Sendable {
         guard !isNegative || magnitude != 0 else { throw .notAnInteger(offset: start) }
         guard magnitude <= JSONValue.maximumInteger else { throw .integerOutOfRange(offset: start) }
         return isNegative ? -magnitude : magnitude
-    }
-
-    mutating func open(_ depth: Int) throws(JSONError) {
-        guard depth <= depthLimit else { throw .tooDeep(limit: depthLimit, offset: position) }
-        step()
-    }
-
-    private mutating func close<Container>(_ container: Container) -> Container {
-        position += 1
-        return container
     }
 
     mutating func step() {

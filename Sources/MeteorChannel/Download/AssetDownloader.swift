@@ -1,64 +1,71 @@
-public import BundleCore
-public import BundleDisk
+import BundleCore
+import BundleDisk
+import BundleDownload
+
+/// One file of a bundle to bring.
+struct AssetJob: Sendable {
+    /// For messages: the URL path, `/app/app.js`.
+    let name: String
+    /// Where it goes in the tree. No two jobs of a run have the same.
+    let file: BundlePath
+    /// What tells the wanted content from all other, across attempts and versions.
+    let key: String
+    let download: DownloadJob
+
+    /// `isOptional`: the response 404 counts as done, with nothing written; a source map.
+    init(
+        url: FetchURL, name: String, file: BundlePath, key: String, maximumBytes: Int, isOptional: Bool = false,
+        makeInspector: @escaping @Sendable () throws -> any DownloadInspector
+    ) {
+        self.name = name
+        self.file = file
+        self.key = key
+        var download = DownloadJob(url: url, maximumBytes: maximumBytes, makeInspector: makeInspector)
+        download.isOptional = isOptional
+        self.download = download
+    }
+
+    /// Puts the end of a run into words that name the file.
+    fileprivate func failure(_ error: FetchError) -> UpdateFailure {
+        let failure = error.failure
+        let what =
+            switch error {
+            case .httpStatus(let status, _, _): "Non-success status code \(status) for asset: "
+            default: "Error downloading asset: "
+            }
+        return UpdateFailure(failure.code, subject: name, what + FetchURL.display(of: name) + ". \(failure)")
+    }
+}
 
 /// Brings many files into a tree, some at once, and goes on where an earlier attempt stopped.
 ///
-/// A file has its name in the tree only when it is complete and its inspector has accepted it; nothing is forced to the disk. What is
-/// complete, and the beginning of what is not, is noted in a journal beside the tree (`InterruptedDownload` reads it).
-public struct AssetDownloader: Sendable {
-    private let tree: Directory
-    private let attempt: Directory
-    private let earlier: [InterruptedDownload]
-    private let fetcher: any Fetcher
-    private let policy: DownloadPolicy
-    private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
-    private let requireRoom: @Sendable () throws -> Void
-    private let report: @Sendable (DownloadProgress) -> Void
+/// A file has its name in the tree only when it is complete and its inspector has accepted it. What is complete, and the beginning of
+/// what is not, is recorded in a journal beside the tree (`InterruptedDownload` reads it).
+struct AssetDownloader: Sendable {
+    /// The tree to fill.
+    let tree: Directory
+    /// The folder of journal and unfinished files, of the same file system.
+    let attempt: Directory
+    /// The attempt that is gone on with.
+    let earlier: InterruptedDownload?
+    let fetcher: any Fetcher
+    let policy: DownloadPolicy
+    let clock: any Clock<Duration>
+    let random: @Sendable (ClosedRange<Double>) -> Double
+    /// Called before each file and every few megabytes.
+    let requireRoom: @Sendable () throws -> Void
+    /// Called after, by one thread at a time.
+    let report: @Sendable (DownloadProgress) -> Void
 
-    /// Fills `tree`; journal and unfinished files lie in `attempt`, a folder of the same file system. What `earlier` attempts began is
-    /// gone on with. `requireRoom` is called before each file and every few megabytes, `report` after, both on one thread.
-    public init(
-        into tree: Directory, attempt: Directory, continuing earlier: [InterruptedDownload] = [],
-        fetcher: any Fetcher, policy: DownloadPolicy, clock: any Clock<Duration>,
-        random: @escaping @Sendable (ClosedRange<Double>) -> Double,
-        requireRoom: @escaping @Sendable () throws -> Void,
-        report: @escaping @Sendable (DownloadProgress) -> Void
-    ) {
-        self.tree = tree
-        self.attempt = attempt
-        self.earlier = earlier
-        self.fetcher = fetcher
-        self.policy = policy
-        self.clock = clock
-        self.random = random
-        self.requireRoom = requireRoom
-        self.report = report
-    }
-
-    /// Brings the files in the order of `jobs`, the first one alone: the others are begun when it is accepted.
-    ///
-    /// The first final failure, and cancelling the task, end everything at once; what is complete then stays in tree and journal.
-    /// Throws an `UpdateFailure` that names the file, the inspector's own error, a `DiskError`, what `requireRoom` throws, or
-    /// `CancellationError`.
-    public func run(_ jobs: [AssetJob]) async throws -> DownloadedAssets {
-        let line = try DownloadLine()
-        defer { line.finish() }
-        let places = try AssetPlaces(tree: tree, attempt: attempt, requireRoom: requireRoom, report: report)
-        let steps = DownloadSteps(
-            jobs: jobs, earlier: earlier, fetcher: fetcher, clock: clock, places: places, line: line)
-        return try await withThrowingTaskGroup(of: DownloadEvent.self) { group in
-            var run = DownloadRun(jobs, policy: policy, random: random)
-            while !run.isDone {
-                while let next = run.start() {
-                    group.addTask { await next.begin(with: steps) }
-                }
-                guard let event = try await group.next() else { break }
-                if let step = try run.take(event) {
-                    group.addTask { await step.begin(with: steps) }
-                }
-            }
-            return run.result
+    /// Brings the files as `Downloader` does. Throws an `UpdateFailure` that names the file in place of a `FailedJob`.
+    func run(_ jobs: [AssetJob]) async throws -> DownloadedFiles {
+        let places = try AssetPlaces(
+            jobs, tree: tree, attempt: attempt, earlier: earlier, requireRoom: requireRoom, report: report)
+        let downloader = Downloader(to: places, fetcher: fetcher, policy: policy, clock: clock, random: random)
+        do {
+            return try await downloader.run(jobs.map(\.download))
+        } catch let failed as FailedJob {
+            throw jobs[failed.job].failure(failed.cause)
         }
     }
 }

@@ -1,9 +1,10 @@
-public import BundleCore
-public import BundleDisk
+import BundleCore
+import BundleDisk
+import BundleDownload
 import BundleSigning
 
 /// What an attempt that did not reach its end has left: complete files in its tree, and unfinished ones.
-public struct InterruptedDownload: Sendable {
+struct InterruptedDownload: Sendable {
     /// A journal of more bytes is none of ours.
     private static let maximumJournalBytes = 16 << 20
 
@@ -13,7 +14,7 @@ public struct InterruptedDownload: Sendable {
     private var unfinished: [JournalText: AssetPartRecord] = [:]
 
     /// Reads the journal in `folder`, the attempt's own; `tree` names the tree below it. Without a journal there is nothing.
-    public init(reading folder: Directory, tree name: String) throws {
+    init(reading folder: Directory, tree name: String) throws {
         let bytes = try Self.journal(in: folder)
         tree = try Self.directory(name, in: folder)
         parts = try Self.directory(AssetJournal.parts, in: folder)
@@ -54,11 +55,11 @@ public struct InterruptedDownload: Sendable {
     }
 
     /// The keys of what is said to be complete.
-    public var keys: [String] { complete.keys.map(\.plain) }
+    var keys: [String] { complete.keys.map(\.plain) }
 
     /// The complete file of `key`, read and hashed at this moment; nil where there is none, or where its bytes are not
     /// those that were accepted.
-    public func take(key: String) throws -> TakenAsset? {
+    func take(key: String) throws -> TakenAsset? {
         guard let tree, let asset = complete[JournalText(key)] else { return nil }
         do {
             let folder =
@@ -99,13 +100,13 @@ public struct InterruptedDownload: Sendable {
 }
 
 /// A file of an earlier attempt whose bytes have been checked, to be linked.
-public struct TakenAsset: Sendable {
+struct TakenAsset: Sendable {
     /// The tree it is in.
-    public let tree: Directory
+    let tree: Directory
     /// Its place there.
-    public let file: BundlePath
+    let file: BundlePath
     /// Size, digest and what spoke for it when it came.
-    public let receipt: AssetReceipt
+    let receipt: DownloadReceipt
 }
 
 /// The beginning of a file, from an earlier attempt.

@@ -1,7 +1,7 @@
 import BundleCore
 import Testing
 
-@testable import MeteorChannel
+@testable import BundleDownload
 
 @Suite struct `The wait before the next attempt` {
     let policy = DownloadPolicy()
@@ -71,6 +71,19 @@ import Testing
             answers.append(schedule.fail(0, bytes: reached, reached: reached, part: nil))
         }
         #expect(answers == [0, 1, 2, 0, 1, 2, 3, nil])
+    }
+
+    @Test func `goes on after an attempt that brought something, where no other is repeated`() {
+        var schedule = schedule(2) { ($0.attempts, $0.retries) = (1, 4) }
+        let answers = [10, 20, 20].map { schedule.fail(0, bytes: 10, reached: $0, part: nil) }
+        #expect(answers == [0, 0, nil])
+        #expect(schedule.fail(1, bytes: 0, reached: 10, part: nil) == nil)
+    }
+
+    @Test func `starts a file over that was refused for what was here before, once`() {
+        var schedule = schedule(1) { $0.attempts = 1 }
+        let answers = (0..<2).map { _ in schedule.fail(0, bytes: 9, reached: 0, part: nil, startsOver: true) }
+        #expect(answers == [0, nil])
     }
 
     @Test func `ends a run's attempts when there were too many in all`() {

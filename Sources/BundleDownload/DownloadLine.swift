@@ -1,27 +1,16 @@
-import BundleCore
-import BundleThreads
-import Dispatch
+public import BundleCore
+public import BundleThreads
 
 /// The thread that inspects and writes what the network brings, so that receiving goes on meanwhile.
 final class DownloadLine: Sendable {
-    /// Pieces of larger files that may wait; the network waits for more.
-    private static let pieces = 16
-
     private let worker: SerialWorker
-    private let room = DispatchSemaphore(value: 0)
 
-    init() throws(ThreadFailure) {
-        worker = try SerialWorker()
-        for _ in 0..<Self.pieces { room.signal() }
-    }
+    /// So many pieces of larger files may wait; the network waits for more.
+    init(pieces: Int) throws(ThreadFailure) { worker = try SerialWorker(capacity: pieces) }
 
     /// Hands over a piece of a file.
-    func append(_ bytes: [UInt8], to landing: AssetLanding) {
-        room.wait()
-        worker.submit { [room] in
-            landing.append(bytes)
-            room.signal()
-        }
+    func append(_ bytes: [UInt8], to attempt: DownloadAttempt) {
+        worker.submitWaiting { attempt.append(bytes) }
     }
 
     /// Runs work after all that was handed over before.
@@ -35,29 +24,29 @@ final class DownloadLine: Sendable {
     func finish() { worker.finish() }
 }
 
-/// Collects one answer in memory and hands it over in pieces; what is left at the end is the last one, or the only one.
-struct ArrivingAsset: FetchSink, Sendable {
+/// Collects one response in memory and hands it over in pieces; what is left at the end is the last one, or the only one.
+struct ArrivingFile: FetchSink, Sendable {
     private static let pieceBytes = 256 * 1024
 
-    private let landing: AssetLanding
+    private let attempt: DownloadAttempt
     private let line: DownloadLine
     private var start = 0
     private var expected = 0
     /// What was not handed over yet.
     private(set) var rest: [UInt8] = []
-    /// Body bytes of this answer.
+    /// Body bytes of this response.
     private(set) var bytes = 0
 
-    init(_ landing: AssetLanding, on line: DownloadLine) {
-        self.landing = landing
+    init(_ attempt: DownloadAttempt, on line: DownloadLine) {
+        self.attempt = attempt
         self.line = line
     }
 
-    /// How far into the file this answer came.
+    /// How far into the file this response came.
     var reached: Int { start + bytes }
 
     mutating func begin(_ head: FetchHead) throws {
-        try landing.begin(head)
+        try attempt.begin(head)
         start = head.rangeStart ?? 0
         expected = head.contentLength ?? 0
         reserve()
@@ -65,14 +54,22 @@ struct ArrivingAsset: FetchSink, Sendable {
 
     mutating func receive(_ chunk: UnsafeRawBufferPointer) throws {
         if rest.count + chunk.count > Self.pieceBytes, !rest.isEmpty {
-            try landing.requireSuccess()
-            line.append(rest, to: landing)
+            try attempt.requireSuccess()
+            line.append(rest, to: attempt)
             rest = []
             reserve()
         }
         rest.append(contentsOf: chunk)
         bytes += chunk.count
+        attempt.received(chunk.count, reached: reached)
     }
 
     private mutating func reserve() { rest.reserveCapacity(min(max(0, expected - bytes), Self.pieceBytes)) }
+}
+
+extension ThreadFailure: ClassifiedFailure {
+    /// Always `internal`: this machine's fault, not that of what was to be done.
+    public var failure: UpdateFailure {
+        UpdateFailure(.internal, subject: "thread", "\(self). Then run it again.")
+    }
 }

@@ -1,20 +1,22 @@
 import BundleCore
 
 /// How many files come at once, and how hard a run tries.
-public struct DownloadPolicy: Sendable {
+package struct DownloadPolicy: Sendable {
     /// Requests under way at once.
-    public var requests = 6
-    /// Attempts at one file in a row of which none brings the file further.
-    public var attempts = 5
+    package var requests = 6
+    /// Attempts at one file in a row of which none brings the file further; one that does is always followed by another.
+    package var attempts = 5
     /// Attempts in a run after the first one at each file.
-    public var retries = 1000
+    package var retries = 1000
     /// The longest wait that a server may ask for.
-    public var longestWait: Duration = .seconds(120)
+    package var longestWait: Duration = .seconds(120)
     /// Files that wait for their next attempt while new ones are still begun: a server in trouble is not asked for all the others.
-    public var waiting = 24
+    package var waiting = 24
+    /// Pieces of 256 KiB that may wait to be written.
+    package var pieces = 16
 
     /// The usual policy.
-    public init() {}
+    package init() {}
 }
 
 /// When a failed attempt is followed by another.
@@ -34,11 +36,19 @@ enum RetryRule {
         return max(wait, min(asked, policy.longestWait))
     }
 
-    /// Whether the same request may have another answer soon.
+    /// Whether the same request may have another response soon.
     static func mayPass(_ error: FetchError) -> Bool {
         switch error {
         case .unreachable, .tooSlow, .timedOut, .invalidAnswer: true
         case .httpStatus(let status, _, _): [408, 416, 425, 429].contains(status) || (500...599).contains(status)
+        default: false
+        }
+    }
+
+    /// Whether the server says that there is no such file.
+    static func isAbsence(_ error: FetchError) -> Bool {
+        switch error {
+        case .httpStatus(404, _, _), .fileMissing: true
         default: false
         }
     }

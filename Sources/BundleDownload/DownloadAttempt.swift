@@ -6,23 +6,30 @@ import Synchronization
 ///
 /// Sendable, unchecked: the network's thread has it until it hands over the first bytes, the writing thread from then on; the
 /// failure, which both need, is behind a mutex.
-final class AssetLanding: @unchecked Sendable {
+final class DownloadAttempt: @unchecked Sendable {
     let index: Int
-    let job: AssetJob
-    private let places: AssetPlaces
-    private let inspector: any AssetInspector
-    private var part: AssetPart?
+    private let job: DownloadJob
+    private let places: any DownloadPlaces
+    private let room: RoomCheck
+    private let inspector: any DownloadInspector
+    private var part: PartFile?
     private var head: FetchHead?
+    /// Nothing has to be asked for.
+    let isComplete: Bool
     /// Whether an earlier attempt's part has been taken up or dropped.
     private var isSettled = false
     private var isResumed = false
     private let failure = Mutex<(any Error)?>(nil)
 
-    init(_ index: Int, _ job: AssetJob, in places: AssetPlaces, after part: AssetPart?) throws {
+    init(_ index: Int, _ job: DownloadJob, after part: PartFile?, in places: any DownloadPlaces, _ room: RoomCheck)
+        throws
+    {
         self.index = index
         self.job = job
         self.places = places
+        self.room = room
         self.part = part
+        isComplete = try part.map { try $0.file.size() == job.size } ?? false
         inspector = try job.makeInspector()
     }
 
@@ -36,13 +43,16 @@ final class AssetLanding: @unchecked Sendable {
     func begin(_ head: FetchHead) throws {
         self.head = head
         // It was not asked for, so nothing here takes it off again.
-        if let coding = head.contentEncoding {
+        if let coding = head.contentEncoding, !job.mayBeEncoded {
             throw FetchError.invalidAnswer(
                 head.effectiveURL,
                 reason: "it is encoded (\(UntrustedName.display(coding))) although no encoding was asked for")
         }
         try inspector.begin(head)
+        places.received(0, reached: head.rangeStart ?? 0)
     }
+
+    func received(_ count: Int, reached: Int) { places.received(count, reached: reached) }
 
     func requireSuccess() throws {
         if let failure = failure.withLock({ $0 }) { throw failure }
@@ -61,14 +71,15 @@ final class AssetLanding: @unchecked Sendable {
     }
 
     /// Takes the last bytes, asks the inspector, and gives the file its place.
-    func finish(_ rest: [UInt8]) throws -> AssetReceipt {
+    func finish(_ rest: [UInt8]) throws -> DownloadReceipt {
         do {
             try requireSuccess()
             try settle()
-            guard part != nil else { return try finishWhole(rest) }
-            try grow(rest)
+            let isWhole = part == nil
+            if isWhole { try rest.withUnsafeBytes { try inspector.update($0) } } else { try grow(rest) }
             let receipt = try inspect { try inspector.finish() }
-            if let part { try places.place(part, of: job, receipt) }
+            if isWhole { try write(rest, to: try begun(validator: nil)) }
+            if let part { try places.place(part, of: index, receipt) }
             return receipt
         } catch {
             drop()
@@ -76,22 +87,16 @@ final class AssetLanding: @unchecked Sendable {
         }
     }
 
-    private func finishWhole(_ bytes: [UInt8]) throws -> AssetReceipt {
-        places.received(bytes.count)
-        try bytes.withUnsafeBytes { try inspector.update($0) }
-        let receipt = try inspector.finish()
-        try places.place(bytes, of: job, receipt)
-        return receipt
-    }
-
     /// Ends a failed attempt, and keeps what the next one can go on with.
-    func abandon(_ rest: [UInt8], because error: any Error) throws -> AssetPart? {
+    func abandon(_ rest: [UInt8], because error: any Error) throws -> PartFile? {
         do {
             guard isWorthKeeping(after: error) else {
+                let wasResumed = part != nil && !isSettled || isResumed
                 drop()
-                return nil
+                guard wasResumed, let error = error as? FetchError, RetryRule.mayPass(error) else { return nil }
+                throw ResumedFileRefused(cause: error)
             }
-            // Without an answer an earlier attempt's part is as it was.
+            // Without a response an earlier attempt's part is as it was.
             guard let head else { return part }
             // The few bytes of a small file are not worth the time when somebody waits for the end.
             if error is CancellationError, part == nil { return nil }
@@ -113,21 +118,30 @@ final class AssetLanding: @unchecked Sendable {
 
     private func grow(_ bytes: [UInt8]) throws {
         try settle()
-        places.received(bytes.count)
-        let growing = try part ?? places.beginPart(of: job, validator: head?.validator)
-        part = growing
-        try bytes.withUnsafeBytes { buffer in
-            try inspect { try inspector.update(buffer) }
-            try places.append(buffer, to: growing)
-        }
+        let part = try begun(validator: head?.validator)
+        try bytes.withUnsafeBytes { bytes in try inspect { try inspector.update(bytes) } }
+        try write(bytes, to: part)
     }
 
-    /// Shows the inspector what was here before, or drops it where the answer starts over.
+    private func begun(validator: String?) throws -> PartFile {
+        if let part { return part }
+        try room.require()
+        let begun = try places.beginPart(of: index, validator: validator)
+        part = begun
+        return begun
+    }
+
+    private func write(_ bytes: [UInt8], to part: PartFile) throws {
+        try room.require(before: bytes.count)
+        try bytes.withUnsafeBytes { try part.file.write($0) }
+    }
+
+    /// Shows the inspector what was here before, or drops it where the response starts over.
     private func settle() throws {
         if isSettled { return }
         isSettled = true
         guard let part else { return }
-        guard head?.rangeStart != nil else { return drop() }
+        guard isComplete || head?.rangeStart != nil else { return drop() }
         isResumed = true
         try inspect { _ = try part.file.forEachBlock { try inspector.update($0) } }
     }
@@ -149,7 +163,27 @@ final class AssetLanding: @unchecked Sendable {
     }
 }
 
-/// The inspector refuses a file that came in more than one attempt.
+/// A file that came in more than one attempt is refused, by its inspector or by the server that has no such rest.
 struct ResumedFileRefused: Error {
     let cause: any Error
+}
+
+/// Asks for room before each file and every few megabytes. Used by the writing thread.
+final class RoomCheck: @unchecked Sendable {
+    /// Bytes between two looks at the room left.
+    private static let stride = 4 << 20
+
+    private let places: any DownloadPlaces
+    private var unchecked = 0
+
+    init(_ places: any DownloadPlaces) { self.places = places }
+
+    func require() throws { try places.requireRoom() }
+
+    func require(before count: Int) throws {
+        unchecked += count
+        if unchecked < Self.stride { return }
+        try require()
+        unchecked = 0
+    }
 }
