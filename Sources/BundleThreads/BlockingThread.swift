@@ -72,5 +72,5 @@ public func onThread<Value: Sendable>(_ work: @escaping @Sendable () throws -> V
 
 extension BlockingThread {
     /// Lets the thread end by itself; called once, instead of `join`.
-    fileprivate func detach() { pthread_detach(thread) }
+    package func detach() { pthread_detach(thread) }
 }
