@@ -27,7 +27,6 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     ],
     targets: [
         // Level 0: C, each behind one target.
@@ -64,7 +63,9 @@ let package = Package(
             "MeteorChannel",
             ["BundleCore", "BundleDownload", "BundlePush", "BundleSigning", "BundleDisk", "BundleThreads"]),
         ours("ShellBoot", ["BundleCore"]),
-        ours("BundlePlatform", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
+        ours(
+            "BundlePlatform",
+            ["BundleCore", "BundleDisk", "BundlePush", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
 
         ours(
             "BundleServe",
@@ -83,12 +84,8 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
-
-        // Empty but on Apple's systems.
-        ours("AppleSockets", ["BundlePush"]),
 
         // Level 4: the publisher.
         ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
@@ -147,6 +144,9 @@ let package = Package(
                 "BundleCore", "BundleTesting", "MeteorTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], path: "Tests/MockMeteor", swiftSettings: strict),
+        // An example for shells on Apple's systems: nothing uses it, so that only its types are checked.
+        .target(
+            name: "AppleSockets", dependencies: ["BundlePush"], path: "Tests/AppleSockets", swiftSettings: strict),
         // Devices by the thousand, for Scripts/bench-push.
         .executableTarget(
             name: "PushFleet",
@@ -195,11 +195,11 @@ let package = Package(
                 "BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads",
                 "MeteorTesting",
             ]),
-        tests("BundlePushTests", ["BundlePush", "BundleSockets", "BundleTesting"]),
+        tests("BundlePushTests", ["BundlePlatform", "BundlePush", "BundleSockets", "BundleTesting"]),
         tests(
             "BundleSocketsTests",
             [
-                "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                "BundlePlatform", "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
@@ -218,8 +218,8 @@ let package = Package(
         tests(
             "ClientctlTests",
             [
-                "ArchiveChannel", "BundleCore", "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
-                "MeteorTesting", "clientctl",
+                "ArchiveChannel", "BundleCore", "BundlePlatform", "BundlePush", "BundleSockets", "BundleTestTraits",
+                "BundleTesting", "MeteorTesting", "clientctl",
             ]),
         tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
     ]

@@ -1,36 +1,22 @@
 import BundlePush
 import NIOCore
 import NIOHTTP1
-import NIOSSL
 import NIOWebSocket
-import Synchronization
 
-/// One attempt to open a socket, from the name to the answer; what happens first counts.
+/// One attempt to open a socket over a stream; what happens first counts.
 final class ClientHandshake: Sendable {
     let outcome = Promised<SocketTransport>()
-    private let url: SocketURL
     private let head: HTTPRequestHead
-    private let tls: NIOSSLContext?
     private let limits: SocketLimits
-    /// Several addresses may be tried at once.
-    private let attempts = Mutex<[any Channel]?>([])
 
-    init(_ url: SocketURL, _ head: HTTPRequestHead, _ tls: NIOSSLContext?, _ limits: SocketLimits) {
-        self.url = url
+    init(_ head: HTTPRequestHead, _ limits: SocketLimits) {
         self.head = head
-        self.tls = tls
         self.limits = limits
     }
 
-    /// Prepares a connection to one address.
+    /// Prepares the channel of the stream.
     func begin(on channel: any Channel) throws {
-        let isWanted = attempts.withLock { attempts in
-            attempts?.append(channel)
-            return attempts != nil
-        }
-        guard isWanted else { throw ChannelError.eof }
         let pipeline = channel.pipeline.syncOperations
-        if let tls { try pipeline.addHandler(try sslHandler(tls)) }
         let encoder = HTTPRequestEncoder()
         // What the server says right behind its answer belongs to the socket.
         let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes))
@@ -53,35 +39,12 @@ final class ClientHandshake: Sendable {
         upgrade.upgradeResultFuture.whenFailure { [self] _ in fail(.badHandshake("it does not fit the question")) }
     }
 
-    private func sslHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
-        do {
-            return try NIOSSLClientHandler(context: context, serverHostname: url.host)
-        } catch let error as NIOSSLExtraError where error == .cannotUseIPAddressInSNI {
-            // An address is not named in the handshake; the certificate has to be for the address that was reached.
-            return try NIOSSLClientHandler(context: context, serverHostname: nil)
-        }
-    }
-
     private func finish(on channel: any Channel) throws {
         let transport = try SocketTransport(on: channel, .client, limits)
         outcome.settle(.success(transport))
     }
 
-    /// The connection is there, or there is none to be had.
-    func connected(_ result: Result<any Channel, any Error>) {
-        if case .failure(let error) = result { fail(SocketFailure.connecting(error)) }
-    }
-
     func fail(_ error: TransportError) { outcome.settle(.failure(error)) }
-
-    /// Closes whatever was begun, and what still begins.
-    func giveUp() {
-        let begun = attempts.withLock { attempts in
-            defer { attempts = nil }
-            return attempts ?? []
-        }
-        for channel in begun { channel.close(promise: nil) }
-    }
 }
 
 /// Looks at the server's answer before anything is built on it.
@@ -112,7 +75,7 @@ final class AnswerCheck: ChannelInboundHandler, RemovableChannelHandler {
         switch error as? HTTPParserError {
         case .invalidEOFState?: fail(.badHandshake("it closed without an answer"))
         case let error?: fail(.badHandshake("it is no HTTP/1.1 (\(error))"))
-        case nil: fail(SocketFailure.connecting(error))
+        case nil: fail(.unreachable(SocketFailure.reason(of: error)))
         }
         context.fireErrorCaught(error)
     }

@@ -2,18 +2,14 @@ public import BundlePush
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import NIOSSL
 import NIOWebSocket
-import Synchronization
 
-/// Opens WebSockets, `ws` and `wss`, over swift-nio.
-public final class SocketConnector: TransportConnector {
+/// Opens WebSockets, `ws` and `wss`: the handshake and the frames are swift-nio's, the stream beneath them somebody else's.
+public struct SocketConnector: TransportConnector {
     /// How sockets are opened.
     public struct Configuration: Sendable {
         /// Sent as User-Agent: product and version.
         public var userAgent: String
-        /// Whose word about a server's name counts.
-        public var authorities = TrustedAuthorities.system
         /// Further fields of the request, such as a token. It is asked for each connection and told where it leads, so that a
         /// token goes to its own origin only.
         public var fields: @Sendable (SocketURL) -> [(name: String, value: String)] = { _ in [] }
@@ -25,43 +21,39 @@ public final class SocketConnector: TransportConnector {
     }
 
     private let configuration: Configuration
-    private let context = Mutex<NIOSSLContext?>(nil)
+    private let streams: any StreamConnector
 
-    /// A connector; it opens nothing yet, and reads no certificates before it needs them.
-    public init(_ configuration: Configuration) { self.configuration = configuration }
+    /// A connector over the streams of `streams`; it opens nothing yet.
+    package init(_ configuration: Configuration, over streams: any StreamConnector) {
+        self.configuration = configuration
+        self.streams = streams
+    }
 
     /// Opens a socket.
     public func connect(_ url: SocketURL) async throws -> any SyncTransport {
         try Task.checkCancellation()
-        let limits = configuration.limits
-        let handshake = ClientHandshake(url, try head(url), url.isSecure ? try tls() : nil, limits)
-        let deadline = SocketLoop.loop.scheduleTask(in: TimeAmount(limits.handshake)) {
-            handshake.fail(.timedOut(.connecting))
+        let (head, limits, streams) = (try head(url), configuration.limits, streams)
+        return try await within(limits.handshake, else: .timedOut(.connecting)) {
+            try await Self.upgrade(try await streams.connectStream(url), head, limits)
         }
-        defer { deadline.cancel() }
-        ClientBootstrap(group: SocketLoop.loop)
-            .connectTimeout(TimeAmount(limits.handshake))
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+    }
+
+    /// Makes a socket of a stream, which is closed where that fails.
+    private static func upgrade(
+        _ stream: Int32, _ head: HTTPRequestHead, _ limits: SocketLimits
+    ) async throws -> SocketTransport {
+        let handshake = ClientHandshake(head, limits)
+        let channel = try await ClientBootstrap(group: SocketLoop.loop)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.recvAllocator, value: SocketLoop.receiving)
             .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try handshake.begin(on: channel) }
             }
-            .connect(host: url.host, port: url.port)
-            .whenComplete { handshake.connected($0) }
+            .withConnectedSocket(stream).get()
         do {
             return try await handshake.outcome.value
         } catch {
-            handshake.giveUp()
+            channel.close(promise: nil)
             throw error
-        }
-    }
-
-    private func tls() throws -> NIOSSLContext {
-        try context.withLock { context in
-            if let context { return context }
-            let fresh = try configuration.authorities.context()
-            context = fresh
-            return fresh
         }
     }
 

@@ -1,6 +1,5 @@
 import NIOCore
 import NIOPosix
-import NIOSSL
 
 /// Listens for sockets and nothing else; other requests are answered with a status.
 public final class SocketServer: Sendable {
@@ -13,11 +12,10 @@ public final class SocketServer: Sendable {
         self.port = port
     }
 
-    /// Listens at an address of this machine; port 0 is any that is free. With a certificate it speaks TLS.
+    /// Listens at an address of this machine; port 0 is any that is free. TLS is for a proxy in front of it.
     public static func start(
-        address: String = "127.0.0.1", port: Int = 0, certificate: ServerCertificate? = nil, _ upgrade: WebSocketUpgrade
+        address: String = "127.0.0.1", port: Int = 0, _ upgrade: WebSocketUpgrade
     ) async throws -> SocketServer {
-        let tls = try certificate?.context()
         let listener = try await ServerBootstrap(group: SocketLoop.loop)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: 1024)
@@ -25,15 +23,14 @@ public final class SocketServer: Sendable {
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.recvAllocator, value: SocketLoop.receiving)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try prepare(channel, tls, upgrade) }
+                channel.eventLoop.makeCompletedFuture {
+                    try upgrade.install(on: channel) { channel in
+                        try channel.pipeline.syncOperations.addHandler(NothingElse())
+                    }
+                }
             }
             .bind(host: address, port: port).get()
         return SocketServer(listener, port: listener.localAddress?.port ?? port)
-    }
-
-    private static func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ upgrade: WebSocketUpgrade) throws {
-        if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
-        try upgrade.install(on: channel) { channel in try channel.pipeline.syncOperations.addHandler(NothingElse()) }
     }
 
     /// Stops listening; open sockets stay.

@@ -22,7 +22,7 @@ public struct WebSocketUpgrade: Sendable {
         self.onOpen = onOpen
     }
 
-    /// Puts HTTP/1.1 with this upgrade onto an accepted connection, behind TLS where there is any; called on its event loop.
+    /// Puts HTTP/1.1 with this upgrade onto an accepted connection; called on its event loop.
     ///
     /// `otherwise` adds the handlers that answer requests for other paths, when the first of them has come; what is for our path
     /// and opens no socket is answered here. A connection that has come to neither within the limit for handshakes is closed.

@@ -10,8 +10,9 @@ static const char library_name[] = "libcurl.so.4";
 // Every function that is used, once; the types are those of the header.
 #define FUNCTIONS(USE) \
     USE(curl_global_init) USE(curl_easy_init) USE(curl_easy_cleanup) USE(curl_easy_reset) USE(curl_easy_setopt) \
-    USE(curl_easy_strerror) USE(curl_multi_init) USE(curl_multi_cleanup) USE(curl_multi_add_handle) \
-    USE(curl_multi_remove_handle) USE(curl_multi_perform) USE(curl_multi_poll) USE(curl_multi_wakeup) \
+    USE(curl_easy_strerror) USE(curl_easy_getinfo) USE(curl_easy_send) USE(curl_easy_recv) \
+    USE(curl_multi_init) USE(curl_multi_cleanup) USE(curl_multi_add_handle) USE(curl_multi_remove_handle) \
+    USE(curl_multi_perform) USE(curl_multi_poll) USE(curl_multi_wakeup) \
     USE(curl_multi_info_read) USE(curl_multi_setopt) USE(curl_multi_strerror) USE(curl_slist_append) USE(curl_slist_free_all)
 
 #define MEMBER(name) __typeof__(name) *name;
@@ -42,6 +43,12 @@ CURL *ccurl_easy_init(void) { return loaded.curl_easy_init(); }
 void ccurl_easy_cleanup(CURL *handle) { loaded.curl_easy_cleanup(handle); }
 void ccurl_easy_reset(CURL *handle) { loaded.curl_easy_reset(handle); }
 const char *ccurl_easy_strerror(CURLcode code) { return loaded.curl_easy_strerror(code); }
+CURLcode ccurl_easy_send(CURL *handle, const void *bytes, size_t count, size_t *sent) {
+    return loaded.curl_easy_send(handle, bytes, count, sent);
+}
+CURLcode ccurl_easy_recv(CURL *handle, void *bytes, size_t count, size_t *received) {
+    return loaded.curl_easy_recv(handle, bytes, count, received);
+}
 CURLM *ccurl_multi_init(void) { return loaded.curl_multi_init(); }
 CURLMcode ccurl_multi_cleanup(CURLM *multi) { return loaded.curl_multi_cleanup(multi); }
 CURLMcode ccurl_multi_add_handle(CURLM *multi, CURL *handle) { return loaded.curl_multi_add_handle(multi, handle); }
@@ -80,4 +87,10 @@ CURLcode ccurl_set_bytes_callback(CURL *handle, CURLoption option, ccurl_bytes_c
 }
 CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback) {
     return loaded.curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, callback);
+}
+CURLcode ccurl_active_socket(CURL *handle, curl_socket_t *socket) {
+    return loaded.curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, socket);
+}
+CURLcode ccurl_system_error(CURL *handle, long *code) {
+    return loaded.curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, code);
 }

@@ -3,6 +3,7 @@ import ArgumentParser
 import BundleCore
 import BundlePlatform
 import BundlePush
+import BundleSigning
 import BundleSockets
 import ShellBoot
 
@@ -56,11 +57,14 @@ extension Wiring {
         _ network: NetworkOptions, for url: FetchURL, store: String, maximumMessage: Int, _ settings: Settings
     ) throws -> any TransportConnector {
         var configuration = SocketConnector.Configuration(userAgent: Product.userAgent)
-        if let file = try settings.optional("ca-file", network.caFile) { configuration.authorities = .file(file) }
         configuration.limits.message = maximumMessage
+        // As for fetches: no openssl.cnf may change what libcurl's TLS does.
+        try OpenSSLIsolation.begin()
+        let options = FetchOptions(
+            userAgent: Product.userAgent, caFile: try settings.optional("ca-file", network.caFile))
         let named = try credential(network, for: url, settings)
         let sessions = sessions(store)
-        return TokenConnector(configuration, origin: url.origin) {
+        return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {
             if let named { return named }
             guard let session = try sessions.record().session, session.isValid(at: .now) else { return nil }
             return try BearerCredential(session.token, origin: url.origin)

@@ -240,4 +240,22 @@ import Testing
             #expect(try await fetcher.fetchBytes(url, maximumBytes: 100) == Array("by proxy".utf8))
         }
     }
+
+    @Test func `goes past every proxy to this machine, so that none sees a token`() async throws {
+        await #expect(processExitsWith: .success) {
+            let proxy = try LoopbackServer { _ in Route(Array("by proxy".utf8)) }
+            for name in ["http_proxy", "ALL_PROXY"] { setenv(name, "http://127.0.0.1:\(proxy.port)", 1) }
+            // Names nobody, and would take the place of what is built in if it were asked.
+            setenv("no_proxy", "elsewhere.example", 1)
+            let server = try LoopbackServer(["/m": Route(Array("straight".utf8))])
+            for host in ["127.0.0.1", "localhost"] {
+                let url = try FetchURL(parsing: "http://\(host):\(server.port)/m")
+                let credential = try BearerCredential(tokenFile: Array("secret".utf8), origin: url.origin)
+                let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t", credential: credential))
+                #expect(try await fetcher.fetchBytes(url, maximumBytes: 100) == Array("straight".utf8))
+            }
+            #expect(proxy.connectionCount == 0)
+            #expect(server.requests.map { $0["Authorization"] } == ["Bearer secret", "Bearer secret"])
+        }
+    }
 }

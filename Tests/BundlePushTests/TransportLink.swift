@@ -1,3 +1,4 @@
+import BundlePlatform
 import BundlePush
 import BundleSockets
 import BundleTesting
@@ -16,6 +17,7 @@ enum TransportLink: CaseIterable, Sendable {
         let near: any SyncTransport
         let far: any SyncTransport
         let server: SocketServer?
+        var front: TLSFront?
     }
 
     func open() async throws -> Open {
@@ -36,14 +38,16 @@ enum TransportLink: CaseIterable, Sendable {
         let authority = self == .secure ? try TestAuthority(names: "IP:127.0.0.1") : nil
         let (accepted, accepting) = AsyncStream<SocketTransport>.makeStream()
         let server = try await SocketServer.start(
-            certificate: authority.map { ServerCertificate(chainFile: $0.certificateFile, keyFile: $0.keyFile) },
             WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in accepting.yield(socket) })
-        var configuration = SocketConnector.Configuration(userAgent: "contract")
-        if let authority { configuration.authorities = .file(authority.authorityFile) }
-        let scheme = self == .secure ? "wss" : "ws"
-        let near = try await SocketConnector(configuration).connect(
-            try SocketURL(parsing: "\(scheme)://127.0.0.1:\(server.port)/push"))
+        let front = try authority.map { try TLSFront($0, before: server.port) }
+        let connector = SocketConnector(
+            SocketConnector.Configuration(userAgent: "contract"),
+            over: CurlStreamConnector(
+                options: FetchOptions(userAgent: "contract", caFile: authority?.authorityFile)))
+        let place = front.map { "wss://127.0.0.1:\($0.port)/push" } ?? "ws://127.0.0.1:\(server.port)/push"
+        let near = try await connector.connect(try SocketURL(parsing: place))
         guard let far = await accepted.first(where: { _ in true }) else { throw TransportError.isClosed }
-        return self == .server ? Open(near: far, far: near, server: server) : Open(near: near, far: far, server: server)
+        if self == .server { return Open(near: far, far: near, server: server) }
+        return Open(near: near, far: far, server: server, front: front)
     }
 }

@@ -1,3 +1,4 @@
+import BundlePlatform
 import BundlePush
 import BundleSockets
 import BundleTesting
@@ -10,7 +11,8 @@ struct ClientTests {
         var configuration = SocketConnector.Configuration(userAgent: "tests/1")
         configuration.limits.message = 64 << 10
         change(&configuration)
-        return SocketConnector(configuration)
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1")))
     }
 
     @Test func `cancelling ends a handshake that is never answered, and leaves no connection`() async throws {

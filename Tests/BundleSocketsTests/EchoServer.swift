@@ -12,13 +12,11 @@ struct EchoServer {
     var port: Int { server.port }
 
     static func start(
-        _ rule: UpgradeRule = UpgradeRule(path: "/push"), limits: SocketLimits = EchoServer.limits, echoes: Bool = true,
-        certificate: ServerCertificate? = nil
+        _ rule: UpgradeRule = UpgradeRule(path: "/push"), limits: SocketLimits = EchoServer.limits, echoes: Bool = true
     ) async throws -> EchoServer {
         let (opened, opening) = AsyncStream<SocketTransport>.makeStream()
         let (ends, ending) = AsyncStream<TransportError?>.makeStream()
         let server = try await SocketServer.start(
-            certificate: certificate,
             WebSocketUpgrade(rule, limits: limits) { socket, _ in
                 guard echoes else {
                     opening.yield(socket)

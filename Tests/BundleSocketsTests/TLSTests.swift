@@ -1,3 +1,4 @@
+import BundlePlatform
 import BundlePush
 import BundleSockets
 import BundleTestTraits
@@ -7,16 +8,12 @@ import Testing
 @Suite(.ownThread)
 struct TLSTests {
     private func connect(
-        _ authority: TestAuthority, host: String = "127.0.0.1", trusting authorities: TrustedAuthorities? = nil,
-        scheme: String = "wss"
+        _ authority: TestAuthority, host: String = "127.0.0.1", trusting caFile: String?, scheme: String = "wss"
     ) async throws -> TransportMessage? {
-        let echo = try await EchoServer.start(
-            certificate: ServerCertificate(chainFile: authority.certificateFile, keyFile: authority.keyFile))
-        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
-        configuration.authorities = authorities ?? .file(authority.authorityFile)
-        configuration.limits.handshake = .seconds(5)
-        let connector = SocketConnector(configuration)
-        let url = try SocketURL(parsing: "\(scheme)://\(host):\(echo.port)/push")
+        let echo = try await EchoServer.start()
+        let front = try TLSFront(authority, before: echo.port)
+        let url = try SocketURL(parsing: "\(scheme)://\(host):\(front.port)/push")
+        let connector = Self.connector(trusting: caFile)
         let result: Result<TransportMessage?, any Error>
         do {
             let transport = try await connector.connect(url)
@@ -28,6 +25,17 @@ struct TLSTests {
         }
         await echo.server.stop()
         return try result.get()
+    }
+
+    private func connect(_ authority: TestAuthority, host: String = "127.0.0.1") async throws -> TransportMessage? {
+        try await connect(authority, host: host, trusting: authority.authorityFile)
+    }
+
+    private static func connector(trusting caFile: String?) -> SocketConnector {
+        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
+        configuration.limits.handshake = .seconds(5)
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
     }
 
     private func isUntrusted(_ work: () async throws -> TransportMessage?) async -> Bool {
@@ -58,8 +66,8 @@ struct TLSTests {
     @Test func `an authority that was not named is refused`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let other = try TestAuthority(names: "IP:127.0.0.1")
-        #expect(await isUntrusted { try await connect(authority, trusting: .file(other.authorityFile)) })
-        #expect(await isUntrusted { try await connect(authority, trusting: .system) })
+        #expect(await isUntrusted { try await connect(authority, trusting: other.authorityFile) })
+        #expect(await isUntrusted { try await connect(authority, trusting: nil) })
     }
 
     @Test func `a certificate that is out of date is refused`() async throws {
@@ -69,21 +77,20 @@ struct TLSTests {
 
     @Test func `authorities that cannot be read are told`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
-        #expect(await isUntrusted { try await connect(authority, trusting: .file("/nonexistent/ca.pem")) })
+        #expect(await isUntrusted { try await connect(authority, trusting: "/nonexistent/ca.pem") })
     }
 
     @Test func `a socket in the clear does not open inside TLS`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
-        await #expect(throws: TransportError.self) { try await connect(authority, scheme: "ws") }
+        await #expect(throws: TransportError.self) {
+            try await connect(authority, trusting: authority.authorityFile, scheme: "ws")
+        }
     }
 
     @Test func `TLS does not begin with a server in the clear`() async throws {
         let echo = try await EchoServer.start()
-        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
-        configuration.limits.handshake = .seconds(5)
-        let connector = SocketConnector(configuration)
         let url = try SocketURL(parsing: "wss://127.0.0.1:\(echo.port)/push")
-        await #expect(throws: TransportError.self) { try await connector.connect(url) }
+        await #expect(throws: TransportError.self) { try await Self.connector(trusting: nil).connect(url) }
         await echo.server.stop()
     }
 }

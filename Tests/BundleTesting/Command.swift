@@ -15,6 +15,10 @@ public final class Command: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         for stream in [1, 2] as [Int32] { posix_spawn_file_actions_adddup2(&actions, ends[1], stream) }
+        // Not every library closes its sockets for programs; a port that one holds open is never free again.
+        for descriptor in 3..<min(256, Int32(clamping: sysconf(Int32(_SC_OPEN_MAX)))) {
+            posix_spawn_file_actions_addclose(&actions, descriptor)
+        }
         var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for argument in argv { free(argument) } }
         var process = pid_t()

@@ -1,5 +1,6 @@
 import ArchiveChannel
 import BundleCore
+import BundlePlatform
 import BundlePush
 import BundleSockets
 import BundleTesting
@@ -59,7 +60,8 @@ final class Hosting {
     static func connector(_ token: String? = nil) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "test/1")
         if let token { configuration.fields = { _ in [("Authorization", "Bearer \(token)")] } }
-        return SocketConnector(configuration)
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
     }
 }
 

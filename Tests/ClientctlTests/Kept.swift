@@ -9,13 +9,13 @@ final class Kept {
     private let store: String
 
     /// Starts it on a store that may be empty.
-    init(store: String, seed: String, _ more: [String]) throws {
+    init(store: String, seed: String, _ more: [String], environment: [String: String] = [:]) throws {
         self.store = store
         program = try Clientctl.start(
             [
                 "serve", "--store", store, "--shell-version", "1.5.0", "--seed", seed, "--port", "0",
                 "--check-interval", "24h",
-            ] + more)
+            ] + more, environment: environment)
     }
 
     /// What it said to people so far.

@@ -13,9 +13,11 @@ import Testing
 
     init() throws { site = try ChannelSite() }
 
-    private func serve(_ more: [String]) throws -> Kept {
+    private func serve(_ more: [String], environment: [String: String] = [:]) throws -> Kept {
         let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
-        return try Kept(store: site.folder.file("store"), seed: seed, ["--app-id", ChannelSite.appId] + more)
+        return try Kept(
+            store: site.folder.file("store"), seed: seed, ["--app-id", ChannelSite.appId] + more,
+            environment: environment)
     }
 
     private func following(_ host: Hosting) -> [String] {
@@ -109,14 +111,14 @@ import Testing
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let hub = SocketHub()
         let server = try await SocketServer.start(
-            certificate: ServerCertificate(chainFile: authority.certificateFile, keyFile: authority.keyFile),
             WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in hub.add(socket) })
+        let front = try TLSFront(authority, before: server.port)
         let flags = [
             "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
-            "https://127.0.0.1:\(server.port)/push",
+            "https://127.0.0.1:\(front.port)/push",
         ]
         let trusting = try serve(flags + ["--ca-file", authority.authorityFile])
-        try trusting.wait(until: "wss://127.0.0.1:\(server.port)/push is listened to")
+        try trusting.wait(until: "wss://127.0.0.1:\(front.port)/push is listened to")
         try site.publish("1.0.1").succeeded()
         hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
         try trusting.wait(untilInstalled: "v1.0.1")
@@ -125,6 +127,28 @@ import Testing
 
         let strange = try serve(flags)
         try strange.wait(until: "certificate does not count")
+        await server.stop()
+        await hub.close()
+    }
+
+    @Test func `sockets go through the proxy that the environment names`() async throws {
+        try site.publish("1.0.0").succeeded()
+        let authority = try TestAuthority(names: "DNS:feed.example")
+        let hub = SocketHub()
+        let server = try await SocketServer.start(
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in hub.add(socket) })
+        let front = try TLSFront(authority, before: server.port)
+        let proxy = try ConnectProxy(to: front.port)
+        let serving = try serve(
+            [
+                "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
+                "wss://feed.example/push", "--ca-file", authority.authorityFile,
+            ], environment: ["https_proxy": "http://127.0.0.1:\(proxy.port)"])
+        try serving.wait(until: "wss://feed.example/push is listened to")
+        #expect(proxy.nextRequest().hasPrefix("CONNECT feed.example:443 HTTP/1.1|"))
+        try site.publish("1.0.1").succeeded()
+        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
+        try serving.wait(untilInstalled: "v1.0.1")
         await server.stop()
         await hub.close()
     }

@@ -25,7 +25,8 @@ struct PushFleet: AsyncParsableCommand {
 
     func run() async throws {
         let url = try SocketURL(parsing: url)
-        let connector = SocketConnector(SocketConnector.Configuration(userAgent: "PushFleet"))
+        let connector = SocketConnector(
+            SocketConnector.Configuration(userAgent: "PushFleet"), over: PlainStreams())
         let fleet = Fleet(count)
         await withTaskGroup { group in
             for number in 0..<count {

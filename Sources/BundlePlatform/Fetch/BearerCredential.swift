@@ -28,12 +28,3 @@ public struct BearerCredential: Sendable, CustomStringConvertible, CustomReflect
     /// Shows no part to a debugger or dump.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
-
-extension FetchURL.Origin {
-    /// Whether it is an address of this machine's loopback network, or the name that stands for one (RFC 6761).
-    var isThisMachine: Bool {
-        if host == "localhost" || host == "[::1]" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
-    }
-}

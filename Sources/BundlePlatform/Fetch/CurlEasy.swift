@@ -27,12 +27,33 @@ struct CurlEasy: ~Copyable {
     mutating func prepare(
         _ url: FetchURL, resume: FetchRequest.Resume?, options: FetchOptions, context: UnsafeMutableRawPointer
     ) throws(FetchError) {
-        curl_easy_reset(handle)
-        errorText.pointee = 0
-        firstRefusal = CURLE_OK
+        reset()
         setConnection(url, options: options)
         setHeaders(url, resume: resume, options: options)
         setCallbacks(context: context)
+        try requireSettings(url)
+    }
+
+    /// Prepares a connection to `url` and nothing more: what is said over it is the caller's.
+    mutating func prepareStream(to url: FetchURL, options: FetchOptions) throws(FetchError) {
+        reset()
+        setConnection(url, options: options)
+        set(CURLOPT_USERAGENT, options.userAgent)
+        set(CURLOPT_CONNECT_ONLY, 1)
+        // A proxy that reads HTTP would answer in the server's place.
+        set(CURLOPT_HTTPPROXYTUNNEL, 1)
+        // A WebSocket begins with HTTP/1.1, and the server must not choose another.
+        set(CURLOPT_SSL_ENABLE_ALPN, 0)
+        try requireSettings(url)
+    }
+
+    private mutating func reset() {
+        curl_easy_reset(handle)
+        errorText.pointee = 0
+        firstRefusal = CURLE_OK
+    }
+
+    private func requireSettings(_ url: FetchURL) throws(FetchError) {
         guard firstRefusal == CURLE_OK else {
             throw .unreachable(url, reason: "libcurl refuses a setting: \(CurlFailure.name(firstRefusal))")
         }
@@ -40,6 +61,12 @@ struct CurlEasy: ~Copyable {
 
     /// What libcurl said beyond the code; empty when nothing.
     var explanation: String { String(cString: errorText) }
+
+    /// `errno` of the last attempt to connect; 0 where there is none.
+    var systemError: Int32 {
+        var code = 0
+        return ccurl_system_error(handle, &code) == CURLE_OK ? Int32(clamping: code) : 0
+    }
 
     private mutating func setConnection(_ url: FetchURL, options: FetchOptions) {
         set(CURLOPT_URL, url.description)
@@ -53,6 +80,8 @@ struct CurlEasy: ~Copyable {
         set(CURLOPT_PIPEWAIT, 1)
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         set(CURLOPT_BUFFERSIZE, 128 * 1024)
+        // What is for this machine leaves it neither in the clear nor at all.
+        if url.origin.isThisMachine { set(CURLOPT_NOPROXY, "*") }
         set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         if let caFile = options.caFile {
             set(CURLOPT_CAINFO, caFile)

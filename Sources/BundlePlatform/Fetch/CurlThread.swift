@@ -7,7 +7,7 @@ final class CurlThread: Sendable {
     private let thread: BlockingThread
 
     /// libcurl's own set-up, which a process needs once.
-    private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+    static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     /// Nil when there is no memory or no thread to be had.
     init?(maximumTransfers: Int) {

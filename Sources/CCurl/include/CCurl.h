@@ -18,6 +18,8 @@ CURL *curl_easy_init(void) __asm__("ccurl_easy_init");
 void curl_easy_cleanup(CURL *handle) __asm__("ccurl_easy_cleanup");
 void curl_easy_reset(CURL *handle) __asm__("ccurl_easy_reset");
 const char *curl_easy_strerror(CURLcode code) __asm__("ccurl_easy_strerror");
+CURLcode curl_easy_send(CURL *handle, const void *bytes, size_t count, size_t *sent) __asm__("ccurl_easy_send");
+CURLcode curl_easy_recv(CURL *handle, void *bytes, size_t count, size_t *received) __asm__("ccurl_easy_recv");
 CURLM *curl_multi_init(void) __asm__("ccurl_multi_init");
 CURLMcode curl_multi_cleanup(CURLM *multi) __asm__("ccurl_multi_cleanup");
 CURLMcode curl_multi_add_handle(CURLM *multi, CURL *handle) __asm__("ccurl_multi_add_handle");
@@ -44,5 +46,9 @@ CURLcode ccurl_set_pointer(CURL *handle, CURLoption option, void *value);
 CURLcode ccurl_set_header_list(CURL *handle, struct curl_slist *list);
 CURLcode ccurl_set_bytes_callback(CURL *handle, CURLoption option, ccurl_bytes_callback callback);
 CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback);
+
+// curl_easy_getinfo likewise: the socket of an open connection, and `errno` of the last attempt that failed.
+CURLcode ccurl_active_socket(CURL *handle, curl_socket_t *socket);
+CURLcode ccurl_system_error(CURL *handle, long *code);
 
 #endif

@@ -1,3 +1,4 @@
+import BundlePlatform
 import BundlePush
 import BundleSockets
 import BundleTesting
@@ -11,9 +12,15 @@ final class LoopbackDDP: PlayedServer {
     private let server: LoopbackServer?
     private let port: Int
 
+    private static func connector() -> SocketConnector {
+        SocketConnector(
+            SocketConnector.Configuration(userAgent: "test/1"),
+            over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
+    }
+
     /// Whoever listens at `port` is the server; the test plays nothing.
     init(at port: Int) {
-        connector = SocketConnector(SocketConnector.Configuration(userAgent: "test/1"))
+        connector = Self.connector()
         sockets = AsyncStream { $0.finish() }
         server = nil
         self.port = port
@@ -21,7 +28,7 @@ final class LoopbackDDP: PlayedServer {
 
     /// A server that answers the first requests like this, and opens a socket for the ones after them.
     init(_ answers: [Route] = []) throws {
-        connector = SocketConnector(SocketConnector.Configuration(userAgent: "test/1"))
+        connector = Self.connector()
         let (sockets, opened) = AsyncStream<LoopbackSocket>.makeStream()
         self.sockets = sockets
         let left = Mutex(answers)

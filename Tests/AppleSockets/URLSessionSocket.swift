@@ -1,10 +1,13 @@
-// Not built on Linux, whose URLSession has no WebSockets; there BundleSockets opens them.
-#if canImport(Darwin)
 public import BundlePush
 import Foundation
 import Synchronization
 
-/// Owns a `URLSessionWebSocketTask` in an Apple shell: `DelegateConnector(URLSessionSocket())` is a connector.
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// An example for Apple shells, type-checked here and run there: owns a `URLSessionWebSocketTask`, so that
+/// `DelegateConnector(URLSessionSocket())` is a connector.
 ///
 /// Needs macOS 15, iOS 18 or later. Certificates are verified by the system.
 public final class URLSessionSocket: WebSocketDelegate {
@@ -130,4 +133,3 @@ private final class SocketReports: NSObject, URLSessionWebSocketDelegate {
         if let error { bridge.onError(error.localizedDescription) } else { bridge.onDisconnected() }
     }
 }
-#endif

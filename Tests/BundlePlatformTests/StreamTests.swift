@@ -1,0 +1,109 @@
+import BundlePlatform
+import BundlePush
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What `CurlStreamConnector` does with the two sides of a connection.
+@Suite(.ownThread)
+struct StreamTests {
+    private static let streams = CurlStreamConnector(options: FetchOptions(userAgent: "tests/1"))
+
+    private static func url(_ port: Int) throws -> SocketURL { try SocketURL(parsing: "ws://127.0.0.1:\(port)/") }
+
+    /// Waits until bytes come, at most a minute; what there is at the end of the stream.
+    private static func read(_ stream: Int32, until count: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var window = [UInt8](repeating: 0, count: 65536)
+        while bytes.count < count {
+            var entry = pollfd(fd: stream, events: Int16(POLLIN), revents: 0)
+            guard poll(&entry, 1, 60_000) == 1 else { break }
+            let got = recv(stream, &window, window.count, 0)
+            if got <= 0 { break }
+            bytes += window[..<got]
+        }
+        return bytes
+    }
+
+    private static func write(_ text: String, to stream: Int32) {
+        _ = Glibc.send(stream, text, text.utf8.count, Int32(MSG_NOSIGNAL))
+    }
+
+    @Test func `bytes reach the server, and what it said comes before its end`() async throws {
+        let body = [UInt8](repeating: 7, count: 1 << 20)
+        let server = try LoopbackServer(["/": Route(body)])
+        let stream = try await Self.streams.connectStream(try Self.url(server.port))
+        defer { close(stream) }
+        Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
+        // Nobody reads for a while, and nothing is lost.
+        #expect(server.wait(for: "/"))
+        #expect(Self.read(stream, until: body.count).suffix(1000).allSatisfy { $0 == 7 })
+        server.stop()
+        let rest = Self.read(stream, until: .max)
+        #expect(rest.count < 1024 && rest.allSatisfy { $0 == 7 })
+    }
+
+    @Test func `what was written before the near end was closed still reaches the server`() async throws {
+        let server = try LoopbackServer(["/": Route([1])])
+        let stream = try await Self.streams.connectStream(try Self.url(server.port))
+        Self.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n", to: stream)
+        close(stream)
+        #expect(server.wait(for: "/"))
+    }
+
+    @Test func `a stream ends with its near end, though the server takes nothing`() async throws {
+        await #expect(processExitsWith: .success) {
+            // Connections are made by the kernel; nobody ever reads from them.
+            let server = try SilentPort()
+            let before = Self.descriptors()
+            let stream = try await Self.streams.connectStream(try Self.url(server.port))
+            #expect(Self.descriptors() > before)
+            let block = String(repeating: "a", count: 65536)
+            var full = 0
+            while full < 20 {
+                var entry = pollfd(fd: stream, events: Int16(POLLOUT), revents: 0)
+                full = poll(&entry, 1, 50) == 0 ? full + 1 : 0
+                if full == 0 { Self.write(block, to: stream) }
+            }
+            close(stream)
+            let deadline = ContinuousClock.now + .seconds(30)
+            while Self.descriptors() > before && ContinuousClock.now < deadline { usleep(10_000) }
+            #expect(Self.descriptors() <= before)
+        }
+    }
+
+    /// How many descriptors are open.
+    private static func descriptors() -> Int {
+        guard let folder = opendir("/proc/self/fd") else { return 0 }
+        defer { closedir(folder) }
+        var count = 0
+        while readdir(folder) != nil { count += 1 }
+        return count
+    }
+}
+
+/// A port whose connections the kernel accepts and nobody reads.
+private final class SilentPort: Sendable {
+    let port: Int
+    private let descriptor: Int32
+
+    init() throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let code = withUnsafeMutablePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                bind(listener, address, length) == 0 && listen(listener, 8) == 0
+                    ? getsockname(listener, address, &length) : -1
+            }
+        }
+        descriptor = listener
+        try #require(code == 0)
+        port = Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    deinit { close(descriptor) }
+}
