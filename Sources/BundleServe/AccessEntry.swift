@@ -1,5 +1,6 @@
 public import BundleCore
 import NIOCore
+import NIOHTTP1
 
 /// One response, for a log: nothing of it is secret. Neither fields nor queries are in it.
 public struct AccessEntry: Sendable {
@@ -24,7 +25,7 @@ public struct AccessEntry: Sendable {
 
     init(_ request: Request?, from peer: String?) {
         self.peer = peer ?? "-"
-        method = request?.methodName ?? "-"
+        method = request.map { String($0.head.method.rawValue.prefix(16)) } ?? "-"
         path = request.map { $0.withTarget { UntrustedName.display($1) } } ?? "-"
     }
 

@@ -34,7 +34,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     private var phase = Phase.idle
     private var input = ByteBuffer()
-    private var parser = RequestHeadParser()
+    private let parser = RequestParser()
     private var holdsRead = false
     /// The client will send nothing more.
     private var clientIsDone = false
@@ -71,6 +71,11 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         table.add(self)
+    }
+
+    /// Puts the connection onto its channel.
+    func install(on pipeline: ChannelPipeline.SynchronousOperations) throws {
+        try pipeline.addHandlers([self, parser])
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -163,7 +168,8 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// False when more has to come.
     private func readHead() -> Bool {
-        switch input.withUnsafeReadableBytes({ parser.read($0) }) {
+        guard let context else { return false }
+        switch parser.read(&input, context) {
         case .incomplete:
             if case .idle = phase { enter(.readingHead) }
             return false
@@ -174,9 +180,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
             enter(.asking)
             send(Response.refusal(status).closing)
         case .complete(let head):
-            parser = RequestHeadParser()
-            guard let context, let bytes = input.readSlice(length: head.length) else { return false }
-            ask(Request(head, bytes, RequestBody(self, context.channel), after: lastNavigation))
+            ask(Request(head: head, body: RequestBody(self, context.channel), lastNavigation: lastNavigation))
         }
         return true
     }
@@ -184,7 +188,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     /// Asks the service, on this thread at first: most requests are answered before this returns.
     private func ask(_ request: Request) {
         guard let loop = context?.eventLoop else { return }
-        keepsOpen = request.keepsOpen && !table.isStopping
+        keepsOpen = request.head.keepsOpen && !table.isStopping
         isHead = request.isHead
         unread = request.hasBody ? (request.head.bodyLength ?? 0, request.expectsContinue) : nil
         beginEntry(request)
@@ -341,7 +345,9 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         let channel = context.channel
         let rest = input
         input = ByteBuffer()
-        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+        for handler in [parser, self] as [any RemovableChannelHandler & ChannelHandler] {
+            context.pipeline.syncOperations.removeHandler(handler, promise: nil)
+        }
         other.take(request).assumeIsolated().whenComplete { result in
             guard case .success = result else { return channel.close(promise: nil) }
             // What the client said right behind its request belongs to the other protocol.

@@ -1,3 +1,5 @@
+import NIOHTTP1
+
 /// What a request asks a feed server for, by its method and path alone.
 enum FeedRoute: Equatable {
     case file(FeedFile)
@@ -10,11 +12,11 @@ enum FeedRoute: Equatable {
     private static let healthPath = Array("healthz".utf8)
     private static let pushPath = Array("push".utf8)
 
-    init(_ method: RequestHead.Method, _ path: RequestPath, hasPush: Bool) {
+    init(_ method: HTTPMethod, _ path: RequestPath, hasPush: Bool) {
         let isPush = hasPush && path.bytes == Self.pushPath
-        if isPush && method != .get {
+        if isPush && method != .GET {
             self = .refused(.methodNotAllowed, allow: "GET")
-        } else if method != .get && method != .head {
+        } else if method != .GET && method != .HEAD {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else if isPush {
             self = .push

@@ -28,8 +28,8 @@ public struct SwitchRequest: Sendable {
     public let channel: any Channel
 
     init(_ request: Request) {
-        target = request.wholeTarget
-        fields = request.allFields
+        target = request.head.target
+        fields = request.head.fields.map { ($0.name, $0.value) }
         channel = request.body.channel
     }
 }
