@@ -63,7 +63,6 @@ let package = Package(
             [
                 "BundleCore", "BundleDisk", "BundleSigning",
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ], resources: [.embedInCode("page-bridge.js")]),
 
@@ -186,8 +185,6 @@ let package = Package(
             [
                 "BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads",
                 "MeteorTesting",
-                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         tests("BundlePushTests", ["BundlePush", "BundleSockets", "BundleTesting"]),
         tests(

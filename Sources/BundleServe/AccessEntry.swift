@@ -1,6 +1,5 @@
 public import BundleCore
 import NIOCore
-import NIOHTTP1
 
 /// One response, for a log: nothing of it is secret. Neither fields nor queries are in it.
 public struct AccessEntry: Sendable {
@@ -25,7 +24,7 @@ public struct AccessEntry: Sendable {
 
     init(_ request: Request?, from peer: String?) {
         self.peer = peer ?? "-"
-        method = request.map { String($0.head.method.rawValue.prefix(16)) } ?? "-"
+        method = request?.methodName ?? "-"
         path = request.map { $0.withTarget { UntrustedName.display($1) } } ?? "-"
     }
 

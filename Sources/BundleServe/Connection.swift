@@ -34,7 +34,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     private var phase = Phase.idle
     private var input = ByteBuffer()
-    private let parser = RequestParser()
+    private var parser = RequestHeadParser()
     private var holdsRead = false
     /// The client will send nothing more.
     private var clientIsDone = false
@@ -71,11 +71,6 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         table.add(self)
-    }
-
-    /// Puts the connection onto its channel.
-    func install(on pipeline: ChannelPipeline.SynchronousOperations) throws {
-        try pipeline.addHandlers([self, parser])
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -168,8 +163,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// False when more has to come.
     private func readHead() -> Bool {
-        guard let context else { return false }
-        switch parser.read(&input, context) {
+        switch input.withUnsafeReadableBytes({ parser.read($0) }) {
         case .incomplete:
             if case .idle = phase { enter(.readingHead) }
             return false
@@ -180,7 +174,9 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
             enter(.asking)
             send(Response.refusal(status).closing)
         case .complete(let head):
-            ask(Request(head: head, body: RequestBody(self, context.channel), lastNavigation: lastNavigation))
+            parser = RequestHeadParser()
+            guard let context, let bytes = input.readSlice(length: head.length) else { return false }
+            ask(Request(head, bytes, RequestBody(self, context.channel), after: lastNavigation))
         }
         return true
     }
@@ -188,7 +184,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     /// Asks the service, on this thread at first: most requests are answered before this returns.
     private func ask(_ request: Request) {
         guard let loop = context?.eventLoop else { return }
-        keepsOpen = request.head.keepsOpen && !table.isStopping
+        keepsOpen = request.keepsOpen && !table.isStopping
         isHead = request.isHead
         unread = request.hasBody ? (request.head.bodyLength ?? 0, request.expectsContinue) : nil
         beginEntry(request)
@@ -345,9 +341,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         let channel = context.channel
         let rest = input
         input = ByteBuffer()
-        for handler in [parser, self] as [any RemovableChannelHandler & ChannelHandler] {
-            context.pipeline.syncOperations.removeHandler(handler, promise: nil)
-        }
+        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
         other.take(request).assumeIsolated().whenComplete { result in
             guard case .success = result else { return channel.close(promise: nil) }
             // What the client said right behind its request belongs to the other protocol.

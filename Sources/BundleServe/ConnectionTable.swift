@@ -21,7 +21,7 @@ final class ConnectionTable {
     /// Gives a new connection to the service.
     func connect(_ pipeline: ChannelPipeline.SynchronousOperations) throws {
         guard let service, !isStopping else { throw ChannelError.eof }
-        try Connection(service, self).install(on: pipeline)
+        try pipeline.addHandler(Connection(service, self))
     }
 
     func add(_ connection: Connection) {

@@ -1,5 +1,3 @@
-import NIOHTTP1
-
 /// What a request asks a feed server for, by its method and path alone.
 enum FeedRoute: Equatable {
     case file(FeedFile)
@@ -12,11 +10,11 @@ enum FeedRoute: Equatable {
     private static let healthPath = Array("healthz".utf8)
     private static let pushPath = Array("push".utf8)
 
-    init(_ method: HTTPMethod, _ path: RequestPath, hasPush: Bool) {
+    init(_ method: RequestHead.Method, _ path: RequestPath, hasPush: Bool) {
         let isPush = hasPush && path.bytes == Self.pushPath
-        if isPush && method != .GET {
+        if isPush && method != .get {
             self = .refused(.methodNotAllowed, allow: "GET")
-        } else if method != .GET && method != .HEAD {
+        } else if method != .get && method != .head {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else if isPush {
             self = .push

@@ -20,6 +20,9 @@ enum HTTPBytes {
         return byte < 128 && tokenHigh >> UInt64(byte - 64) & 1 == 1
     }
 
+    /// What may stand in a field's value: visible bytes, space, tab, and the bytes above ASCII.
+    static func isValue(_ byte: UInt8) -> Bool { byte >= 0x20 ? byte != 0x7F : byte == tab }
+
     static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
 
     static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }

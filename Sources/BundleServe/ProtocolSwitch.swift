@@ -28,8 +28,8 @@ public struct SwitchRequest: Sendable {
     public let channel: any Channel
 
     init(_ request: Request) {
-        target = request.head.target
-        fields = request.head.fields.map { ($0.name, $0.value) }
+        target = request.wholeTarget
+        fields = request.allFields
         channel = request.body.channel
     }
 }

@@ -1,14 +1,21 @@
 import NIOCore
-import NIOHTTP1
 
-/// One request: its head, and what can be had of its connection.
+/// One request: its head, the bytes that the head's places are in, and what can be had of its connection.
 struct Request: Sendable {
     let head: RequestHead
     let body: RequestBody
     /// The last navigation on the same connection, for clients that keep no cookies.
     let lastNavigation: Navigation?
+    private let bytes: ByteBuffer
 
-    var isHead: Bool { head.method == .HEAD }
+    init(_ head: RequestHead, _ bytes: ByteBuffer, _ body: RequestBody, after lastNavigation: Navigation?) {
+        self.head = head
+        self.bytes = bytes
+        self.body = body
+        self.lastNavigation = lastNavigation
+    }
+
+    var isHead: Bool { head.method == .head }
 
     /// Whether bytes follow the head that are not the next request.
     var hasBody: Bool { head.bodyLength ?? 0 > 0 }
@@ -18,11 +25,14 @@ struct Request: Sendable {
         !head.isOldVersion && with(.expect) { HTTPBytes.areSame($0, "100-continue") } ?? false
     }
 
-    func has(_ field: RequestHead.Field) -> Bool { head.has(field) }
+    /// Whether another request may follow on the connection.
+    var keepsOpen: Bool { !head.wantsClose && !head.isOldVersion }
+
+    func has(_ field: RequestHead.Field) -> Bool { head[field] != nil }
 
     /// Lends a field's value; nil when it did not come.
-    func with<Value>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
-        head.with(field, body)
+    func with<Answer>(_ field: RequestHead.Field, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
+        head[field].map { with($0, body) }
     }
 
     func has(_ field: RequestHead.Field, _ value: StaticString) -> Bool {
@@ -34,12 +44,10 @@ struct Request: Sendable {
     }
 
     /// Lends the target in origin form up to its query, and the authority before it when it came in absolute form.
-    func withTarget<Value>(
-        _ body: (_ authority: UnsafeRawBufferPointer?, _ path: UnsafeRawBufferPointer) -> Value
-    ) -> Value {
-        var target = head.target
-        return target.withUTF8 { bytes in
-            let target = UnsafeRawBufferPointer(bytes)
+    func withTarget<Answer>(
+        _ body: (_ authority: UnsafeRawBufferPointer?, _ path: UnsafeRawBufferPointer) -> Answer
+    ) -> Answer {
+        with(head.target) { target in
             var path = target
             var authority: UnsafeRawBufferPointer?
             if target.first != HTTPBytes.slash, target.count > 7,
@@ -56,39 +64,33 @@ struct Request: Sendable {
     }
 
     /// Whether the target has a query with something in it.
-    var hasQuery: Bool { !head.target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst().isEmpty }
-
-    // MARK: Pages
-
-    /// Whether a page is asked for, and not a part of one.
-    var isNavigation: Bool {
-        head.acceptsHTML || has(.fetchMode, "navigate") || has(.fetchDestination, "document")
+    var hasQuery: Bool {
+        with(head.target) { target in
+            target.firstIndex(of: UInt8(ascii: "?")).map { $0 + 1 < target.endIndex } ?? false
+        }
     }
 
-    /// Whether the page, which is the index page, will be shown as a client of its own.
-    ///
-    /// Whoever gets its bytes shows it, unless it says otherwise: a HEAD shows nothing, and a script that asks for HTML would get
-    /// the token of another launch than its own; browsers tell it apart, and so a frame, and what is fetched in advance.
-    var startsLaunch: Bool {
-        head.method == .GET && !has(.fetchPurpose) && (!has(.fetchMode) || has(.fetchMode, "navigate"))
-            && (!has(.fetchDestination) || has(.fetchDestination, "document"))
-    }
-}
-
-/// The body of a request, which waits at its client until a service wants it.
-struct RequestBody: Sendable {
-    let channel: any Channel
-    private let connection: NIOLoopBound<Connection>
-
-    init(_ connection: Connection, _ channel: any Channel) {
-        self.channel = channel
-        self.connection = NIOLoopBound(connection, eventLoop: channel.eventLoop)
+    /// The method as it was written, cut where no method is that long.
+    var methodName: String {
+        let name = bytes.readableBytesView.prefix { $0 != HTTPBytes.space }
+        return String(decoding: name.prefix(16), as: UTF8.self)
     }
 
-    /// Reads all of it; the service has looked at its length before. Throws when the client has gone.
-    func read() async throws -> [UInt8] {
-        let promise = channel.eventLoop.makePromise(of: [UInt8].self)
-        channel.eventLoop.execute { [connection] in connection.value.readBody(promise) }
-        return try await promise.futureResult.get()
+    /// The target with its query.
+    var wholeTarget: String { with(head.target) { String(decoding: $0, as: UTF8.self) } }
+
+    /// All fields in their order; for the rare reader who needs others than the head tells of.
+    var allFields: [(name: String, value: String)] {
+        bytes.readableBytesView.split(separator: HTTPBytes.lineFeed).dropFirst().compactMap { line in
+            guard let colon = line.firstIndex(of: HTTPBytes.colon) else { return nil }
+            let value = line[(colon + 1)...].withUnsafeBytes { value in
+                String(decoding: HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.dropLast())), as: UTF8.self)
+            }
+            return (String(decoding: line[..<colon], as: UTF8.self), value)
+        }
+    }
+
+    private func with<Answer>(_ place: Range<Int>, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
+        bytes.withUnsafeReadableBytes { body(UnsafeRawBufferPointer(rebasing: $0[place])) }
     }
 }

@@ -1,5 +1,3 @@
-import NIOHTTP1
-
 /// Who may ask at all, before anybody looks at what for: a page of another origin, or a name of somebody else that leads here, gets
 /// nothing.
 struct RequestRules: Sendable {
@@ -14,7 +12,7 @@ struct RequestRules: Sendable {
     /// Why a request is refused, whatever it asks for.
     func refusal(of request: Request) -> Status? {
         guard let host = host(of: request) else { return .misdirected }
-        if request.head.method == .OPTIONS && request.has(.privateNetwork) { return .forbidden }
+        if request.head.method == .options && request.has(.privateNetwork) { return .forbidden }
         // It would outlive its client, and go on answering in place of the one that follows a rollback.
         if request.has(.fetchDestination, "serviceworker") { return .forbidden }
         if request.has(.origin) && !isOurs(request, host) { return .forbidden }
@@ -47,7 +45,7 @@ struct RequestRules: Sendable {
 
     /// Whether somebody goes to one of our pages from elsewhere: not into a frame, and not to something that is no page.
     private func isVisit(_ request: Request) -> Bool {
-        guard request.head.method == .GET, request.has(.fetchMode, "navigate"),
+        guard request.head.method == .get, request.has(.fetchMode, "navigate"),
             request.has(.fetchDestination, "document")
         else { return false }
         return request.withTarget { _, path in

@@ -1,5 +1,4 @@
 import BundleCore
-import NIOHTTP1
 
 /// What a request asks for, by its method and path alone.
 enum Route: Equatable {
@@ -23,28 +22,28 @@ enum Route: Equatable {
     private static let versions = Array("clients/".utf8)
     private static let longestMethod = 64
 
-    init(_ method: HTTPMethod, _ path: RequestPath) {
+    init(_ method: RequestHead.Method, _ path: RequestPath) {
         if path.isReserved {
             self = Self.reserved(method, path)
-        } else if method != .GET && method != .HEAD {
+        } else if method != .get && method != .head {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else {
             self = Self.shown(path)
         }
     }
 
-    private static func reserved(_ method: HTTPMethod, _ path: RequestPath) -> Route {
+    private static func reserved(_ method: RequestHead.Method, _ path: RequestPath) -> Route {
         let name = path.bytes.dropFirst(prefix.count)
         guard path.bytes.starts(with: prefix), (1...longestMethod).contains(name.count),
             name.allSatisfy({ HTTPBytes.isLetter($0) })
         else { return .refused(.notFound, allow: nil) }
         if name.elementsEqual("events".utf8) {
-            return method == .GET ? .events : .refused(.methodNotAllowed, allow: "GET")
+            return method == .get ? .events : .refused(.methodNotAllowed, allow: "GET")
         }
         if name.elementsEqual("metrics".utf8) {
-            return method == .GET || method == .HEAD ? .metrics : .refused(.methodNotAllowed, allow: "GET, HEAD")
+            return method == .get || method == .head ? .metrics : .refused(.methodNotAllowed, allow: "GET, HEAD")
         }
-        return method == .POST
+        return method == .post
             ? .call(String(decoding: name, as: UTF8.self)) : .refused(.methodNotAllowed, allow: "POST")
     }
 
