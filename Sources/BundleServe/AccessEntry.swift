@@ -1,7 +1,7 @@
 public import BundleCore
 import NIOCore
 
-/// One answer, for a log: nothing of it is secret. Neither fields nor queries are in it.
+/// One response, for a log: nothing of it is secret. Neither fields nor queries are in it.
 public struct AccessEntry: Sendable {
     /// The address that asked.
     public let peer: String
@@ -11,13 +11,13 @@ public struct AccessEntry: Sendable {
     public let path: String
     /// When the request was there.
     public let time = Timestamp.now
-    /// The status; 0 where there was no answer.
+    /// The status; 0 where there was no response.
     public internal(set) var status = 0
-    /// The bytes of the answer without its head.
+    /// The bytes of the response without its head.
     public internal(set) var bytes = 0
-    /// From the request to the kernel's having the last byte of its answer.
+    /// From the request to the kernel's having the last byte of its response.
     public private(set) var milliseconds = 0
-    /// Whether the connection ended before the answer did.
+    /// Whether the connection ended before the response did.
     public private(set) var isCut = false
 
     private let begin = NIODeadline.now()

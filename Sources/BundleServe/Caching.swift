@@ -1,5 +1,7 @@
 /// Values of `Cache-Control`, and the rules that choose one for a file.
 enum Caching {
+    /// Kept by nobody.
+    static let never = "no-store"
     /// Kept, and asked about at each use.
     static let revalidated = "no-cache"
     /// Kept for a year under this URL. A reload asks again: nothing here proves that the URL names the content.

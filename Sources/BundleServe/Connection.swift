@@ -1,23 +1,24 @@
 import Glibc
 import NIOCore
 
-/// One connection of a browser: reads requests, answers them in their order, one at a time.
+/// One connection of a client: reads requests, asks the service, and writes what it responds; in their order, one at a time.
 ///
 /// Lives on the server's event loop. Reads only when it is ready for a request, so what a client sends ahead waits in the kernel.
-final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannelHandler {
+final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = IOData
     typealias OutboundOut = IOData
 
     /// What the connection is doing; each has its time limit.
-    enum Phase {
+    private enum Phase {
         /// Nothing of a request has come.
         case idle
         case readingHead
-        case readingBody(PageCall)
-        /// The host is working on the answer.
+        /// The service waits for the body.
+        case readingBody(length: Int, EventLoopPromise<[UInt8]>)
+        /// The service is working on the response.
         case asking
-        /// The answer is with the kernel; the file it comes from stays open meanwhile.
+        /// The response is with the kernel; the file it comes from stays open meanwhile.
         case sending(OpenFile?)
         case streaming
         /// Another protocol takes the connection over.
@@ -27,11 +28,11 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
         case closed
     }
 
-    let service: Answers
-    private let table: ConnectionTable<Answers>
-    private(set) var context: ChannelHandlerContext?
+    private let service: any Service
+    private let table: ConnectionTable
+    private var context: ChannelHandlerContext?
 
-    private(set) var phase = Phase.idle
+    private var phase = Phase.idle
     private var input = ByteBuffer()
     private var parser = RequestHeadParser()
     private var holdsRead = false
@@ -41,23 +42,26 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
     private var hasLeft = false
 
     /// Whether another request may follow the one that is being answered.
-    var keepsOpen = true
-    /// The files of the last navigation on this connection, for clients that keep no cookies.
-    var pinned: (site: Site, generation: Int)?
-    var stream: Task<Void, Never>?
+    private var keepsOpen = true
+    /// The request that is being answered wants no body.
+    private var isHead = false
+    /// Its body, until the service reads it; what follows one that nobody reads cannot be told from it.
+    private var unread: (length: Int, expectsContinue: Bool)?
+    private var lastNavigation: Navigation?
+    private var stream: Task<Void, Never>?
 
     // For the sweep: what has happened since it last looked.
     private var isFresh = true
     private var since = NIODeadline.now()
     private var unsent = 0
 
-    /// The answer under way, where somebody hears of it.
+    /// The response under way, where it is logged.
     private var entry: AccessEntry?
 
     /// A paused connection gets what was in the kernel's buffer when its client is done; no more than this is looked at.
     private static var maximumInput: Int { 1 << 20 }
 
-    init(_ service: Answers, _ table: ConnectionTable<Answers>) {
+    init(_ service: any Service, _ table: ConnectionTable) {
         self.service = service
         self.table = table
     }
@@ -129,7 +133,7 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
     }
 
     /// Goes on after something other than input has let it.
-    func resume() {
+    private func resume() {
         process()
         context?.flush()
         if holdsRead && wantsInput {
@@ -148,9 +152,10 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
                     return
                 }
                 guard readHead() else { return }
-            case .readingBody(let call):
-                guard let body = input.readBytes(length: call.length) else { return }
-                service.carryOut(call, body, on: self)
+            case .readingBody(let length, let promise):
+                guard let body = input.readBytes(length: length) else { return }
+                promise.succeed(body)
+                enter(.asking)
             case .asking, .sending, .streaming, .changing, .leaving, .closed: return
             }
         }
@@ -163,35 +168,85 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
             if case .idle = phase { enter(.readingHead) }
             return false
         case .refused(let status):
-            keepsOpen = false
+            unread = nil
+            isHead = false
             beginEntry(nil)
-            refuse(status)
+            enter(.asking)
+            send(Response.refusal(status).closing)
         case .complete(let head):
             parser = RequestHeadParser()
-            guard let bytes = input.readSlice(length: head.length) else { return false }
-            let request = Request(head, bytes)
-            keepsOpen = request.keepsOpen && !table.isStopping
-            beginEntry(request)
-            service.answer(request, on: self)
+            guard let context, let bytes = input.readSlice(length: head.length) else { return false }
+            ask(Request(head, bytes, RequestBody(self, context.channel), after: lastNavigation))
         }
         return true
     }
 
-    func waitForBody(_ call: PageCall, sayingContinue: Bool) {
-        enter(.readingBody(call))
-        guard sayingContinue && input.readableBytes == 0 else { return }
-        write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"))
-        context?.flush()
+    /// Asks the service, on this thread at first: most requests are answered before this returns.
+    private func ask(_ request: Request) {
+        guard let loop = context?.eventLoop else { return }
+        keepsOpen = request.keepsOpen && !table.isStopping
+        isHead = request.isHead
+        unread = request.hasBody ? (request.head.bodyLength ?? 0, request.expectsContinue) : nil
+        beginEntry(request)
+        enter(.asking)
+        let connection = NIOLoopBound(self, eventLoop: loop)
+        Task.immediate(priority: .high) { [service] in
+            let response = await service.respond(to: request)
+            if loop.inEventLoop { return connection.value.send(response) }
+            loop.execute {
+                connection.value.send(response)
+                connection.value.resume()
+            }
+        }
     }
 
-    // MARK: Answers
+    /// Reads the body of the request that is being answered.
+    func readBody(_ promise: EventLoopPromise<[UInt8]>) {
+        guard case .asking = phase else { return promise.fail(ChannelError.eof) }
+        guard let body = unread else { return promise.succeed([]) }
+        unread = nil
+        enter(.readingBody(length: body.length, promise))
+        if body.expectsContinue && input.readableBytes == 0 {
+            write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"))
+        }
+        resume()
+    }
 
-    func write(_ bytes: ByteBuffer) {
+    // MARK: Responses
+
+    /// The one place that writes a response, unless the client has gone by now.
+    private func send(_ response: Response) {
+        guard case .asking = phase else { return }
+        if response.closes || unread != nil { keepsOpen = false }
+        lastNavigation = response.navigation ?? lastNavigation
+        entry?.status = response.status
+        entry?.bytes = isHead ? 0 : response.length
+        write(service.fields.start(response.status, closes: !keepsOpen))
+        if isHead { return finish(.byteBuffer(response.fields)) }
+        switch response.body {
+        case .none: finish(.byteBuffer(response.fields))
+        case .bytes(let bytes):
+            write(response.fields)
+            finish(.byteBuffer(bytes))
+        case .file(let file, let part):
+            write(response.fields)
+            let region = FileRegion(fileHandle: file.handle, readerIndex: part.lowerBound, endIndex: part.upperBound)
+            finish(.fileRegion(region), from: file)
+        case .events(let events):
+            write(response.fields)
+            stream(events)
+        case .upgrade(let other, let request):
+            write(response.fields)
+            change(to: other, request)
+        }
+    }
+
+    private func write(_ bytes: ByteBuffer) {
         context?.write(wrapOutboundOut(.byteBuffer(bytes)), promise: nil)
     }
 
-    /// Writes the last piece of an answer; `file` is what it comes from.
-    func finish(_ last: IOData, from file: OpenFile? = nil) {
+    /// Writes the last piece of a response; `file` is what it comes from.
+    private func finish(_ last: IOData, from file: OpenFile? = nil) {
         guard let context else { return }
         if keepsOpen && file == nil {
             context.write(wrapOutboundOut(last), promise: nil)
@@ -216,31 +271,25 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
         try? context?.channel.syncOptions?.setOption(.tcpOption(.init(rawValue: TCP_CORK)), value: isOn ? 1 : 0)
     }
 
-    /// Lets the host work, and goes on with what it says unless the client has gone by then.
-    func ask<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws -> Value, then: @escaping (Result<Value, any Error>) -> Void
-    ) {
-        guard let context else { return }
-        let promise = context.eventLoop.makePromise(of: Value.self)
-        // A page does not wait for what the process does in the background.
-        Task(priority: .high) {
-            do { promise.succeed(try await work()) } catch { promise.fail(error) }
-        }
-        wait(for: promise.futureResult, then: then)
-    }
-
-    /// Goes on with what comes of a future of the connection's event loop, unless the client has gone by then.
-    func wait<Value: Sendable>(for future: EventLoopFuture<Value>, then: @escaping (Result<Value, any Error>) -> Void) {
-        enter(.asking)
-        future.assumeIsolated().whenComplete { [self] result in
-            guard case .asking = phase else { return }
-            then(result)
-            resume()
+    /// Writes events one by one, each when the one before is with the kernel, and leaves after the last.
+    private func stream(_ events: AsyncStream<PageEvent>) {
+        guard let channel = context?.channel else { return }
+        enter(.streaming)
+        let connection = NIOLoopBound(self, eventLoop: channel.eventLoop)
+        stream = Task(priority: .high) {
+            for await event in events {
+                do { try await channel.writeAndFlush(event.text) } catch { break }
+            }
+            channel.eventLoop.execute { connection.value.leaveStream() }
         }
     }
 
-    /// Closes our side when all is sent. Closing the other as well would take away an answer that the client has not read yet.
-    func leave() {
+    private func leaveStream() {
+        if case .streaming = phase { leave() }
+    }
+
+    /// Closes our side when all is sent. Closing the other as well would take away a response that the client has not read yet.
+    private func leave() {
         guard let context else { return }
         switch phase {
         case .leaving, .closed: return
@@ -259,8 +308,10 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
         context.writeAndFlush(wrapOutboundOut(.byteBuffer(ByteBuffer())), promise: promise)
     }
 
-    func enter(_ next: Phase) {
+    private func enter(_ next: Phase) {
         if case .closed = phase { return }
+        // Whoever waits for a body that will not come any more is told; one that has come stays.
+        if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }
         phase = next
         isFresh = true
     }
@@ -268,40 +319,30 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
     // MARK: Log
 
     private func beginEntry(_ request: Request?) {
-        guard service.keepsLog else { return }
+        guard service.log != nil else { return }
         entry = AccessEntry(request, from: context?.remoteAddress?.ipAddress)
-    }
-
-    /// Notes what the answer says, for whoever hears of it.
-    func noteAnswer(_ status: Int, bytes: Int) {
-        entry?.status = status
-        entry?.bytes = bytes
     }
 
     private func endEntry(isCut: Bool) {
         guard let entry else { return }
         self.entry = nil
-        service.note(entry.ended(isCut: isCut))
+        service.log?(entry.ended(isCut: isCut))
     }
 
     // MARK: Other protocols
 
-    /// Gives the connection to another protocol, which has agreed to take it; `fields` are of its answer.
-    func change(to other: any ProtocolSwitch, after request: Request, _ fields: [(name: String, value: String)]) {
+    /// Gives the connection to another protocol, which has agreed to take it.
+    private func change(to other: any ProtocolSwitch, _ request: SwitchRequest) {
         guard let context else { return }
         enter(.changing)
-        var head = service.fields.start(.switchingProtocols, closes: false)
-        head.writeString(fields.map { "\($0.name): \($0.value)\r\n" }.joined() + "\r\n")
-        write(head)
         context.flush()
-        noteAnswer(Status.switchingProtocols.rawValue, bytes: 0)
         endEntry(isCut: false)
         table.remove(self)
         let channel = context.channel
         let rest = input
         input = ByteBuffer()
         context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
-        other.take(channel, after: SwitchRequest(request)).assumeIsolated().whenComplete { result in
+        other.take(request).assumeIsolated().whenComplete { result in
             guard case .success = result else { return channel.close(promise: nil) }
             // What the client said right behind its request belongs to the other protocol.
             if rest.readableBytes > 0 {
@@ -343,7 +384,7 @@ final class Connection<Answers: Service>: ChannelDuplexHandler, RemovableChannel
         context?.flush()
     }
 
-    /// Ends at once what waits for the client, and the rest with its answer.
+    /// Ends at once what waits for the client, and the rest with its response.
     func stop() {
         keepsOpen = false
         switch phase {

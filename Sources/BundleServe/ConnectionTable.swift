@@ -1,15 +1,15 @@
 import NIOCore
 
 /// The open connections of one server, and the clock that ends those that last too long. Lives on the event loop.
-final class ConnectionTable<Answers: Service> {
+final class ConnectionTable {
     private let loop: any EventLoop
     private let pause: TimeAmount
-    private var connections: [ObjectIdentifier: Connection<Answers>] = [:]
+    private var connections: [ObjectIdentifier: Connection] = [:]
     private var sweeping: RepeatedTask?
     private var whenEmpty: EventLoopPromise<Void>?
     private(set) var isStopping = false
     /// What the connections serve; there are none before it is known.
-    var service: Answers?
+    var service: (any Service)?
 
     init(_ limits: ServerLimits, _ loop: any EventLoop) {
         self.loop = loop
@@ -24,7 +24,7 @@ final class ConnectionTable<Answers: Service> {
         try pipeline.addHandler(Connection(service, self))
     }
 
-    func add(_ connection: Connection<Answers>) {
+    func add(_ connection: Connection) {
         connections[ObjectIdentifier(connection)] = connection
         if sweeping != nil { return }
         let table = NIOLoopBound(self, eventLoop: loop)
@@ -36,7 +36,7 @@ final class ConnectionTable<Answers: Service> {
         for connection in Array(connections.values) { connection.sweep(now) }
     }
 
-    func remove(_ connection: Connection<Answers>) {
+    func remove(_ connection: Connection) {
         connections[ObjectIdentifier(connection)] = nil
         guard connections.isEmpty else { return }
         sweeping?.cancel()

@@ -31,9 +31,9 @@ public final class FeedServer: Sendable {
     /// The port it listens on.
     public let port: Int
 
-    private let listener: Listener<FeedService>
+    private let listener: Listener
 
-    private init(_ listener: Listener<FeedService>) {
+    private init(_ listener: Listener) {
         self.listener = listener
         port = listener.port
     }

@@ -1,13 +1,13 @@
 import NIOCore
 
-/// What the connections of a feed server share.
+/// Answers devices: with the files of a feed, and with push.
 final class FeedService: Service {
     let limits: ServerLimits
     let fields = ResponseFields()
+    let log: (@Sendable (AccessEntry) -> Void)?
     private let files: FeedFiles
     private let tokens: BearerTokens?
     private let push: (any ProtocolSwitch)?
-    private let log: (@Sendable (AccessEntry) -> Void)?
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
@@ -17,43 +17,30 @@ final class FeedService: Service {
         log = configuration.log
     }
 
-    var keepsLog: Bool { log != nil }
-
-    func note(_ entry: AccessEntry) { log?(entry) }
-
-    func fields(before file: SiteFile) -> [UInt8] { [] }
-
-    func answer(_ request: Request, on connection: Connection<FeedService>) {
-        // No request takes a body, so none is read.
-        if request.hasBody { connection.keepsOpen = false }
+    nonisolated(nonsending) func respond(to request: Request) async -> Response {
         let isForOneHost = !request.head.repeatsHost && (request.has(.host) || request.head.isOldVersion)
         guard isForOneHost, let path = request.withTarget({ RequestPath(decoding: $1) }) else {
-            connection.keepsOpen = false
-            return connection.refuse(.badRequest, request)
+            return Response.refusal(.badRequest).closing
         }
         let route = FeedRoute(request.head.method, path, hasPush: push != nil)
-        if route != .health && !mayRead(request) { return demandToken(request, connection) }
+        if route != .health && !mayRead(request) { return demandToken(request) }
         switch route {
-        case .refused(let status, let allow): connection.refuse(status, allow: allow, request)
-        case _ where request.hasBody: connection.refuse(.badRequest, request)
-        case _ where request.has(.expect): connection.refuse(.expectationFailed, request)
-        case .health: connection.finish(.ok, fields: "", text: "ok", request)
-        case .push: changeProtocol(request, connection)
-        case .file(let file): show(file, request, connection)
+        case .refused(let status, let allow):
+            return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
+        // No route takes a body.
+        case _ where request.hasBody: return .refusal(.badRequest)
+        case _ where request.has(.expect): return .refusal(.expectationFailed)
+        case .health: return .text(.ok, "ok")
+        case .push: return await upgrade(request)
+        case .file(let file): return show(file, request)
         }
     }
 
-    /// No page's calls are answered here, so none is waited for.
-    func carryOut(_ call: PageCall, _ body: [UInt8], on connection: Connection<FeedService>) {
-        connection.refuse(.notFound)
-    }
-
-    private func show(_ file: FeedFile, _ request: Request, _ connection: Connection<FeedService>) {
+    private func show(_ file: FeedFile, _ request: Request) -> Response {
         do {
-            guard let found = try files.find(file) else { return connection.refuse(.notFound, request) }
-            connection.send(found, request)
+            return try files.find(file)?.response(to: request) ?? .refusal(.notFound)
         } catch {
-            connection.refuse(.failed, request)
+            return .refusal(.failed)
         }
     }
 
@@ -64,27 +51,28 @@ final class FeedService: Service {
         return request.with(.authorization) { tokens.admit($0) } ?? false
     }
 
-    private func demandToken(_ request: Request, _ connection: Connection<FeedService>) {
+    private func demandToken(_ request: Request) -> Response {
         let reason = request.has(.authorization) ? ", error=\"invalid_token\"" : ""
-        connection.finish(
-            .unauthorized, fields: "WWW-Authenticate: Bearer realm=\"feed\"\(reason)\r\n",
-            text: "\(Status.unauthorized.reason)", request)
+        return .refusal(.unauthorized, fields: "WWW-Authenticate: Bearer realm=\"feed\"\(reason)\r\n")
     }
 
     // MARK: Push
 
-    private func changeProtocol(_ request: Request, _ connection: Connection<FeedService>) {
-        guard let push, let channel = connection.context?.channel else { return connection.refuse(.notFound, request) }
-        connection.wait(for: push.verdict(on: SwitchRequest(request), channel)) { result in
-            switch result {
-            case .success(.agreed(let fields)): connection.change(to: push, after: request, fields)
-            case .success(.refused(let status)):
-                connection.keepsOpen = false
+    private nonisolated(nonsending) func upgrade(_ request: Request) async -> Response {
+        guard let push else { return .refusal(.notFound) }
+        let asked = SwitchRequest(request)
+        do {
+            switch try await push.verdict(on: asked) {
+            case .agreed(let fields):
+                let lines = fields.map { "\($0.name): \($0.value)\r\n" }.joined() + "\r\n"
+                return Response(.switchingProtocols, fields: ByteBuffer(string: lines), .upgrade(push, asked))
+            case .refused(let status):
                 let status = Status(rawValue: status) ?? .badRequest
                 let fields = status == .upgradeRequired ? "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" : ""
-                connection.finish(status, fields: fields, text: "\(status.reason)", request)
-            case .failure: connection.refuse(.failed, request)
+                return Response.refusal(status, fields: fields).closing
             }
+        } catch {
+            return .refusal(.failed)
         }
     }
 }

@@ -4,13 +4,13 @@ import NIOPosix
 /// A listening socket with the connections that it accepted, whatever they are answered from.
 ///
 /// Everything but a host's own work happens on one thread, which all servers of the process share and which never ends.
-final class Listener<Answers: Service>: Sendable {
+final class Listener: Sendable {
     let port: Int
 
     private let channel: any Channel
-    private let table: NIOLoopBound<ConnectionTable<Answers>>
+    private let table: NIOLoopBound<ConnectionTable>
 
-    private init(_ channel: any Channel, port: Int, _ table: NIOLoopBound<ConnectionTable<Answers>>) {
+    private init(_ channel: any Channel, port: Int, _ table: NIOLoopBound<ConnectionTable>) {
         self.channel = channel
         self.port = port
         self.table = table
@@ -19,11 +19,11 @@ final class Listener<Answers: Service>: Sendable {
     /// Listens, and answers from what `service` makes of the port. Throws NIO's errors.
     static func bind(
         address: String, port: Int, _ limits: ServerLimits, backlog: Int32 = 128,
-        service: (_ port: Int) throws -> Answers
+        service: (_ port: Int) throws -> any Service
     ) async throws -> Listener {
         let loop = ServerLoop.loop
         let table = try await loop.submit {
-            NIOLoopBound(ConnectionTable<Answers>(limits, loop), eventLoop: loop)
+            NIOLoopBound(ConnectionTable(limits, loop), eventLoop: loop)
         }.get()
         let channel = try await ServerBootstrap(group: loop)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

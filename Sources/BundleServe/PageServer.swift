@@ -10,9 +10,9 @@ public final class PageServer: Sendable {
     /// The port that was wanted. Where `port` is another one, browsers find nothing that the client stored before.
     public let wantedPort: Int
 
-    private let listener: Listener<PageService>
+    private let listener: Listener
 
-    private init(_ listener: Listener<PageService>, wantedPort: Int) {
+    private init(_ listener: Listener, wantedPort: Int) {
         self.listener = listener
         port = listener.port
         self.wantedPort = wantedPort

@@ -1,17 +1,18 @@
 public import NIOCore
 
-/// Another protocol that a request may switch its connection to (RFC 9110, section 7.8). Called on the connection's event loop.
+/// Another protocol that a request may switch its connection to (RFC 9110, section 7.8).
 public protocol ProtocolSwitch: Sendable {
     /// What becomes of a request for it.
-    func verdict(on request: SwitchRequest, _ channel: any Channel) -> EventLoopFuture<SwitchVerdict>
+    func verdict(on request: SwitchRequest) async throws -> SwitchVerdict
 
-    /// Takes the connection over; the answer is written, and nothing of HTTP is in the pipeline any more.
-    func take(_ channel: any Channel, after request: SwitchRequest) -> EventLoopFuture<Void>
+    /// Takes the connection over; the response is written, and nothing of HTTP is in the pipeline any more. Called on the event loop
+    /// of the connection.
+    func take(_ request: SwitchRequest) -> EventLoopFuture<Void>
 }
 
 /// What becomes of a request for another protocol.
 public enum SwitchVerdict: Sendable {
-    /// The connection is switched; the fields belong to the answer.
+    /// The connection is switched; the fields belong to the response.
     case agreed([(name: String, value: String)])
     /// The request is answered with a status of HTTP.
     case refused(status: Int)
@@ -23,9 +24,12 @@ public struct SwitchRequest: Sendable {
     public let target: String
     /// All fields in their order.
     public let fields: [(name: String, value: String)]
+    /// The connection that it came on.
+    public let channel: any Channel
 
     init(_ request: Request) {
         target = request.wholeTarget
         fields = request.allFields
+        channel = request.body.channel
     }
 }

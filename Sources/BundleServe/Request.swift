@@ -1,19 +1,29 @@
 import NIOCore
 
-/// One request: its head, and the bytes that the head's places are in.
-struct Request {
+/// One request: its head, the bytes that the head's places are in, and what can be had of its connection.
+struct Request: Sendable {
     let head: RequestHead
+    let body: RequestBody
+    /// The last navigation on the same connection, for clients that keep no cookies.
+    let lastNavigation: Navigation?
     private let bytes: ByteBuffer
 
-    init(_ head: RequestHead, _ bytes: ByteBuffer) {
+    init(_ head: RequestHead, _ bytes: ByteBuffer, _ body: RequestBody, after lastNavigation: Navigation?) {
         self.head = head
         self.bytes = bytes
+        self.body = body
+        self.lastNavigation = lastNavigation
     }
 
     var isHead: Bool { head.method == .head }
 
     /// Whether bytes follow the head that are not the next request.
     var hasBody: Bool { head.bodyLength ?? 0 > 0 }
+
+    /// Whether the client waits for a word before it sends the body.
+    var expectsContinue: Bool {
+        !head.isOldVersion && with(.expect) { HTTPBytes.areSame($0, "100-continue") } ?? false
+    }
 
     /// Whether another request may follow on the connection.
     var keepsOpen: Bool { !head.wantsClose && !head.isOldVersion }

@@ -1,5 +1,5 @@
 /// The request line and the fields that the server looks at, as places in the bytes they came in (RFC 9112).
-struct RequestHead {
+struct RequestHead: Sendable {
     enum Method: Sendable { case get, head, post, options, other }
 
     /// The fields that have a meaning here; all others are only checked for their form.

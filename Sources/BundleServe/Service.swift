@@ -1,25 +1,23 @@
-/// What the connections of one server share, and what answers their requests. Used on the event loop.
+/// What answers the requests of one server.
 protocol Service: AnyObject, Sendable {
     var limits: ServerLimits { get }
     var fields: ResponseFields { get }
-    /// Whether somebody wants to hear of every answer.
-    var keepsLog: Bool { get }
+    /// Told of every response, on the server's thread; nil where nobody wants to know.
+    var log: (@Sendable (AccessEntry) -> Void)? { get }
 
-    /// Answers a request, or starts to.
-    func answer(_ request: Request, on connection: Connection<Self>)
-
-    /// Answers a call whose body has come.
-    func carryOut(_ call: PageCall, _ body: [UInt8], on connection: Connection<Self>)
-
-    /// The fields of an answer that only this server knows about a file.
-    func fields(before file: SiteFile) -> [UInt8]
-
-    /// Hears of an answer.
-    func note(_ entry: AccessEntry)
+    /// The response to a request. Starts on the server's thread, so that what needs no wait is answered without one; what may
+    /// take long is somebody else's to do (`elsewhere`).
+    nonisolated(nonsending) func respond(to request: Request) async -> Response
 }
 
 extension Service {
-    var keepsLog: Bool { false }
+    var log: (@Sendable (AccessEntry) -> Void)? { nil }
 
-    func note(_ entry: AccessEntry) {}
+    /// Lets somebody work who may take a while, and not on the server's thread.
+    nonisolated(nonsending) func elsewhere<Value: Sendable>(
+        _ work: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        // A page does not wait for what the process does in the background.
+        try await Task(priority: .high, operation: work).value
+    }
 }

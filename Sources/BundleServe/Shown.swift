@@ -1,13 +1,14 @@
 /// What of a site answers a path.
 enum Shown {
     case file(SiteFile)
-    case index
+    /// The index page, as it is without a launch.
+    case index(SiteFile)
     case missing
     case failed
 
     init(_ path: RequestPath, in site: Site, for request: Request, _ fallback: ServerConfiguration.Fallback) {
         if path.isIndex {
-            self = .index
+            self = .index(site.bareIndex)
             return
         }
         do {
@@ -15,7 +16,7 @@ enum Shown {
             if let file = try site.file(at: file) {
                 self = .file(file)
             } else {
-                self = Self.isPage(path, request, fallback) ? .index : .missing
+                self = Self.isPage(path, request, fallback) ? .index(site.bareIndex) : .missing
             }
         } catch {
             self = .failed

@@ -15,8 +15,8 @@ final class SiteFile: Sendable {
 
     private static let largestPage = 4 << 20
 
-    let size: Int
-    let content: Content
+    private let size: Int
+    private let content: Content
     /// The entity tag with its quotes.
     let tag: [UInt8]
     let isPage: Bool
@@ -32,7 +32,7 @@ final class SiteFile: Sendable {
         isPage = MediaType.isPage(type)
         self.scriptSources = scriptSources
         func makeFields(_ caching: String) -> FileFields {
-            FileFields(type: type, description, caching: caching, size: size, content: content)
+            FileFields(type: type, description, caching: caching, size: size)
         }
         fields = makeFields(description.caching)
         fieldsWithQuery = description.cachingWithQuery.map(makeFields)
@@ -69,14 +69,46 @@ final class SiteFile: Sendable {
         self.init(type: type, description, size: size, content: content, scriptSources: scriptSources)
     }
 
+    /// What it takes of a shelf's memory.
+    var cost: Int {
+        (isOpen ? 0 : size) + fields.whole.readableBytes + (fieldsWithQuery?.whole.readableBytes ?? 0) + 512
+    }
+
+    var isOpen: Bool { if case .open = content { true } else { false } }
+
+    // MARK: Responses
+
+    /// The response to a request for the file; `extra` are fields that its server knows about it.
+    func response(to request: Request, fields extra: String = "") -> Response {
+        let fields = fields(for: request)
+        if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
+            return Response(.notModified, fields: fields.unchanged(after: extra))
+        }
+        switch range(for: request) {
+        case .whole: return Response(.ok, fields: fields.whole(after: extra), body(0..<size))
+        case .part(let part):
+            return Response(.partialContent, fields: fields.part(part, after: extra), body(part))
+        case .unsatisfiable: return .refusal(.rangeNotSatisfiable, fields: "Content-Range: bytes */\(size)\r\n")
+        }
+    }
+
     /// The fields for one request: those of a URL with a query may be others.
-    func fields(for request: Request) -> FileFields {
+    private func fields(for request: Request) -> FileFields {
         guard let fieldsWithQuery, request.hasQuery else { return fields }
         return fieldsWithQuery
     }
 
-    /// What it takes of a shelf's memory.
-    var cost: Int { fields.whole.readableBytes + (fieldsWithQuery?.whole.readableBytes ?? 0) + 512 }
+    private func range(for request: Request) -> ByteRange {
+        // HEAD knows no ranges. A date, or a weak tag, never equals ours: the whole then.
+        guard !request.isHead, request.with(.ifRange, { $0.elementsEqual(tag) }) ?? true else { return .whole }
+        return request.with(.range) { ByteRange(parsing: $0, size: size) } ?? .whole
+    }
 
-    var isOpen: Bool { if case .open = content { true } else { false } }
+    private func body(_ part: Range<Int>) -> Response.Body {
+        switch content {
+        case .bytes(let bytes):
+            .bytes(bytes.getSlice(at: bytes.readerIndex + part.lowerBound, length: part.count) ?? bytes)
+        case .open(let file): .file(file, part)
+        }
+    }
 }

@@ -14,25 +14,26 @@ struct SocketSwitch: ProtocolSwitch {
         upgrader = upgrade.handler {}
     }
 
-    func verdict(on request: SwitchRequest, _ channel: any Channel) -> EventLoopFuture<SwitchVerdict> {
+    func verdict(on request: SwitchRequest) async throws -> SwitchVerdict {
         let head = Self.head(of: request)
         switch rule.verdict(on: head) {
-        case .notOurs: return channel.eventLoop.makeSucceededFuture(.refused(status: 404))
-        case .refused(let status): return channel.eventLoop.makeSucceededFuture(.refused(status: status))
+        case .notOurs: return .refused(status: 404)
+        case .refused(let status): return .refused(status: status)
         case .opens:
             // RFC 6455, 4.2.1: what is not said about this connection is meant for another.
             guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }) else {
-                return channel.eventLoop.makeSucceededFuture(.refused(status: 400))
+                return .refused(status: 400)
             }
-            return upgrader.buildUpgradeResponse(
-                channel: channel, upgradeRequest: head,
+            let fields = try await upgrader.buildUpgradeResponse(
+                channel: request.channel, upgradeRequest: head,
                 initialResponseHeaders: ["Connection": "Upgrade", "Upgrade": upgrader.supportedProtocol]
-            ).map { headers in .agreed(headers.map { ($0.name, $0.value) }) }
+            ).get()
+            return .agreed(fields.map { ($0.name, $0.value) })
         }
     }
 
-    func take(_ channel: any Channel, after request: SwitchRequest) -> EventLoopFuture<Void> {
-        upgrader.upgrade(channel: channel, upgradeRequest: Self.head(of: request))
+    func take(_ request: SwitchRequest) -> EventLoopFuture<Void> {
+        upgrader.upgrade(channel: request.channel, upgradeRequest: Self.head(of: request))
     }
 
     private static func head(of request: SwitchRequest) -> HTTPRequestHead {
