@@ -8,6 +8,8 @@ public struct ShellConfiguration: Sendable {
     public var keep = RetentionRule.defaultKeep
     /// How long a client on trial may take to confirm its start.
     public var startupTimeout = StartupTimeout.standard
+    /// Which pages count as seen: a start's time runs only while somebody sees it.
+    public var visibility = Visibility.assumed
     /// How often the store is looked at for changes that others made.
     public var storeInterval = Duration.milliseconds(500)
     /// How often updates are checked for; nil for only when asked.
@@ -23,6 +25,14 @@ public struct ShellConfiguration: Sendable {
 }
 
 extension ShellConfiguration {
+    /// Which pages count as seen.
+    public enum Visibility: Sendable, Equatable {
+        /// Every page, until the shell says that it is hidden.
+        case assumed
+        /// Those that report so, as in a browser; one that reports nothing counts from three times the startup timeout on.
+        case reported
+    }
+
     /// How often updates are checked for.
     public struct Polling: Sendable, Equatable {
         /// The pace.

@@ -1,48 +1,65 @@
+import BundleCore
+public import ClientShell
 public import ShellBoot
-import Synchronization
 
 /// Answers for what a browser on this machine sees: which state is which page.
 public final class ShellCoordinator: Coordinator, LaunchRouting {
     private let host: LoopbackHost
-    private let report: @Sendable (any Error) -> Void
-    private let shown = Mutex<LaunchState?>(nil)
+    private let observe: @Sendable (any Error) -> Void
 
-    /// For the pages of `host`; `report` hears why a state cannot be shown.
-    public init(_ host: LoopbackHost, report: @escaping @Sendable (any Error) -> Void) {
+    /// For the pages of `host`; `observe` receives why a state cannot be shown, once for as long as it is the same.
+    public init(_ host: LoopbackHost, report observe: @escaping @Sendable (any Error) -> Void) {
         self.host = host
-        self.report = report
+        self.observe = observe
     }
 
     /// What is shown; nil before anything was routed to.
-    public var state: LaunchState? { shown.withLock { $0 } }
+    public var state: LaunchState? { host.state }
 
     /// Nothing of a client is shown until something is routed to.
-    public func start() async { _ = isShown(.page(.starting)) }
+    public func start() async { show(nil) }
 
     /// Shows `state`; pages that are open load themselves again. One that cannot be shown is tried again with the next.
-    public func route(to state: LaunchState) async {
-        guard self.state != state, isShown(Self.scene(for: state)) else { return }
-        shown.withLock { $0 = state }
+    public func route(to state: LaunchState) async { if self.state != state { show(state) } }
+
+    /// Passes on what is wrong with the boot, once for as long as it is the same.
+    public func report(_ error: any Error) {
+        if host.isNew(trouble: UpdateFailure(error).message) { observe(error) }
     }
 
-    private func isShown(_ scene: Scene) -> Bool {
+    private func show(_ state: LaunchState?) {
         do {
-            try host.show(scene)
-            return true
+            try host.show(state)
         } catch {
             report(error)
-            return false
+        }
+    }
+}
+
+/// Makes a client ready for whoever uses the device: every client for those that are signed in, the seed for guests, none behind a
+/// lock.
+public struct ShellLaunch: PrepareLaunchUseCase {
+    private let shell: ClientShell
+
+    /// For the clients of `shell`.
+    public init(_ shell: ClientShell) {
+        self.shell = shell
+    }
+
+    /// Leaves what others have been shown, and makes ready what is for this session.
+    public func execute(for session: SessionStatus) async -> LaunchReadiness {
+        do {
+            return try await shell.admit(Self.audience(of: session)).map { .shellTooOld(minimum: $0) } ?? .ready
+        } catch {
+            return .failed(UpdateFailure(error))
         }
     }
 
-    private static func scene(for state: LaunchState) -> Scene {
-        switch state {
-        case .authenticated: .client(nil)
+    private static func audience(of session: SessionStatus) -> ClientShell.Audience {
+        switch session {
+        case .notRequired, .authenticated: .everybody
         case .unauthenticated: .guests
-        case .locked: .page(.locked)
-        case .updateRequired(let minimum): .client(UpdateNotice(minimum: minimum))
-        case .maintenance: .page(.maintenance)
-        case .failure(let reason): .page(.failure(reason))
+        case .locked: .nobody
         }
     }
 }

@@ -2,6 +2,7 @@ import BundleCore
 import BundleThreads
 import ClientShell
 import Glibc
+import Synchronization
 
 /// The smallest shell there can be: its web view is a terminal, which shows the title of the page, and you are the page.
 ///
@@ -35,32 +36,32 @@ struct TinyShell {
 }
 
 /// A web view that is a terminal.
-final actor TerminalView: ShellBridge {
-    private var client: ReadyClient?
-    private var token: LaunchToken?
+final class TerminalView: ShellBridge {
+    private let client = Mutex<ReadyClient?>(nil)
 
-    func setServerBasePath(_ client: ReadyClient) { self.client = client }
+    func setServerBasePath(_ client: ReadyClient) { self.client.withLock { $0 = client } }
 
     func reload() { print("(the page loads again: type `load`)") }
 
     /// Does what is typed, until the input ends.
     func show(_ shell: ClientShell) async {
+        var token: LaunchToken?
         print("commands: load, ok (the start is complete), check, reload, version, quit")
         while let line = try? await onThread({ readLine() }), line != "quit" {
             do {
-                try await perform(line, shell)
+                try await perform(line, shell, &token)
             } catch {
                 print("refused: \(UpdateFailure(error).message)")
             }
         }
     }
 
-    private func perform(_ command: String, _ shell: ClientShell) async throws {
+    private func perform(_ command: String, _ shell: ClientShell, _ token: inout LaunchToken?) async throws {
         switch command {
         case "load":
             // A real web view calls this before it shows the first byte of the page.
             token = try await shell.pageWillLoad().token
-            if let client { print("showing \(client.name) from \(client.root.path)") }
+            if let client = client.withLock({ $0 }) { print("showing \(client.name) from \(client.root.path)") }
         case "ok": if let token { try await shell.startupDidComplete(token) }
         case "check": try await shell.checkForUpdates()
         case "reload": try await shell.reload()

@@ -102,7 +102,7 @@ struct Serve: AsyncParsableCommand {
         let shell = try ClientShell(
             configuration, update: try updateStep(settings, agent), bridge: bridge, warn: Self.say)
         let verdict = FirstVerdict()
-        let host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout) { event in
+        let host = try LoopbackHost(shell, bridge) { event in
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
         }
@@ -111,7 +111,7 @@ struct Serve: AsyncParsableCommand {
         let boot = ShellBootSequence(
             sessions: Wiring.sessions(configuration.device.store), shell, host,
             say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
-        try await boot.first()
+        let shown = try await boot.first()
         var serving = try serverConfiguration(settings, application: await shell.meteorAppId())
         serving.metrics = agent.metrics
         let server = try await PageServer.start(serving, host: host)
@@ -121,7 +121,7 @@ struct Serve: AsyncParsableCommand {
         agent.ready(server)
         let status = await withTaskGroup { group in
             group.addTask { await host.run() }
-            group.addTask { await boot.again(every: configuration.storeInterval) }
+            group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
             group.addTask { await agent.run(shell, server) }
             if !isOnce { group.addTask { await listening.run(shell) } }
             var status: Int32 = 0
@@ -146,6 +146,7 @@ extension Serve {
         let device = try Wiring.device(update.place, shell, settings)
         var configuration = ShellConfiguration(device: device)
         configuration.keep = try settings.keep(update.keep)
+        configuration.visibility = .reported
         if let text = try settings.optional("startup-timeout", startupTimeout) {
             configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
                 try StartupTimeout(try DurationText(parsing: $0).duration)

@@ -2,36 +2,37 @@ import BundleCore
 import ClientShell
 import LoopbackShell
 import ShellBoot
-import Synchronization
 
 /// How `serve` boots: wires the bootstrapper, starts it, and starts it again for as long as the host runs, since a session ends, and
 /// other commands lock, unlock, log in and out.
-final class ShellBootSequence: Sendable {
+struct ShellBootSequence {
     private let sessions: any SessionRepository
     private let coordinator: ShellCoordinator
     private let bootstrapper: AppBootstrapper
     private let say: @Sendable (String) -> Void
-    private let told = Mutex<LaunchState?>(nil)
 
     init(
         sessions: any SessionRepository, _ shell: ClientShell, _ host: LoopbackHost,
         say: @escaping @Sendable (String) -> Void
     ) {
-        let report = Self.newsOnly(say)
         self.sessions = sessions
         self.say = say
-        coordinator = ShellCoordinator(host, report: report)
+        let coordinator = ShellCoordinator(host, report: { say(UpdateFailure($0).message) })
+        self.coordinator = coordinator
         bootstrapper = AppBootstrapper(
-            restoreSession: RestoreSession(sessions, now: { .now }, report: report), prepareLaunch: ShellLaunch(shell),
-            router: coordinator)
+            restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
+            prepareLaunch: ShellLaunch(shell), router: coordinator)
     }
 
-    /// Boots. Where nothing can be shown on a device that is nobody's to log in on, there is nothing to host: throws why.
-    func first() async throws {
+    /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, there is nothing to
+    /// host: throws why.
+    func first() async throws -> LaunchState? {
         await coordinator.start()
         await bootstrapper.start()
-        if case .failure(let reason)? = coordinator.state, await isOpen { throw reason }
-        tell()
+        let state = coordinator.state
+        if case .failure(let reason)? = state, await isOpen { throw reason }
+        if let state { Self.describe(state, isFirst: true).map(say) }
+        return state
     }
 
     /// A device whose sessions cannot be read is not open.
@@ -39,35 +40,15 @@ final class ShellBootSequence: Sendable {
         get async { (try? await sessions.record().isRequired) == false }
     }
 
-    /// Boots again and again, until it is cancelled.
-    func again(every interval: Duration) async {
+    /// Boots again and again, until it is cancelled, and says what is shown in place of `state`.
+    func again(every interval: Duration, after state: LaunchState?) async {
+        var said = state
         while true {
             do { try await Task.sleep(for: interval) } catch { return }
             await bootstrapper.start()
-            tell()
-        }
-    }
-
-    /// Says what is shown in place of what was shown before.
-    private func tell() {
-        guard let state = coordinator.state else { return }
-        let before = told.withLock { told in
-            defer { told = state }
-            return told
-        }
-        if before != state { Self.describe(state, isFirst: before == nil).map(say) }
-    }
-
-    /// Says what is wrong once, for as long as it is the same.
-    private static func newsOnly(_ say: @escaping @Sendable (String) -> Void) -> @Sendable (any Error) -> Void {
-        let last = Mutex("")
-        return { error in
-            let message = UpdateFailure(error).message
-            let isNew = last.withLock { last in
-                defer { last = message }
-                return last != message
-            }
-            if isNew { say(message) }
+            guard let state = coordinator.state, state != said else { continue }
+            Self.describe(state, isFirst: said == nil).map(say)
+            said = state
         }
     }
 

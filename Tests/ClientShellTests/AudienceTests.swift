@@ -50,8 +50,7 @@ import Testing
         try await shell.checkForUpdates()
         #expect(await !shell.isUpdateAvailable)
         await #expect(throws: ShellError.noPendingVersion) { try await shell.reload() }
-        try await shell.takeNext()
-        #expect(try await shell.pageWillLoad().token == launched.token)
+        #expect(try await shell.pageWillLoad(takesNext: true).token == launched.token)
         #expect(bench.bridge.calls == ["base embedded"])
         // Whoever logs in does.
         try await shell.admit(.everybody)

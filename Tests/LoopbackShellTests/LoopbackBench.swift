@@ -22,13 +22,14 @@ final class LoopbackBench: Sendable {
         store = folder.file("store")
         try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         if let version { try await Self.install(version, in: store) }
-        let configuration = ShellConfiguration(
+        var configuration = ShellConfiguration(
             device: .init(
                 store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: hasSeed ? folder.file("seed") : nil,
                 verifies: false))
+        configuration.visibility = .reported
         shell = try ClientShell(configuration, update: nil, bridge: bridge, clock: clock, warn: { _ in })
         if starts { try await shell.start() }
-        host = try LoopbackHost(shell, bridge, timeout: configuration.startupTimeout, clock: clock) { _ in }
+        host = try LoopbackHost(shell, bridge, clock: clock) { _ in }
     }
 
     /// Installs as another process would.
