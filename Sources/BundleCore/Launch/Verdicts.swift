@@ -175,7 +175,7 @@ public struct Verdicts: Sendable {
             throw UpdateFailure(
                 .versionBlocked, subject: "\(target)",
                 "\(target) is blocked since \(block.since): \(block.reason). "
-                    + "If it shall run all the same: `clientctl unblock \(target.shortDescription)`.")
+                    + "If it shall run all the same: `clientctl unblock --version \(target.shortDescription)`.")
         case .incompatible(let answer):
             throw Decision.Verdict.incompatible(answer).failure(of: version) ?? tooLate(target, inventory.ledger)
         }

@@ -55,7 +55,7 @@ struct StoreRecovery {
             return try LedgerFile.read(root)
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
-            let aside = StoreLayout.ledger + ".damaged"
+            let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
             try root.removeTree(aside)
             try root.rename(StoreLayout.ledger, to: aside)
             return nil
