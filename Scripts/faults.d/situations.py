@@ -5,7 +5,7 @@ import subprocess
 from typing import Callable, NamedTuple
 
 from judges import Change, Confirmation, Following, Launch, Locking, Publication, Removal
-from published import APP_ID, LASTING, publish_line, release_line
+from published import APP_ID, LASTING, creating, publish_line, release_line
 
 
 class Situation(NamedTuple):
@@ -207,14 +207,14 @@ def fail_again(world):
 @situation(Change, "v1.0.0", "v1.1.0")
 def rollback(world):
     two_good(world)
-    return world.by_hand("rollback", "--to", "1.0.0")
+    return world.by_hand("rollback", "--version", "1.0.0")
 
 
 @situation(Change, "v1.0.0", "v1.1.0")
 def unblock(world):
     two_good(world)
-    world.must(world.by_hand("rollback", "--to", "1.0.0"))
-    return world.by_hand("unblock", "1.1.0")
+    world.must(world.by_hand("rollback", "--version", "1.0.0"))
+    return world.by_hand("unblock", "--version", "1.1.0")
 
 
 @situation(Locking, "v1.0.0")
@@ -270,7 +270,7 @@ def publish_older(world):
 
 
 def publish_to_channel(world, version, *more):
-    return [*publish_line(world, version, world.feed), "--channel", "stable", *LASTING, *more]
+    return [*publish_line(world, version, world.feed), "--channel", "stable", *creating(world, "stable"), *LASTING, *more]
 
 
 def release(world, *arguments):
@@ -306,7 +306,7 @@ def follow_recall(world):
         world.must(world.follow(world.trust))
     world.must(world.by_hand(
         "confirm", "--version", "1.1.0", "--token", token(world.must(world.launch()))))
-    world.must(release(world, "revoke", "1.1.0", "--reason", "white screen"))
+    world.must(release(world, "revoke", "--version", "1.1.0", "--reason", "white screen"))
     return world.follow(world.trust)
 
 
@@ -320,7 +320,7 @@ def publish_channel(world):
 def release_revoke(world):
     for version in ("1.0.0", "1.1.0"):
         world.must(publish_to_channel(world, version))
-    return release(world, "revoke", "1.1.0", "--reason", "white screen")
+    return release(world, "revoke", "--version", "1.1.0", "--reason", "white screen")
 
 
 @situation(Publication)

@@ -313,5 +313,10 @@ def publish_line(world, version, feed):
         str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--json"]
 
 
+def creating(world, channel):
+    """What makes a channel where there is none yet."""
+    return [] if (world.feed / f"channels/{channel}.json").exists() else ["--create"]
+
+
 def release_line(world, channel, *arguments):
     return ["release", *arguments, "--feed", str(world.feed), "--channel", channel, "--json"]

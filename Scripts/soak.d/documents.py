@@ -72,20 +72,29 @@ def applied(feed, change):
         source = feed[change.value]
         if change.version not in source.releases or not source.allows(change.version):
             return None
-    after = changed(before, change)
+        after = promoted(before, change.version, source.releases[change.version])
+    else:
+        after = changed(before, change)
     if after is None or after == before and change.verb != "resign":
         return after and feed
     return feed | {change.channel: after._replace(sequence=before.sequence + 1)}
 
 
+def promoted(document, version, release):
+    """Paused and staged as it is where it comes from."""
+    if version in document.releases or not document.allows(version):
+        return document if version in document.releases else None
+    salt = "" if release.rollout == 1000 else version
+    return document.having(version, release._replace(salt=salt))
+
+
 def changed(document, change):
     version, release = change.version, document.releases.get(change.version)
     match change.verb:
-        case "publish" | "promote":
+        case "publish":
             if release or not document.allows(version):
                 return document if release else None
-            is_staged = change.verb == "publish" and change.value is not None
-            return document.having(version, Release(change.value, version) if is_staged else Release())
+            return document.having(version, Release() if change.value is None else Release(change.value, version))
         case "rollout":
             if not release or not document.allows(version):
                 return None

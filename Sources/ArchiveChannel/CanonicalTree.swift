@@ -6,11 +6,13 @@ public import BundleSigning
 /// A folder seen as a client: its regular files in canonical order. What a client may not hold is refused.
 public struct CanonicalTree: Sendable {
     /// One file of the tree.
-    public struct Entry: Sendable, Equatable {
+    public struct Entry: Sendable, Hashable {
         /// Its path.
         public let path: BundlePath
         /// Its bytes when the tree was read.
         public let size: Int
+        /// What tells it from another state of the file.
+        let stamp: FileStamp
     }
 
     /// The folder.
@@ -32,7 +34,9 @@ public struct CanonicalTree: Sendable {
             let path: BundlePath
             do { path = try BundlePath(parsing: bytes) } catch { throw ArchiveRejection(error) }
             switch try folder.kind(of: String(decoding: name, as: UTF8.self)) {
-            case .file(let size)?: found.append(Entry(path: path, size: size))
+            case .file?:
+                guard let stamp = try folder.stamp(of: String(decoding: name, as: UTF8.self)) else { continue }
+                found.append(Entry(path: path, size: stamp.size, stamp: stamp))
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
@@ -65,7 +69,7 @@ public struct CanonicalTree: Sendable {
 
     /// Streams the canonical tar of the tree through `body`, piece by piece.
     ///
-    /// Throws where a file changes its size meanwhile: such a tree has no one content.
+    /// Throws where anything in the tree changes meanwhile: such a tree has no one content.
     public func stream(_ body: (Piece) throws -> Void) throws {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
         defer { buffer.deallocate() }
@@ -81,6 +85,22 @@ public struct CanonicalTree: Sendable {
             }
         }
         try CanonicalTar.end.withUnsafeBytes { try body(.padding($0)) }
+        try requireUnchanged()
+    }
+
+    /// The same names with the same stamps as when it was listed; two halves of one length would else be taken for one file.
+    private func requireUnchanged() throws {
+        let now = try CanonicalTree(folder).entries
+        if now == entries { return }
+        let before = Set(entries), after = Set(now)
+        let changed = before.symmetricDifference(after).map(\.path).min()
+        throw Self.changed(changed?.string ?? folder.path)
+    }
+
+    private static func changed(_ path: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: path, "\(path) changed while it was read: let the build finish, then run it again."
+        )
     }
 
     private func streamData(
@@ -95,9 +115,7 @@ public struct CanonicalTree: Sendable {
             if offset <= entry.size { try body(.data(entry, UnsafeRawBufferPointer(rebasing: buffer[..<count]))) }
         }
         if offset != entry.size {
-            throw UpdateFailure(
-                .configInvalid, subject: entry.path.string,
-                "\(entry.path) changed while it was read: let the build finish, then run it again.")
+            throw Self.changed(entry.path.string)
         }
     }
 

@@ -28,6 +28,32 @@ public final class File: Sendable {
         return file
     }
 
+    /// The bytes at an ordinary path: of a file, or of a pipe up to its end; `-` is standard input. Refuses more than `maximumBytes`.
+    /// `file` is told what was opened before it is read.
+    package static func contents(
+        ofArgument path: String, maximumBytes: Int, _ inspect: (File, _ isPipe: Bool) throws -> Void = { _, _ in }
+    ) throws -> [UInt8] {
+        let descriptor = Glibc.open(path == "-" ? "/dev/stdin" : path, O_RDONLY | O_CLOEXEC)
+        let file = File(adopting: try checked(descriptor, "open", path), path: path)
+        let kind = try file.status().st_mode & S_IFMT
+        let isPipe = kind == S_IFIFO || kind == S_IFCHR
+        if !isPipe { try file.requireRegular() }
+        try inspect(file, isPipe)
+        return isPipe ? try file.readPipe(maximumBytes: maximumBytes) : try file.readAll(maximumBytes: maximumBytes)
+    }
+
+    private func readPipe(maximumBytes: Int) throws(DiskError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            if count < 0 && errno == EINTR { continue }
+            if try checked(count, "read", path) == 0 { return bytes }
+            bytes += chunk[..<count]
+            if bytes.count > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
+        }
+    }
+
     /// Opens a file by an ordinary path to write behind what is in it, creating it (mode 0640) where it is missing; a device will do,
     /// `/dev/null` above all.
     public static func open(appending path: String) throws(DiskError) -> File {

@@ -7,7 +7,7 @@ import BundleDisk
 struct FeedTrust {
     static let fileName = "trust.json"
 
-    private let root: TrustRoot
+    let root: TrustRoot
     private let clock: Timestamp
 
     /// nil where the feed has none.
@@ -21,6 +21,7 @@ struct FeedTrust {
 
     /// Refuses a release that devices would refuse.
     func require(_ manifest: UnverifiedManifest) throws {
+        try requireCurrent()
         try requireApp(manifest.claims.appId, of: "release")
         try explaining {
             _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))
@@ -29,11 +30,21 @@ struct FeedTrust {
 
     /// Refuses a channel document that devices would refuse.
     func require(_ envelope: SignedEnvelope, channel: String) throws {
+        try requireCurrent()
         try explaining {
             let verified = try ChannelVerifier.verify(
                 envelope, channel: channel, trusted: root.trusted(for: .channel, at: clock))
             try requireApp(verified.document.appId, of: "channel document")
         }
+    }
+
+    /// Devices install nothing by a root that has expired.
+    private func requireCurrent() throws {
+        guard root.expires < clock else { return }
+        throw UpdateFailure(
+            .expired, subject: "trust root \(root.version)",
+            "The feed's trust root \(root.version) expired at \(root.expires), so devices would refuse this: renew it with "
+                + "`clientctl trust renew`, have it signed and publish it.")
     }
 
     private func requireApp(_ found: String?, of document: String) throws {

@@ -10,20 +10,37 @@ public enum KeyFile {
     ///
     /// A file that others can read is refused: its key may be known to them already.
     public static func signer(at path: String, passphrase: () throws -> [UInt8]) throws -> Signer {
-        let file = try File.open(reading: path)
-        if (try? PublicKey(parsingPEM: file.readAll(maximumBytes: maximumBytes))) != nil {
+        let secret = try Secret(at: path)
+        if (try? PublicKey(parsingPEM: secret.bytes)) != nil {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).")
         }
-        if try file.permissions() & 0o077 != 0 {
+        return try signer(of: secret, path, passphrase)
+    }
+
+    private static func signer(of secret: Secret, _ path: String, _ passphrase: () throws -> [UInt8]) throws -> Signer {
+        if secret.isOpenToOthers {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
                 "Others can read the private key \(path): run `chmod 600` on it, or better, make a new one.")
         }
         do {
-            return Signer(
-                try PrivateKey(parsingPEM: try file.readAll(maximumBytes: maximumBytes), passphrase: passphrase))
+            return Signer(try PrivateKey(parsingPEM: secret.bytes, passphrase: passphrase))
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(error).")
+        }
+    }
+
+    /// What a file or a pipe holds, read once: a pipe gives it once.
+    private struct Secret {
+        let bytes: [UInt8]
+        let isOpenToOthers: Bool
+
+        init(at path: String) throws {
+            var isOpen = false
+            bytes = try File.contents(ofArgument: path, maximumBytes: maximumBytes) { file, isPipe in
+                isOpen = try !isPipe && file.permissions() & 0o077 != 0
+            }
+            isOpenToOthers = isOpen
         }
     }
 
@@ -51,7 +68,7 @@ public enum KeyFile {
     /// Reads a public key (PEM).
     public static func publicKey(at path: String) throws -> PublicKey {
         do {
-            return try PublicKey(parsingPEM: try File.open(reading: path).readAll(maximumBytes: maximumBytes))
+            return try PublicKey(parsingPEM: try File.contents(ofArgument: path, maximumBytes: maximumBytes))
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) is no public key: \(error).")
         }
@@ -61,11 +78,11 @@ public enum KeyFile {
     public static func publicHalf(at path: String, passphrase: () throws -> [UInt8]) throws -> (
         PublicKey, isPrivate: Bool
     ) {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: maximumBytes)
+        let secret = try Secret(at: path)
         do {
-            return (try PublicKey(parsingPEM: bytes), false)
+            return (try PublicKey(parsingPEM: secret.bytes), false)
         } catch KeyError.privateKeyGiven {
-            return (try signer(at: path, passphrase: passphrase).publicKey, true)
+            return (try signer(of: secret, path, passphrase).publicKey, true)
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) is no key: \(error).")
         }

@@ -29,9 +29,12 @@ public struct ReleaseBuilder {
         let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
         let seat = ChannelSeat(
             channel, root: try target?.folder.root ?? ReleaseFeed.folder(at: feed), appId: options.appId)
+        let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
         try seat?.requireOpen(to: options.version)
-        let team = Team(first: first, others: Array(signers.dropFirst()))
+        try PresentManifest(
+            in: try target?.folder.root ?? ReleaseFeed.folder(at: feed), anchor: options.trust, clock: .now
+        )?.require(goesBefore: options.appId, by: team.all)
         if let published = try ReleaseFeed.published(options.version, at: feed) {
             return try confirm(published, tree, in: target, team, seat)
         }
@@ -95,6 +98,12 @@ public struct ReleaseBuilder {
         manifest.createdAt = options.createdAt
         manifest.keyId = team.first.publicKey.id
         manifest.notes = options.notes
+        if packed.size > options.limits.archiveBytes {
+            throw UpdateFailure(
+                .archiveRejected, subject: archiveName,
+                "The archive has \(ByteCount(bytes: packed.size)), allowed are \(ByteCount(bytes: options.limits.archiveBytes)): "
+                    + "leave something out, or raise --max-archive-size here and on every device.")
+        }
         try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
         let statement = try manifest.statement()
@@ -108,6 +117,8 @@ public struct ReleaseBuilder {
     /// Whether devices that follow the feed's trust root, if it has one, would take it now.
     private func requireTrusted(_ manifest: UnverifiedManifest, in folder: Directory?) throws {
         try FeedTrust(in: folder, clock: .now)?.require(manifest)
+        guard let anchor = options.trust else { return }
+        _ = try ManifestVerifier.verify(manifest, trusted: anchor.keys(for: .release, at: .now))
     }
 
     private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
@@ -150,18 +161,23 @@ public struct ReleaseBuilder {
                     + "choose a higher version; published ones never change.")
         }
         try requireIntact(published, by: team.all)
+        var isCompleted = false
         if seat == nil, let target, try wouldBeNewest(), try !isNewest() {
+            isCompleted = true
             var document = published.document.objectValue ?? [:]
             document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
             try ReleaseFeed.setNewest(
                 JSONWriter.bytes(of: .object(document), layout: .pretty), in: target.folder.root)
         }
         try target?.sync()
-        if seat != nil { try requireTrusted(published, in: try ReleaseFeed.folder(at: feed)) }
+        if seat != nil || options.trust != nil {
+            try requireTrusted(published, in: try ReleaseFeed.folder(at: feed))
+        }
         let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
         if let prepared, let target { try seat?.put(prepared, into: target.folder) }
         let isNewest = try target == nil && seat == nil ? wouldBeNewest() : isNewest()
-        return summary(.unchanged, claims, tree, isNewest: isNewest, prepared)
+        if let prepared, target != nil, prepared.bytes != nil || prepared.newest != nil { isCompleted = true }
+        return summary(isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest, prepared)
     }
 
     /// "Nothing to do" is only said of a release that a device with these keys could install.
@@ -195,6 +211,17 @@ public struct ReleaseBuilder {
     ) -> ReleaseReport {
         ReleaseReport(
             outcome: outcome, manifest: manifest, isNewest: isNewest,
-            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)), channel: prepared?.report)
+            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
+            raisedLimits: raisedLimits(manifest, tree), channel: prepared?.report)
+    }
+
+    private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
+        let usual = ArchiveLimits()
+        return [
+            ("--max-archive-size", manifest.size ?? 0, usual.archiveBytes),
+            ("--max-installed-size", tree.totalBytes, usual.installedBytes),
+            ("--max-file-size", tree.entries.map(\.size).max() ?? 0, usual.fileBytes),
+            ("--max-files", tree.entries.count, usual.entries),
+        ].filter { $0.1 > $0.2 }.map(\.0)
     }
 }

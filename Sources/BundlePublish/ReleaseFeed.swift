@@ -7,7 +7,7 @@ import BundleSigning
 ///
 /// A stop at any point leaves a feed that devices can use; publishing again completes it.
 struct ReleaseFeed {
-    private static let manifestName = "manifest.json"
+    static let manifestName = "manifest.json"
     private static let releasesName = "releases"
     private static let asidePrefix = ".publish-"
 
@@ -32,7 +32,20 @@ struct ReleaseFeed {
     /// The manifest of a version published before; nil where it is new.
     static func published(_ version: SemanticVersion, at path: String) throws -> UnverifiedManifest? {
         guard let root = try? Directory.open(path) else { return nil }
-        return try read(root, "\(releasesName)/\(version.folderName)/\(manifestName)")
+        return try published(version, in: root)
+    }
+
+    /// The same of an open feed. A folder without its manifest is refused: no release can take its name.
+    static func published(_ version: SemanticVersion, in root: Directory) throws -> UnverifiedManifest? {
+        let name = "\(releasesName)/\(version.folderName)"
+        if let manifest = try read(root, "\(name)/\(manifestName)") { return manifest }
+        guard case .directory? = try root.kind(of: releasesName),
+            try root.directory(releasesName).kind(of: version.folderName) != nil
+        else { return nil }
+        throw UpdateFailure(
+            .configInvalid, subject: "\(root.path)/\(name)",
+            "The feed's \(name) is no complete release, it has no \(manifestName): restore it, or remove \(name), then publish "
+                + "again.")
     }
 
     /// The manifest that devices see now.
@@ -42,6 +55,11 @@ struct ReleaseFeed {
     }
 
     static func newest(in root: Directory) throws -> UnverifiedManifest? { try read(root, manifestName) }
+
+    /// The same as it stands there.
+    static func newestBytes(in root: Directory) throws -> [UInt8]? {
+        try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes)
+    }
 
     private static func read(_ root: Directory, _ name: String) throws -> UnverifiedManifest? {
         guard let bytes = try root.contents(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
@@ -57,6 +75,8 @@ struct ReleaseFeed {
     /// SHA-256 of a published archive; nil where it is not there.
     static func archiveDigest(of version: SemanticVersion, named name: String, at path: String) throws -> SHA256Digest?
     {
+        // Beside its manifest, or nowhere.
+        if name.contains("/") { return nil }
         let folder = try Directory.open(path).directory("\(releasesName)/\(version.folderName)")
         guard case .file? = try folder.kind(of: name) else { return nil }
         var hasher = try SHA256Hasher()
@@ -93,9 +113,7 @@ struct ReleaseFeed {
 
     /// Shows devices `manifest`, last of all.
     static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
-        if try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes) == manifest {
-            return try root.sync()
-        }
+        if try newestBytes(in: root) == manifest { return try root.sync() }
         try root.replaceFile(manifestName, with: manifest)
     }
 }

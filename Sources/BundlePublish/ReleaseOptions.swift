@@ -22,6 +22,8 @@ public struct ReleaseOptions: Sendable {
     public var limits = ArchiveLimits()
     /// When it is made.
     public var createdAt: Timestamp
+    /// What devices trust; nil leaves that to the feed's trust root, or to its present releases.
+    public var trust: TrustAnchor?
     /// Whether to leave the feed as it is.
     public var isDryRun = false
 

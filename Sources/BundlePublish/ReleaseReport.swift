@@ -7,8 +7,10 @@ public struct ReleaseReport: Sendable {
     public enum Outcome: String, Sendable {
         /// The release is new in the feed.
         case published
-        /// The feed had this very release before.
+        /// The feed had this very release before; nothing was written.
         case unchanged
+        /// The feed had this very release before; what leads to it was missing or behind, and was written.
+        case completed
         /// Everything was done but writing.
         case dryRun
     }
@@ -21,6 +23,8 @@ public struct ReleaseReport: Sendable {
     public let isNewest: Bool
     /// The largest files, largest first.
     public let largest: [CanonicalTree.Entry]
+    /// Flags that raise a device's limits as far as this release needs it.
+    public let raisedLimits: [String]
     /// What became of the channel's document; nil where no channel was named.
     public let channel: ChannelReport?
 }

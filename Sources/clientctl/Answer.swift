@@ -12,6 +12,12 @@ enum Answer {
             json
             ? JSONWriter.bytes(of: .object(object), layout: .pretty) : lines.flatMap { Array("\($0)\n".utf8) }
         if write(bytes, to: 1) { return }
+        if errno == EPIPE {
+            // As any program ends whose reader has read enough.
+            if afterChange { return }
+            signal(SIGPIPE, SIG_DFL)
+            kill(getpid(), SIGPIPE)
+        }
         say("clientctl: the answer could not be written: \(String(cString: strerror(errno)))")
         if !afterChange { exit(FailureCode.internal.exitStatus) }
     }

@@ -12,16 +12,17 @@ struct Rollback: ParsableCommand {
 
             Examples:
               clientctl rollback --store /var/lib/kiosk
-              clientctl rollback --store /var/lib/kiosk --to 1.4.2
-              clientctl rollback --store /var/lib/kiosk --to embedded
+              clientctl rollback --store /var/lib/kiosk --version 1.4.2
+              clientctl rollback --store /var/lib/kiosk --version embedded
             """)
 
     @OptionGroup var place: StoreOptions
 
     @Option(
         help: ArgumentHelp(
-            "The client to go back to; the last known good one, or the next lower.", valueName: "version"))
-    var to: String?
+            "The client to go back to, or embedded; by default the last known good one, or the next lower.",
+            valueName: "version"))
+    var version: String?
 
     @OptionGroup var common: CommonOptions
 
@@ -30,7 +31,9 @@ struct Rollback: ParsableCommand {
         let store = try settings.required("store", place.store)
         let verdicts = try Verdicts(store: store) { Answer.say("clientctl: \($0)") }
         let known = try Inventory.read(at: store).knownNames
-        let target = try to.map { try settings.parsed("to", $0) { try ClientReference($0).resolve(among: known) } }
+        let target = try settings.optional("version", version).map { text in
+            try settings.parsed("version", text) { try ClientReference($0).resolve(among: known) }
+        }
         let result = try verdicts.rollBack(to: target)
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true,
@@ -48,21 +51,22 @@ struct Unblock: ParsableCommand {
         abstract: "Lets a blocked version run again, as if it had never failed.",
         discussion: """
             Example:
-              clientctl unblock 1.5.0 --store /var/lib/kiosk
+              clientctl unblock --version 1.5.0 --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The version.")
-    var version: String
-
+    @OptionGroup var version: VersionOption
     @OptionGroup var place: StoreOptions
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
+        let text = try version.required(settings)
         let verdicts = try Verdicts(store: store) { Answer.say("clientctl: \($0)") }
         let known = try Inventory.read(at: store).knownNames
-        let name = try settings.parsed("version", version) { try ClientReference($0).resolve(among: known) }
+        let name = try settings.parsed("version", text) {
+            try ClientReference($0).resolve(among: known)
+        }
         guard let version = name.version else {
             throw ValidationError("The seed is never blocked: name an installed client.")
         }

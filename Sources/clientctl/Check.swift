@@ -29,12 +29,13 @@ struct Check: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let json = try settings.isOn("json", common.json)
+        let explains = try settings.isOn("explain", explain)
         try Wiring.requireSeed(update, settings)
         var answers: [CheckAnswer] = []
         var failure: (any Error)?
         // Each channel has its turn, whatever becomes of the others.
         for channel in try Wiring.someChannels(update, settings, report: { _ in }) {
-            do { answers.append(try await channel.check(explain)) } catch { failure = failure ?? error }
+            do { answers.append(try await channel.check(explains)) } catch { failure = failure ?? error }
         }
         if let failure {
             if answers.isEmpty { throw failure }

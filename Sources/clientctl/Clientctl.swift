@@ -20,11 +20,11 @@ struct Clientctl: AsyncParsableCommand {
             /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json), as in
             {"store": "/var/lib/kiosk", "shell-version": "1.2.0"}, or from the
             environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win
-            over the environment, the environment over the file.
+            over the environment, the environment over the file. A variable or a key that
+            is no flag is refused. `clientctl --version` shows this program's version.
 
             \(ExitTable.text)
             """,
-        version: Product.version,
         subcommands: [
             Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self,
             List.self, Status.self,

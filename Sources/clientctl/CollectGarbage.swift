@@ -28,19 +28,20 @@ struct CollectGarbage: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let path = try settings.required("store", place.store)
-        let plan = try await collect(path, keep: try settings.keep(keep))
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let plan = try await collect(path, keep: try settings.keep(keep), isDryRun)
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
-                "outcome": .string(dryRun ? "dryRun" : "collected"), "retained": .names(plan.retained),
+                "outcome": .string(isDryRun ? "dryRun" : "collected"), "retained": .names(plan.retained),
                 "removed": .names(plan.removed),
             ],
             plan.retained.map { "keep    \($0)" }
-                + plan.removed.map { "\(dryRun ? "would remove" : "removed") \($0)" })
+                + plan.removed.map { "\(isDryRun ? "would remove" : "removed") \($0)" })
     }
 
-    private func collect(_ path: String, keep: Int) async throws -> RetentionPlan {
-        if dryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
+    private func collect(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
+        if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
         guard try Inventory.exists(at: path) else { return RetentionPlan(retained: [], removed: []) }
         let store = try BundleStore.open(at: path, time: .now) { Answer.say("clientctl: \($0)") }
         return try await store.retain(keeping: keep)

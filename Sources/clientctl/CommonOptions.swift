@@ -13,6 +13,18 @@ struct CommonOptions: ParsableArguments {
     func settings() throws -> Settings { try Settings(config: config) }
 }
 
+/// Which version a command is about: the same flag everywhere.
+struct VersionOption: ParsableArguments {
+    @Option(help: ArgumentHelp("The version.", valueName: "version"))
+    var version: String?
+
+    func required(_ settings: Settings) throws -> String { try settings.required("version", version) }
+
+    func semantic(_ settings: Settings) throws -> SemanticVersion {
+        try settings.parsed("version", try required(settings)) { try SemanticVersion(parsingArgument: $0) }
+    }
+}
+
 /// Bounds of the device; raised here only, never by a manifest.
 struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Largest archive, such as 256MiB (the default).", valueName: "size"))
@@ -20,6 +32,9 @@ struct LimitOptions: ParsableArguments {
 
     @Option(help: ArgumentHelp("Largest sum of the files, such as 512MiB (the default).", valueName: "size"))
     var maxInstalledSize: String?
+
+    @Option(help: ArgumentHelp("Largest single file, such as 256MiB (the default).", valueName: "size"))
+    var maxFileSize: String?
 
     @Option(help: ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n"))
     var maxFiles: String?
@@ -31,6 +46,9 @@ struct LimitOptions: ParsableArguments {
         }
         if let text = try settings.optional("max-installed-size", maxInstalledSize) {
             limits.installedBytes = try settings.parsed("max-installed-size", text) { try ByteCount(parsing: $0).bytes }
+        }
+        if let text = try settings.optional("max-file-size", maxFileSize) {
+            limits.fileBytes = try settings.parsed("max-file-size", text) { try ByteCount(parsing: $0).bytes }
         }
         if let text = try settings.optional("max-files", maxFiles) {
             limits.entries = try settings.integer("max-files", text, atLeast: 1)

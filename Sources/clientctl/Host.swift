@@ -77,9 +77,10 @@ struct Host: AsyncParsableCommand {
     }
 
     private func folder(_ settings: Settings) throws -> Directory {
-        guard let path = try settings.optional("feed", feed), !path.isEmpty else {
+        guard let given = try settings.optional("feed", feed), !given.isEmpty else {
             throw ValidationError("Missing <feed>: name the folder that publish writes.")
         }
+        let path = try settings.feedFolder(given)
         do throws(DiskError) {
             return try Directory.open(path)
         } catch {

@@ -28,20 +28,27 @@ struct Inspect: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         let limits = try limits.limits(settings)
+        let json = try settings.isOn("json", common.json)
+        // Whatever was fetched is gone before the answer: its reader may end this program.
+        let (object, lines) = try await description(limits, settings)
+        Answer.give(json: json, object, lines)
+    }
+
+    private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
+        // No copy of what is here already.
+        if !source.contains("://") { return try describe(any: try File.open(reading: source), limits) }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
-        let fetcher = try Wiring.fetcher(network, for: url, settings)
         let file = try await SpoolFile.fetch(
-            url, with: fetcher, maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes),
-            into: temporary.directory)
-        let json = try settings.isOn("json", common.json)
-        if let first = try file.head(64).first(where: { !" \t\r\n".utf8.contains($0) }), first == UInt8(ascii: "{") {
-            let (object, lines) = try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
-            Answer.give(json: json, object, lines)
-        } else {
-            let (object, lines) = try describe(file, limits)
-            Answer.give(json: json, object, lines)
-        }
+            url, with: try Wiring.fetcher(network, for: url, settings),
+            maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes), into: temporary.directory)
+        return try withExtendedLifetime(temporary) { try describe(any: file, limits) }
+    }
+
+    private func describe(any file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+        let first = try file.head(64).first { !" \t\r\n".utf8.contains($0) }
+        guard first == UInt8(ascii: "{") else { return try describe(file, limits) }
+        return try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
     }
 
     /// A document says what it is; a manifest does not.

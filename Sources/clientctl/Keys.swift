@@ -20,10 +20,10 @@ struct Keys: AsyncParsableCommand {
                 """)
 
         @Option(help: ArgumentHelp("Path in front of .key.pem and .pub.pem.", valueName: "prefix"))
-        var out: String
+        var out: String?
 
-        @Option(help: "ed25519, ecdsa-p256 or rsa-pss (3072 bits).")
-        var algorithm: String = KeyAlgorithm.ed25519.rawValue
+        @Option(help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).")
+        var algorithm: String?
 
         @OptionGroup var passphrase: PassphraseOptions
 
@@ -34,14 +34,16 @@ struct Keys: AsyncParsableCommand {
 
         func run() throws {
             let settings = try common.settings()
-            guard let algorithm = KeyAlgorithm(rawValue: algorithm) else {
+            let name = try settings.optional("algorithm", algorithm) ?? KeyAlgorithm.ed25519.rawValue
+            guard let algorithm = KeyAlgorithm(rawValue: name) else {
                 throw ValidationError("--algorithm takes ed25519, ecdsa-p256 or rsa-pss.")
             }
-            let secret = try prompt ? Passphrase.askTwice() : passphrase.read(settings)
+            let prefix = try settings.required("out", out)
+            let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
             if secret == nil {
                 Answer.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
             }
-            let pair = try KeyFile.generate(algorithm, prefix: out, passphrase: secret)
+            let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
             Answer.give(
                 json: try settings.isOn("json", common.json), afterChange: true,
                 [

@@ -8,7 +8,13 @@ enum Main {
     static func main() async {
         do {
             try prepareProcess()
+            // Alone: in commands the flag names the version of a client, and a flag of the parser's own would win over theirs.
+            if CommandLine.arguments.dropFirst() == ["--version"] {
+                Answer.give(json: false, [:], [Product.version])
+                return
+            }
             var command = try Clientctl.parseAsRoot()
+            try requireCommand(command)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -21,8 +27,21 @@ enum Main {
         }
     }
 
+    /// A group of commands does nothing by itself.
+    private static func requireCommand(_ command: any ParsableCommand) throws {
+        let names = type(of: command).configuration.subcommands.map { $0._commandName }
+        if names.isEmpty { return }
+        throw ValidationError("Missing subcommand: give one of \(names.joined(separator: ", ")).")
+    }
+
     /// What every command relies on, before anything else.
     private static func prepareProcess() throws {
+        // Swift reads the arguments out of /proc; none at all would be taken for a question for help, and answered with 0.
+        if CommandLine.arguments.isEmpty {
+            throw UpdateFailure(
+                .configInvalid, subject: "/proc",
+                "The arguments cannot be read, so nothing was done: mount /proc where clientctl runs.")
+        }
         // libarchive reads names in the process's character set, and Swift starts in "C".
         if !CharacterSet.useUTF8() {
             throw UpdateFailure(

@@ -7,14 +7,14 @@ import Glibc
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "File whose first line is the key's passphrase; else CLIENTCTL_PASSPHRASE, else the terminal.",
+            "File or pipe whose first line is the key's passphrase; else CLIENTCTL_PASSPHRASE, else the terminal.",
             valueName: "file"))
     var passphraseFile: String?
 
     /// The passphrase, if the file or the environment gives one.
     func read(_ settings: Settings) throws -> [UInt8]? {
         if let path = try settings.optional("passphrase-file", passphraseFile) {
-            let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
+            let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024)
             let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
             if line.isEmpty {
                 throw UpdateFailure(
@@ -22,7 +22,7 @@ struct PassphraseOptions: ParsableArguments {
             }
             return line
         }
-        guard let value = getenv("CLIENTCTL_PASSPHRASE").map({ Array(String(cString: $0).utf8) }), !value.isEmpty else {
+        guard let value = getenv(Passphrase.variable).map({ Array(String(cString: $0).utf8) }), !value.isEmpty else {
             return nil
         }
         return value
@@ -37,13 +37,19 @@ struct PassphraseOptions: ParsableArguments {
 
 /// Asks at the terminal without echo.
 enum Passphrase {
+    /// The variable that holds one.
+    static let variable = "CLIENTCTL_PASSPHRASE"
+
     static func ask(_ prompt: String) throws -> [UInt8] {
-        guard isatty(0) == 1, let typed = getpass(prompt) else {
+        guard isatty(0) == 1, let terminal = Terminal() else {
             throw UpdateFailure(
                 .configInvalid, subject: "passphrase",
                 "The key is encrypted: give --passphrase-file, or set CLIENTCTL_PASSPHRASE.")
         }
-        return Array(String(cString: typed).utf8)
+        guard let typed = terminal.ask(prompt) else {
+            throw UpdateFailure(.configInvalid, subject: "passphrase", "No passphrase was typed.")
+        }
+        return typed
     }
 
     static func askTwice() throws -> [UInt8] {

@@ -23,21 +23,23 @@ struct Publish: ParsableCommand {
                 --key release.key.pem --min-shell 1.0.0 --dry-run
               clientctl publish dist --version 1.5.1 --feed feed \\
                 --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
-                --channel stable --channel-key channel.key.pem --rollout 10
+                --channel stable --channel-key channel.key.pem --rollout 10% --create
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
                 --public release.pub.pem
 
-            --channel also adds the release to FEED/channels/NAME.json, for --rollout
-            of 1000 devices. Publishing again never changes a rollout: use
+            Without a trust root in the feed, a release is signed by a key that signed what the
+            feed offers now; --trust says otherwise what devices trust.
+
+            --channel also adds the release to FEED/channels/NAME.json, for the --rollout
+            share of its devices. Publishing again never changes a rollout: use
             `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
             """)
 
     @Argument(help: "The folder with index.html at its top.")
     var directory: String
 
-    @Option(help: "The client's version: a semantic version.")
-    var version: String
+    @OptionGroup var version: VersionOption
 
     @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
     var feed: String?
@@ -92,8 +94,9 @@ struct Publish: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let options = try releaseOptions(settings)
-        let feed = try settings.required("feed", feed)
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let options = try releaseOptions(settings, isDryRun)
+        let feed = try settings.feedFolder(feed)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
@@ -103,18 +106,23 @@ struct Publish: ParsableCommand {
                     + "--sign-command with --public.")
         }
         let plan = try channelOptions.plan(
-            release: signers, issuedAt: options.createdAt, isDryRun: dryRun, passphrase, settings)
+            release: signers, issuedAt: options.createdAt, isDryRun: isDryRun, passphrase, settings)
         let progress = Progress()
         defer { progress.end() }
         let release = try ReleaseBuilder(options, feed: feed, report: progress.report)
             .publish(directory, signers: signers, to: plan)
         progress.end()
+        if !release.raisedLimits.isEmpty {
+            Answer.say(
+                "clientctl: this release is larger than devices allow by default: every device needs "
+                    + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
+        }
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
         )
     }
 
-    private func releaseOptions(_ settings: Settings) throws -> ReleaseOptions {
+    private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
         let minimum = try settings.required("min-shell", minShell)
         let maximum = try settings.optional("max-shell", maxShell)
         let shells = try settings.parsed("max-shell", maximum ?? "") { _ in
@@ -123,7 +131,7 @@ struct Publish: ParsableCommand {
                 maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
         }
         var options = ReleaseOptions(
-            version: try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) },
+            version: try version.semantic(settings),
             shells: shells, createdAt: try PublishTime.issued())
         options.appId = try settings.optional("app-id", appId)
         if let appId = options.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
@@ -149,7 +157,8 @@ struct Publish: ParsableCommand {
             options.windowLog = number
         }
         options.limits = try limits.limits(settings)
-        options.isDryRun = dryRun
+        options.trust = try channelOptions.anchor(settings)
+        options.isDryRun = isDryRun
         return options
     }
 
@@ -179,6 +188,7 @@ struct Publish: ParsableCommand {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["channel"] = release.channel.map { .object(ChannelAnswer.object($0)) }
         return object
     }
@@ -192,6 +202,8 @@ struct Publish: ParsableCommand {
             switch release.outcome {
             case .published: "published \(manifest.version) to \(feed)"
             case .unchanged: "\(manifest.version) was published to \(feed) before with this content; nothing changed"
+            case .completed:
+                "\(manifest.version) was published to \(feed) before with this content; what leads to it was missing and was written"
             case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
             }
         return [

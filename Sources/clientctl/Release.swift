@@ -13,25 +13,15 @@ struct Release: ParsableCommand {
 
             Examples:
               clientctl release list --feed feed --channel stable
-              clientctl release rollout 1.5.0 250 --feed feed --channel stable \\
+              clientctl release rollout 25% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
-              clientctl release revoke 1.5.0 --reason "white screen" --feed feed \\
-                --channel stable --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+                --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
             ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseResign.self,
         ])
-}
-
-/// A version as an argument.
-struct VersionArgument: ParsableArguments {
-    @Argument(help: "The release's version.")
-    var version: String
-
-    func parsed(_ settings: Settings) throws -> SemanticVersion {
-        try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
-    }
 }
 
 extension ChannelEditOptions {
@@ -54,26 +44,26 @@ extension ChannelEditOptions {
 struct ReleaseRollout: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollout",
-        abstract: "Sets how many devices may have a release, in thousandths.",
+        abstract: "Sets how many devices may have a release, in percent.",
         discussion: """
             Which ones is drawn by release and device, so raising it only adds devices.
             Lowering it takes the release back from those that are left out then.
 
             Examples:
-              clientctl release rollout 1.5.0 10 --feed feed --channel stable \\
+              clientctl release rollout 2.5% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
-              clientctl release rollout 1.5.0 1000 --feed feed --channel stable \\
+              clientctl release rollout 100% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem --dry-run
             """)
 
-    @OptionGroup var version: VersionArgument
-    @Argument(help: "0 to 1000.")
-    var permille: String
+    @OptionGroup var version: VersionOption
+    @Argument(help: "The share of devices, 0% to 100%, such as 25% or 2.5%.")
+    var percent: String
     @OptionGroup var edit: ChannelEditOptions
 
     func run() throws {
         try edit.apply {
-            .rollout(try version.parsed($0), try ChannelEditOptions.permille("PERMILLE", permille))
+            .rollout(try version.semantic($0), try ChannelEditOptions.share("PERCENT", percent).permille)
         }
     }
 }
@@ -84,14 +74,14 @@ struct ReleasePause: ParsableCommand {
         abstract: "Lets no further device take a release; those that have it keep it.",
         discussion: """
             Example:
-              clientctl release pause 1.5.0 --feed feed --channel stable \\
+              clientctl release pause --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
-    @OptionGroup var version: VersionArgument
+    @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .pause(try version.parsed($0)) } }
+    func run() throws { try edit.apply { .pause(try version.semantic($0)) } }
 }
 
 struct ReleaseResume: ParsableCommand {
@@ -100,14 +90,14 @@ struct ReleaseResume: ParsableCommand {
         abstract: "Lets devices take a paused release again.",
         discussion: """
             Example:
-              clientctl release resume 1.5.0 --feed feed --channel stable \\
+              clientctl release resume --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
-    @OptionGroup var version: VersionArgument
+    @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .resume(try version.parsed($0)) } }
+    func run() throws { try edit.apply { .resume(try version.semantic($0)) } }
 }
 
 struct ReleaseRevoke: ParsableCommand {
@@ -119,16 +109,15 @@ struct ReleaseRevoke: ParsableCommand {
             --undo takes a mistaken revocation of a version back.
 
             Examples:
-              clientctl release revoke 1.5.0 --reason "white screen" --feed feed \\
-                --channel stable --channel-key channel.key.pem
-              clientctl release revoke 1.5.0 --undo --feed feed --channel stable \\
+              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+                --feed feed --channel stable --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --undo --feed feed --channel stable \\
                 --channel-key channel.key.pem
               clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
-    @Argument(help: "The release's version.")
-    var version: String?
+    @OptionGroup var version: VersionOption
 
     @Option(help: ArgumentHelp("Why, for people; devices show it.", valueName: "text"))
     var reason: String?
@@ -145,18 +134,19 @@ struct ReleaseRevoke: ParsableCommand {
 
     private func change(_ settings: Settings) throws -> ChannelChange {
         let reason = try settings.optional("reason", reason)
-        switch (version, try settings.optional("below", below)) {
+        let undoes = try settings.isOn("undo", undo)
+        switch (try settings.optional("version", version.version), try settings.optional("below", below)) {
         case (nil, let below?):
-            if undo || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
+            if undoes || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
             return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
-        case (let version?, nil):
-            let version = try settings.parsed("version", version) { try SemanticVersion(parsingArgument: $0) }
-            if undo { return .unrevoke(version) }
+        case (_?, nil):
+            let version = try version.semantic(settings)
+            if undoes { return .unrevoke(version) }
             guard let reason, !reason.isEmpty else {
                 throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
             }
             return .revoke(version, reason: reason)
-        default: throw ValidationError("Name a version or --below, one of them.")
+        default: throw ValidationError("Give --version or --below, one of them.")
         }
     }
 }
@@ -164,35 +154,47 @@ struct ReleaseRevoke: ParsableCommand {
 struct ReleasePromote: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote",
-        abstract: "Copies a release from one channel to another, which is made where it is missing.",
+        abstract: "Copies a release from one channel to another, paused or staged as it is there.",
         discussion: """
             Example:
-              clientctl release promote 1.5.0 --channel beta --to stable --rollout 10 \\
-                --feed feed --channel-key channel.key.pem
+              clientctl release promote --version 1.5.0 --channel beta --to stable \\
+                --rollout 10% --feed feed --channel-key channel.key.pem
             """)
 
-    @OptionGroup var version: VersionArgument
+    @OptionGroup var version: VersionOption
 
     @Option(help: ArgumentHelp("The channel that gets it.", valueName: "name"))
     var to: String?
 
     @Option(
-        help: ArgumentHelp("How many devices may have it there, in thousandths; all by default.", valueName: "permille")
-    )
+        help: ArgumentHelp(
+            "The share of devices that may have it there, such as 10%; by default as in the channel it comes from.",
+            valueName: "percent"))
     var rollout: String?
+
+    @Flag(help: "Make the channel that gets it, which is not there yet.")
+    var create = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --create, the sequence to begin with; 1 by default, more where the channel's document was lost.",
+            valueName: "n"))
+    var sequence: String?
 
     @OptionGroup var edit: ChannelEditOptions
 
     func run() throws {
         let settings = try edit.common.settings()
-        let version = try version.parsed(settings)
+        let version = try version.semantic(settings)
         let (feed, source) = try edit.place(settings)
         let target = try settings.required("to", to)
         if source == target { throw ValidationError("--to names another channel than --channel.") }
         let rollout = try settings.optional("rollout", rollout).map {
-            try ChannelEditOptions.permille("--rollout", $0)
+            try ChannelEditOptions.share("--rollout", $0).permille
         }
-        let editor = ChannelEditor(feed: feed, try edit.options(settings))
+        var terms = try edit.options(settings)
+        terms.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        let editor = ChannelEditor(feed: feed, terms)
         try edit.answer(try editor.promote(version, from: source, to: target, rollout: rollout), settings)
     }
 }
@@ -203,14 +205,14 @@ struct ReleaseRemove: ParsableCommand {
         abstract: "Takes a release out of a channel; where it runs, it goes on. To recall it, revoke it.",
         discussion: """
             Example:
-              clientctl release remove 1.2.0 --feed feed --channel stable \\
+              clientctl release remove --version 1.2.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
 
-    @OptionGroup var version: VersionArgument
+    @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .remove(try version.parsed($0)) } }
+    func run() throws { try edit.apply { .remove(try version.semantic($0)) } }
 }
 
 struct ReleasePoll: ParsableCommand {
@@ -245,7 +247,7 @@ struct ReleasePoll: ParsableCommand {
     private func change(_ settings: Settings) throws -> ChannelChange {
         let interval = try seconds("interval", interval, settings)
         let jitter = try seconds("jitter", jitter, settings)
-        if undo {
+        if try settings.isOn("undo", undo) {
             if interval != nil || jitter != nil {
                 throw ValidationError("--undo takes neither --interval nor --jitter.")
             }
@@ -328,7 +330,7 @@ struct ReleaseList: ParsableCommand {
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
         let document = try ChannelEditor.read(
-            try settings.required("channel", channel), inFeed: try settings.required("feed", feed), trust: trust,
+            try settings.required("channel", channel), inFeed: try settings.feedFolder(feed), trust: trust,
             clock: now)
         var object = ChannelView.object(document, now: now)
         object["verified"] = .bool(trust != nil)
@@ -364,7 +366,8 @@ enum ChannelView {
     private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
         let claims = release.manifest.claims
         return [
-            "version": .string(release.version.description), "rollout": .integer(release.rollout),
+            "version": .string(release.version.description),
+            "rollout": .string(RolloutShare(permille: release.rollout).description),
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
@@ -393,7 +396,7 @@ enum ChannelView {
         let shells = release.manifest.claims.shells
         return
             ([
-                "\(release.version)", "\(release.rollout) of 1000",
+                "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
                 "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
             ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
             .joined(separator: "  ")

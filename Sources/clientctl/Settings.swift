@@ -7,24 +7,17 @@ import Glibc
 struct Settings {
     private static let maximumBytes = 1 << 20
 
-    /// Every flag that may be configured.
-    static let names: Set<String> = [
-        "store", "shell-version", "app-id", "seed", "keep", "manifest", "trust", "token-file", "ca-file", "json",
-        "max-archive-size", "max-installed-size", "max-files", "feed", "key", "passphrase-file", "min-shell",
-        "max-shell", "format", "level", "window-log", "notes", "token", "verify-on-launch", "port", "startup-timeout",
-        "check-interval", "csp", "channel", "device-id", "meteor", "platform", "verify-assets", "channels", "fallback",
-        "rollout", "channel-key", "sign-command", "public", "channel-sign-command", "channel-public", "expires-in",
-        "expect-sequence", "if-expires-within", "reason", "below", "to", "root-key", "root-threshold", "release-key",
-        "release-threshold", "channel-threshold", "sign-key", "role", "key-id", "threshold", "not-after", "old", "new",
-        "expires", "forget", "maintenance", "bind", "access-log", "log-format", "metrics-file", "activation-window",
-        "once", "interval", "jitter", "push",
-    ]
-
     private let file: JSONObject
     private let path: String
 
     /// Reads the file named by `--config`, or the first default one that exists.
     init(config: String?) throws {
+        if let unknown = FlagNames.unknownVariable() {
+            throw UpdateFailure(
+                .configInvalid, subject: UntrustedName.display(unknown),
+                "The environment sets \(UntrustedName.display(unknown)), which is no flag: correct its name or remove it."
+            )
+        }
         let home =
             getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
             ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
@@ -43,7 +36,7 @@ struct Settings {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
         }
-        if let unknown = file.members.first(where: { !Self.names.contains($0.name) }) {
+        if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
                 "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is no flag: "
@@ -67,8 +60,7 @@ struct Settings {
     }
 
     private static func environment(_ name: String) -> String? {
-        let variable = "CLIENTCTL_" + name.uppercased().replacing("-", with: "_")
-        return getenv(variable).map { String(cString: $0) }
+        getenv(FlagNames.variable(name)).map { String(cString: $0) }
     }
 
     /// The value of flag `name`: as given, else from the environment, else from the file.
@@ -104,7 +96,7 @@ struct Settings {
     func required(_ name: String, _ given: String?) throws -> String {
         guard let value = try optional(name, given), !value.isEmpty else {
             throw ValidationError(
-                "Missing --\(name): give the flag, set \("CLIENTCTL_" + name.uppercased().replacing("-", with: "_")), "
+                "Missing --\(name): give the flag, set \(FlagNames.variable(name)), "
                     + "or put \"\(name)\" into the configuration file.")
         }
         return value
@@ -113,10 +105,21 @@ struct Settings {
     /// Whether a switch is on.
     func isOn(_ name: String, _ given: Bool) throws -> Bool {
         if given { return true }
-        return switch try optional(name, nil) {
-        case nil, "", "0", "false": false
-        default: true
+        guard let text = try optional(name, nil) else { return false }
+        switch text.lowercased() {
+        case "1", "true", "yes", "on": return true
+        case "", "0", "false", "no", "off": return false
+        default: throw ValidationError("--\(name) is true or false, not \(UntrustedName.display(text)).")
         }
+    }
+
+    /// The feed's folder; a URL would be taken for the name of a folder.
+    func feedFolder(_ given: String?) throws -> String {
+        let path = try required("feed", given)
+        guard path.contains("://") else { return path }
+        throw ValidationError(
+            "--feed takes a folder, not the URL \(UntrustedName.display(path)): publish into a folder, then copy it to where "
+                + "devices fetch it, manifest.json and channels/ last.")
     }
 
     /// A flag's value turned into a value of ours; a refusal names the flag.

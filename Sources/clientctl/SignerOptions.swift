@@ -107,7 +107,7 @@ struct ChannelEditOptions: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: String, channel: String) {
-        (try settings.required("feed", feed), try settings.required("channel", channel))
+        (try settings.feedFolder(feed), try settings.required("channel", channel))
     }
 
     func options(_ settings: Settings) throws -> ChannelTerms {
@@ -121,7 +121,7 @@ struct ChannelEditOptions: ParsableArguments {
         var options = ChannelTerms(signers: signers, issuedAt: try PublishTime.issued())
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)
-        options.isDryRun = dryRun
+        options.isDryRun = try settings.isOn("dry-run", dryRun)
         return options
     }
 
@@ -134,13 +134,25 @@ struct ChannelEditOptions: ParsableArguments {
         }
     }
 
-    /// 0...1000.
-    static func permille(_ name: String, _ text: String) throws -> Int {
-        guard let number = Int(text), (0...ChannelDocument.Release.everybody).contains(number) else {
-            throw ValidationError(
-                "\(name) takes thousandths of all devices, 0 to 1000, not \(UntrustedName.display(text)).")
+    /// Where a channel that is made begins; nil where none may be made.
+    static func firstSequence(_ create: Bool, _ sequence: String?, _ settings: Settings) throws -> Int? {
+        let number = try settings.optional("sequence", sequence).map {
+            try settings.integer("sequence", $0, atLeast: 1)
         }
-        return number
+        if try settings.isOn("create", create) { return number ?? 1 }
+        if number != nil {
+            throw ValidationError("--sequence says where a channel begins that is made: give --create too.")
+        }
+        return nil
+    }
+
+    static func share(_ name: String, _ text: String) throws -> RolloutShare {
+        guard let share = RolloutShare(parsing: text) else {
+            throw ValidationError(
+                "\(name) takes a share of the devices, 0% to 100%, such as 25% or 2.5%, not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        return share
     }
 }
 
@@ -153,19 +165,42 @@ enum ChannelAnswer {
             "previousSequence": report.previousSequence.map(JSONValue.integer) ?? .null,
             "issuedAt": .string(report.document.issuedAt.description),
             "expires": .string(report.document.expires.description),
-            "changes": .array(report.changes.map(JSONValue.string)),
+            "changes": .array(report.changes.map(JSONValue.string)), "manifest": manifest(report.newest),
         ]
+    }
+
+    private static func manifest(_ change: NewestChange) -> JSONValue {
+        switch change {
+        case .untouched: .object(["changed": .bool(false)])
+        case .offers(let version): .object(["changed": .bool(true), "offers": .string(version.description)])
+        case .keepsRecalled(let version):
+            .object(["changed": .bool(false), "offers": .string(version.description), "recalled": .bool(true)])
+        }
+    }
+
+    private static func line(_ change: NewestChange, isDryRun: Bool) -> [String] {
+        switch change {
+        case .untouched: []
+        case .offers(let version): ["  manifest.json \(isDryRun ? "would offer" : "offers") \(version) from now on"]
+        case .keepsRecalled(let version):
+            [
+                "  manifest.json goes on offering \(version): there is no other release for every device. Devices that follow it "
+                    + "go on with \(version) until a higher version is published."
+            ]
+        }
     }
 
     static func lines(_ report: ChannelReport) -> [String] {
         let document = report.document
         let what =
             switch report.outcome {
-            case .changed: "changed"
+            case .changed: report.previousSequence == nil ? "made" : "changed"
             case .unchanged: "unchanged, nothing was written"
+            case .completed: "unchanged; manifest.json was missing or behind, and was written"
             case .dryRun: "would change (dry run; nothing was written)"
             }
         return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
+            + line(report.newest, isDryRun: report.outcome == .dryRun)
             + ["  sequence \(document.sequence), until \(document.expires)"]
     }
 }

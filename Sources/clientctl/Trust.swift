@@ -48,7 +48,7 @@ struct TrustInit: ParsableCommand {
             """)
 
     @Option(help: ArgumentHelp("The file to make.", valueName: "file"))
-    var out: String
+    var out: String?
 
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
@@ -80,6 +80,7 @@ struct TrustInit: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
+        let out = try settings.required("out", out)
         let issued = try PublishTime.issued()
         var root = TrustRoot(
             version: 1, appId: try settings.optional("app-id", appId), issued: issued,
@@ -225,7 +226,7 @@ struct TrustPublish: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let feed = try settings.required("feed", feed)
+        let feed = try settings.feedFolder(feed)
         let root = try TrustFile.read(file)
         let report = try TrustPublisher(feed: feed).publish(root)
         for name in report.channelsToSign {
@@ -233,7 +234,7 @@ struct TrustPublish: ParsableCommand {
                 "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "
                     + "`clientctl release resign --channel \(name)` and the new key, and --trust with the old one")
         }
-        let outcome = report.isNew ? "published" : "unchanged"
+        let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
         Answer.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
@@ -243,7 +244,8 @@ struct TrustPublish: ParsableCommand {
             [
                 report.isNew
                     ? "published trust root \(report.version) to \(feed)"
-                    : "trust root \(report.version) was published to \(feed) before; nothing changed"
+                    : "trust root \(report.version) was published to \(feed) before; "
+                        + (report.isCompleted ? "trust.json was missing or behind, and was written" : "nothing changed")
             ])
     }
 }

@@ -26,6 +26,7 @@ struct TrustEditOptions: ParsableArguments {
 
     /// Writes the draft, unless nothing is different.
     func finish(_ draft: TrustFile, _ changes: [String], _ settings: Settings) throws {
+        let out = try settings.optional("out", out)
         if !changes.isEmpty || out != nil { try draft.write(to: out ?? file, replacing: out == nil) }
         try TrustView.answer(
             draft, out ?? file, outcome: changes.isEmpty ? "unchanged" : "drafted", changes,
@@ -122,7 +123,8 @@ struct TrustRemoveKey: ParsableCommand {
             if role == nil && name != "all" {
                 throw ValidationError("--role is root, release, channel or all, not \(UntrustedName.display(name)).")
             }
-            if revoke && role != nil { throw ValidationError("A revoked key has no role: give --role all.") }
+            let revokes = try settings.isOn("revoke", revoke)
+            if revokes && role != nil { throw ValidationError("A revoked key has no role: give --role all.") }
             let id =
                 switch (try settings.optional("key-id", keyId), try settings.optional("public", `public`)) {
                 case (let id?, nil): id
@@ -130,7 +132,7 @@ struct TrustRemoveKey: ParsableCommand {
                 default: throw ValidationError("Name the key with --key-id or --public, one of them.")
                 }
             return .remove(
-                id, from: role, revoked: revoke, threshold: try TrustEditOptions.threshold(threshold, settings))
+                id, from: role, revoked: revokes, threshold: try TrustEditOptions.threshold(threshold, settings))
         }
     }
 }
@@ -160,7 +162,8 @@ struct TrustRotate: ParsableCommand {
         try edit.apply { settings in
             .replace(
                 try TrustEditOptions.id(try settings.required("old", old)),
-                by: try KeyFile.publicKey(at: try settings.required("new", new)), revoked: revoke)
+                by: try KeyFile.publicKey(at: try settings.required("new", new)),
+                revoked: try settings.isOn("revoke", revoke))
         }
     }
 }

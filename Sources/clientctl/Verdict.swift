@@ -5,8 +5,7 @@ import BundleCore
 struct VerdictOptions: ParsableArguments {
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("The client that was launched, as `launch` called it.", valueName: "version"))
-    var version: String
+    @OptionGroup var version: VersionOption
 
     @Option(
         help: ArgumentHelp("The launch token; CLIENTCTL_TOKEN keeps it out of the process list.", valueName: "token"))
@@ -14,19 +13,20 @@ struct VerdictOptions: ParsableArguments {
 
     @OptionGroup var common: CommonOptions
 
-    func verdicts(_ settings: Settings) throws -> Verdicts {
-        try Verdicts(store: try settings.required("store", place.store)) { Answer.say("clientctl: \($0)") }
-    }
-
-    func launch(_ settings: Settings) throws -> (ClientName, LaunchToken) {
-        let inventory = try Inventory.read(at: try settings.required("store", place.store))
+    /// The store's verdicts, and the launch that one is about.
+    func launch(_ settings: Settings) throws -> (verdicts: Verdicts, name: ClientName, token: LaunchToken) {
+        let version = try version.required(settings)
+        let store = try settings.required("store", place.store)
+        let token = LaunchToken(text: try settings.required("token", token))
+        let verdicts = try Verdicts(store: store) { Answer.say("clientctl: \($0)") }
+        let inventory = try Inventory.read(at: store)
         // What was launched is what is meant, whatever else has the same version.
         let launched = inventory.ledger.launch.map { [$0.name] } ?? []
         let reference = ClientReference(version)
         let name = try settings.parsed("version", version) { _ in
             try launched.first(where: reference.fits) ?? reference.resolve(among: inventory.knownNames)
         }
-        return (name, LaunchToken(text: try settings.required("token", token)))
+        return (verdicts, name, token)
     }
 }
 
@@ -50,8 +50,7 @@ struct Confirm: AsyncParsableCommand {
     func run() async throws {
         let settings = try verdict.common.settings()
         let keep = try settings.keep(keep)
-        let (name, token) = try verdict.launch(settings)
-        let verdicts = try verdict.verdicts(settings)
+        let (verdicts, name, token) = try verdict.launch(settings)
         let wasConfirmed = try verdicts.confirm(name, token)
         let removed = wasConfirmed ? [] : await verdicts.retain(keep)?.removed ?? []
         Answer.give(
@@ -84,9 +83,9 @@ struct Fail: ParsableCommand {
 
     func run() throws {
         let settings = try verdict.common.settings()
-        let (name, token) = try verdict.launch(settings)
-        let fall = try verdict.verdicts(settings).fail(
-            name, token, StartFailure(.reported, detail: reason ?? "", at: .now))
+        let (verdicts, name, token) = try verdict.launch(settings)
+        let fall = try verdicts.fail(
+            name, token, StartFailure(.reported, detail: try settings.optional("reason", reason) ?? "", at: .now))
         Answer.give(
             json: try settings.isOn("json", verdict.common.json), afterChange: true,
             [

@@ -41,6 +41,7 @@ struct Verify: AsyncParsableCommand {
             try verifyStore(try settings.required("store", place.store), settings)
             return
         }
+        let rebuild = try settings.optional("rebuild", rebuild)
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
@@ -69,7 +70,12 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func verifyStore(_ store: String, _ settings: Settings) throws {
-        let inventory = try Wiring.inventory(store)
+        // A check of nothing is no check.
+        guard try Inventory.exists(at: store) else {
+            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
+        }
+        try StoreMark.require(in: try Directory.open(store))
+        let inventory = try Inventory.read(at: store)
         for bundle in inventory.bundles {
             guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
             throw UpdateFailure(

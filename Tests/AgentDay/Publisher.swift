@@ -62,8 +62,10 @@ final class Publisher {
         options.appId = Self.appId
         options.level = 1
         options.windowLog = 17
+        var terms = terms(now, lifetime)
+        terms.firstSequence = count == 1 ? 1 : nil
         _ = try ReleaseBuilder(options, feed: feed, report: { _ in }).publish(
-            source, signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms(now, lifetime)))
+            source, signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
         versions.append(version)
         if isBroken { broken.insert(version) }
         while versions.count > Self.offered { try edit(.remove(versions.removeFirst()), at: now, for: lifetime) }

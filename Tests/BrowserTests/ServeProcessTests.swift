@@ -113,7 +113,7 @@ import Testing
             serving.program.send(SIGTERM)
             _ = try serving.program.wait(within: .seconds(3))
             // A trial that ended with its shell counts; it is lifted here.
-            try kiosk.run(["unblock", "1.0.0", "--store", kiosk.store])
+            try kiosk.run(["unblock", "--version", "1.0.0", "--store", kiosk.store])
         }
     }
 

@@ -172,7 +172,9 @@ import Testing
 
     @Test func `takes a release over from another channel, as it is signed`() throws {
         try bench.put(bench.document("1.0.0", "1.1.0", name: "beta"))
-        let made = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: 10)
+        var making = bench.terms()
+        making.firstSequence = 1
+        let made = try bench.editor(making).promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: 10)
         #expect(made.previousSequence == nil)
         let stable = try bench.read("stable")
         #expect(stable.sequence == 1)

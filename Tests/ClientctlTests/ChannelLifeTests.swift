@@ -32,33 +32,34 @@ import Testing
         #expect(first["channel"]?.objectValue?["sequence"] == .integer(1))
         for device in [inside, outside] { try site.install(device).succeeded("installed") }
 
-        try site.publish("1.1.0", ["--rollout", "0"]).succeeded("published")
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
         for device in [inside, outside] { try site.install(device).succeeded("upToDate") }
 
-        try site.release("rollout", "1.1.0", "100").succeeded("changed")
+        try site.release("rollout", "--version", "1.1.0", "10%").succeeded("changed")
         try site.install(outside).succeeded("upToDate")
         #expect(try site.install(inside).succeeded("installed").string("version") == "1.1.0")
         #expect(try site.runs(inside) == "1.1.0")
         #expect(try site.runs(outside) == "1.0.0")
 
-        try site.release("rollout", "1.1.0", "1000").succeeded("changed")
-        try site.release("pause", "1.1.0").succeeded("changed")
+        try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
+        try site.release("pause", "--version", "1.1.0").succeeded("changed")
         try site.install(outside).succeeded("upToDate")
-        try site.release("resume", "1.1.0").succeeded("changed")
+        try site.release("resume", "--version", "1.1.0").succeeded("changed")
         try site.install(outside).succeeded("installed")
         #expect(try site.runs(outside) == "1.1.0")
 
-        try site.release("revoke", "1.1.0", "--reason", "white screen").succeeded("changed")
+        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
         for device in [inside, outside] {
             try site.install(device).succeeded()
             #expect(try site.runs(device) == "1.0.0", "\(device)")
         }
-        let blocked = try site.release("promote", "1.1.0", "--to", "later").failed(41, "versionBlocked")
+        let blocked = try site.release("promote", "--version", "1.1.0", "--to", "later").failed(41, "versionBlocked")
         #expect(blocked.subject == "1.1.0")
-        try site.release("revoke", "1.1.0", "--undo").succeeded("changed")
+        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
         #expect(try site.sequence() == 8)
 
-        let promoted = try site.release("promote", "1.1.0", "--to", "later", "--rollout", "1000").succeeded("changed")
+        let promoted = try site.release("promote", "--version", "1.1.0", "--to", "later", "--create").succeeded(
+            "changed")
         #expect(promoted.string("channel") == "later")
         #expect(try site.sequence("later") == 1)
         try site.install("later-1", channel: "later").succeeded("installed")
@@ -74,17 +75,17 @@ import Testing
     @Test func `manifest json follows what everybody may have of the default channel`() throws {
         #expect(try site.publish("1.0.0").succeeded("published")["newest"] == .bool(true))
         #expect(try newest() == "1.0.0")
-        #expect(try site.publish("1.1.0", ["--rollout", "500"]).succeeded("published")["newest"] == .bool(false))
+        #expect(try site.publish("1.1.0", ["--rollout", "50%"]).succeeded("published")["newest"] == .bool(false))
         #expect(try site.publish("1.2.0", channel: "beta").succeeded("published")["newest"] == .bool(false))
         #expect(try newest() == "1.0.0")
-        try site.release("rollout", "1.1.0", "1000").succeeded("changed")
+        try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
         #expect(try newest() == "1.1.0")
         // Its archive is where it says.
         try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded(
             "verified")
-        try site.release("revoke", "1.1.0", "--reason", "white screen").succeeded("changed")
+        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
         #expect(try newest() == "1.0.0")
-        try site.release("revoke", "1.1.0", "--undo").succeeded("changed")
+        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
         #expect(try newest() == "1.1.0")
     }
 
@@ -153,13 +154,13 @@ import Testing
                     "1.0.0", "--app-id", appId, "--json",
                 ] + more)
         }
-        for more in [[], ["--channel", "stable", "--channel-key", site.key("channel")], ["--dry-run"]] {
+        for more in [[], ["--channel", "stable", "--create", "--channel-key", site.key("channel")], ["--dry-run"]] {
             try publish("new", ChannelSite.appId, more).failed(20, "keyUnknown")
             #expect(
                 try publish("release", "com.example.other", more).failed(43, "appMismatch").subject
                     == "com.example.other")
         }
-        try publish("release", ChannelSite.appId, ["--channel", "stable"]).failed(20, "keyUnknown")
+        try publish("release", ChannelSite.appId, ["--channel", "stable", "--create"]).failed(20, "keyUnknown")
         #expect(try TreeSnapshot(of: site.feed).files == before.files)
         try publish("release", ChannelSite.appId).succeeded("published")
     }
@@ -180,10 +181,10 @@ import Testing
     }
 
     @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
-        try site.publish("1.0.0", ["--rollout", "10"])
-        try site.release("rollout", "1.0.0", "500").succeeded("changed")
+        try site.publish("1.0.0", ["--rollout", "1%"])
+        try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")
         let before = try TreeSnapshot(of: site.feed)
-        let again = try site.publish("1.0.0", ["--rollout", "10"]).succeeded("unchanged")
+        let again = try site.publish("1.0.0", ["--rollout", "1%"]).succeeded("unchanged")
         #expect(again["channel"]?.objectValue?["outcome"] == .string("unchanged"))
         #expect(again["channel"]?.objectValue?["sequence"] == .integer(2))
         #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
@@ -195,7 +196,7 @@ import Testing
             "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
             "1.0.0", "--app-id", ChannelSite.appId, "--json",
         ]).succeeded("published")
-        let joined = try site.publish("1.0.0").succeeded("unchanged")
+        let joined = try site.publish("1.0.0").succeeded("completed")
         #expect(joined["channel"]?.objectValue?["outcome"] == .string("changed"))
         try site.install("d").succeeded("installed")
     }
@@ -217,12 +218,12 @@ import Testing
     }
 
     @Test func `inspect shows what a channel and a trust root claim`() throws {
-        try site.publish("1.0.0", ["--rollout", "10"])
+        try site.publish("1.0.0", ["--rollout", "1%"])
         let channel = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json", "--json"]).succeeded()
         #expect(channel.string("kind") == "channel")
         #expect(channel["verified"] == .bool(false))
         let release = channel["channel"]?.objectValue?["releases"]?.arrayValue?.first?.objectValue
-        #expect(release?["rollout"] == .integer(10))
+        #expect(release?["rollout"] == .string("1%"))
         let root = try Clientctl.run(["inspect", "\(site.feed)/trust/1.json", "--json"]).succeeded()
         #expect(root.string("kind") == "trustRoot")
         #expect(root["trustRoot"]?.objectValue?["complete"] == .bool(true))
@@ -254,17 +255,19 @@ import Testing
     }
 
     @Test func `another channel key, and a document that was changed`() throws {
-        let other = try refused(20, "keyUnknown") { try site.release("pause", "1.0.0", key: "new") }
+        let other = try refused(20, "keyUnknown") { try site.release("pause", "--version", "1.0.0", key: "new") }
         #expect(other.subject == "channel stable")
         _ = try refused(20, "keyUnknown") { try site.publish("1.1.0", channelKey: "new") }
         let change = "s/\"sig\": \"A/\"sig\": \"B/;t;s/\"sig\": \"./\"sig\": \"A/"
         try Clientctl.stock(["sed", "-i", change, "\(site.feed)/channels/stable.json"])
-        _ = try refused(20, "signatureInvalid") { try site.release("pause", "1.0.0") }
+        _ = try refused(20, "signatureInvalid") { try site.release("pause", "--version", "1.0.0") }
     }
 
     @Test func `a version, a channel or a feed that is not there`() throws {
-        #expect(try refused(78, "configInvalid") { try site.release("pause", "9.0.0") }.subject == "9.0.0")
-        let channel = try refused(78, "configInvalid") { try site.release("pause", "1.0.0", channel: "nightly") }
+        #expect(try refused(78, "configInvalid") { try site.release("pause", "--version", "9.0.0") }.subject == "9.0.0")
+        let channel = try refused(78, "configInvalid") {
+            try site.release("pause", "--version", "1.0.0", channel: "nightly")
+        }
         #expect(channel.subject == "channel nightly")
         #expect(try refused(78, "configInvalid") { try site.list("nightly") }.subject == "channel nightly")
         try Clientctl.run(["release", "list", "--feed", "/nonexistent", "--channel", "stable", "--json"])
@@ -273,7 +276,7 @@ import Testing
 
     @Test func `another sequence than expected`() throws {
         let refused = try refused(22, "rollbackAttempt") {
-            try site.release("pause", "1.0.0", "--expect-sequence", "7")
+            try site.release("pause", "--version", "1.0.0", "--expect-sequence", "7")
         }
         #expect(refused.subject == "channel stable")
         #expect(refused.errors.contains("has sequence 1, not 7"))
@@ -285,7 +288,7 @@ import Testing
         let other = try refused(43, "appMismatch") { try site.publish("1.1.0", ["--app-id", "com.example.other"]) }
         #expect(other.subject == "com.example.other")
         try site.publish("1.2.0").succeeded("published")
-        try site.release("revoke", "1.0.0", "--reason", "bad").succeeded("changed")
+        try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
         try site.release("revoke", "--below", "1.2.0").succeeded("changed")
         #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
     }
@@ -302,8 +305,10 @@ import Testing
     @Test func `dry runs write nothing and say what they would`() throws {
         let before = try TreeSnapshot(of: site.feed)
         for arguments in [
-            ["rollout", "1.0.0", "5"], ["pause", "1.0.0"], ["revoke", "1.0.0", "--reason", "x"], ["resign"],
-            ["promote", "1.0.0", "--to", "beta"], ["remove", "1.0.0"], ["poll", "--interval", "5m"],
+            ["rollout", "--version", "1.0.0", "5%"], ["pause", "--version", "1.0.0"],
+            ["revoke", "--version", "1.0.0", "--reason", "x"], ["resign"],
+            ["promote", "--version", "1.0.0", "--to", "beta", "--create"], ["remove", "--version", "1.0.0"],
+            ["poll", "--interval", "5m"],
         ] {
             let outcome = try Clientctl.run(
                 ["release"] + arguments
@@ -319,9 +324,16 @@ import Testing
     }
 
     @Test(arguments: [
-        ["rollout", "1.0.0", "1001"], ["rollout", "1.0.0", "-1"], ["rollout", "1.0.0"], ["pause"], ["pause", "one"],
-        ["revoke", "1.0.0"], ["revoke"], ["revoke", "1.0.0", "--below", "1.0.0"], ["promote", "1.0.0"],
-        ["promote", "1.0.0", "--to", "stable"], ["promote", "1.0.0", "--to", "a/b"], ["resign", "--expires-in", "30"],
+        ["rollout", "--version", "1.0.0", "100.1%"], ["rollout", "--version", "1.0.0", "--", "-1%"],
+        ["rollout", "--version", "1.0.0", "250"], ["rollout", "--version", "1.0.0", "2.55%"],
+        ["rollout", "--version", "1.0.0", "%"],
+        ["rollout", "--version", "1.0.0", "1e1%"], ["rollout", "--version", "1.0.0"], ["pause"],
+        ["pause", "--version", "one"],
+        ["revoke", "--version", "1.0.0"], ["revoke"], ["revoke", "--version", "1.0.0", "--below", "1.0.0"],
+        ["promote", "--version", "1.0.0"],
+        ["promote", "--version", "1.0.0", "--to", "stable"],
+        ["promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],
+        ["promote", "--version", "1.0.0", "--to", "a/b"], ["resign", "--expires-in", "30"],
         ["resign", "--expires-in", "1ms"], ["poll"], ["poll", "--interval", "9s"], ["poll", "--interval", "8d"],
         ["poll", "--interval", "1500ms"], ["poll", "--interval", "1m", "--jitter", "2m"], ["poll", "--jitter", "1s"],
         ["poll", "--undo", "--interval", "1m"],
@@ -341,7 +353,10 @@ import Testing
         let publish = [
             "publish", site.folder.file("web-1.0.0"), "--version", "2.0.0", "--feed", site.feed, "--min-shell", "1.0.0",
         ]
-        for more in [["--rollout", "5"], ["--channel-key", site.key("channel")], ["--expires-in", "1d"]] {
+        for more in [
+            ["--rollout", "5%"], ["--channel-key", site.key("channel")], ["--expires-in", "1d"],
+            ["--create"], ["--sequence", "2"], ["--channel-public", site.pub("channel")],
+        ] {
             _ = try refused(64, "usage") {
                 try Clientctl.run(publish + ["--key", site.key("release"), "--json"] + more)
             }
@@ -391,7 +406,8 @@ import Testing
         for number in 1...count { try site.publish("1.0.\(number)").succeeded("published") }
         let processes = try (1...count).map { number in
             try Clientctl.start([
-                "release", "rollout", "1.0.\(number)", "\(number)", "--feed", site.feed, "--channel", "stable",
+                "release", "rollout", "--version", "1.0.\(number)", "\(number)%", "--feed", site.feed, "--channel",
+                "stable",
                 "--channel-key", site.key("channel"), "--json",
             ])
         }
@@ -399,7 +415,7 @@ import Testing
         #expect(sequences.sorted() == Array(count + 1...2 * count))
         let list = try site.list().succeeded()
         #expect(list["sequence"] == .integer(2 * count))
-        let rollouts = list["releases"]?.arrayValue?.compactMap { $0.objectValue?["rollout"]?.integerValue }
-        #expect(rollouts == Array((1...count).reversed()))
+        let rollouts = list["releases"]?.arrayValue?.compactMap { $0.objectValue?["rollout"]?.stringValue }
+        #expect(rollouts == (1...count).reversed().map { "\($0)%" })
     }
 }

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleTesting
+import Glibc
 import Testing
 
 /// A publisher with separate root, release and channel keys, a channel, and devices with ids of their own.
@@ -34,12 +35,13 @@ final class ChannelSite {
 
     // MARK: The trust root
 
-    func initRoot(_ more: [String] = []) throws -> Outcome {
+    func initRoot(_ more: [String] = [], environment: [String: String] = [:]) throws -> Outcome {
         let roots = ["root1", "root2", "root3"].flatMap { ["--root-key", pub($0)] }
         return try Clientctl.run(
             ["trust", "init", "--out", trust, "--app-id", Self.appId, "--root-threshold", "2"] + roots
                 + ["--release-key", pub("release"), "--channel-key", pub("channel")]
-                + ["--sign-key", key("root1"), "--sign-key", key("root2"), "--json"] + more)
+                + ["--sign-key", key("root1"), "--sign-key", key("root2"), "--json"] + more,
+            environment: environment)
     }
 
     func publishRoot() throws -> Outcome { try Clientctl.run(["trust", "publish", trust, "--feed", feed, "--json"]) }
@@ -58,12 +60,13 @@ final class ChannelSite {
         channelKey: String = "channel", environment: [String: String] = [:]
     ) throws -> Outcome {
         let source = try folder.writeTree(Site.client(version), to: "web-\(version)")
+        let isMade = access("\(feed)/channels/\(channel).json", F_OK) == 0
         return try Clientctl.run(
             [
                 "publish", source, "--version", version, "--feed", feed, "--key", self.key(key), "--min-shell", "1.0.0",
                 "--app-id", Self.appId, "--level", "1", "--channel", channel, "--channel-key", self.key(channelKey),
                 "--json",
-            ] + more, environment: environment)
+            ] + (isMade || more.contains("--create") ? [] : ["--create"]) + more, environment: environment)
     }
 
     @discardableResult

@@ -45,7 +45,7 @@ struct DurableAnswerTests {
     @Test func `letting a client run that is not blocked syncs the store`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
-        let paths = try synced(["unblock", "1.0.0", "--store", site.store])
+        let paths = try synced(["unblock", "--version", "1.0.0", "--store", site.store])
         #expect(paths.contains { $0.hasSuffix(site.store) })
     }
 }

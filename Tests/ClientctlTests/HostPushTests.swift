@@ -32,8 +32,8 @@ import Testing
         let second = try await host.listen()
         try await hello(second, ["beta": 1, "stable": 2])
 
-        try site.release("rollout", "1.0.1", "10").succeeded()
-        try site.release("revoke", "1.0.1", "--reason", "white screen").succeeded()
+        try site.release("rollout", "--version", "1.0.1", "1%").succeeded()
+        try site.release("revoke", "--version", "1.0.1", "--reason", "white screen").succeeded()
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 3))
             #expect(try await socket.next() == .release(channel: "stable", sequence: 4))
@@ -77,7 +77,7 @@ import Testing
         }
         #expect(try host.program.printed().errors.contains("channels/stable.json cannot be read"))
         try site.folder.write(document, to: "feed/channels/stable.json")
-        try site.release("pause", "1.0.0").succeeded()
+        try site.release("pause", "--version", "1.0.0").succeeded()
         #expect(try await socket.next() == .release(channel: "stable", sequence: 2))
     }
 
@@ -167,7 +167,7 @@ import Testing
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
         #expect(await hears(.release(channel: "stable", sequence: 2)))
-        try site.release("pause", "1.0.1").succeeded()
+        try site.release("pause", "--version", "1.0.1").succeeded()
         #expect(await hears(.release(channel: "stable", sequence: 3)))
         withExtendedLifetime(host) {}
     }

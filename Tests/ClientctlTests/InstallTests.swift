@@ -221,7 +221,8 @@ extension Site {
     /// Blocks the version that the feed offers, as somebody would who does not like it.
     func block(_ version: String, goingBackTo older: String) throws {
         try install().succeeded("installed")
-        let answer = try Clientctl.run(["rollback", "--to", older, "--store", store, "--json"]).succeeded("rolledBack")
+        let answer = try Clientctl.run(["rollback", "--version", older, "--store", store, "--json"]).succeeded(
+            "rolledBack")
         #expect(answer.strings("blocked") == ["v\(version)"])
     }
 }

@@ -117,9 +117,9 @@ import Testing
             try push.launchAndConfirm()
         }
         #expect(try push.run("status")["blocked"]?.arrayValue?.count == 1)
-        let unblocked = try push.run("unblock", [name]).succeeded("unblocked")
+        let unblocked = try push.run("unblock", ["--version", name]).succeeded("unblocked")
         #expect(unblocked.string("version") == "version2")
-        try push.run("unblock", [name]).succeeded("notBlocked")
+        try push.run("unblock", ["--version", name]).succeeded("notBlocked")
         try push.serve(.version2)
         _ = try push.install().succeeded()
         #expect(push.requests == ["/manifest.json"])
@@ -133,7 +133,7 @@ import Testing
         try bring(.version3)
         try push.launchAndConfirm()
         let target = name == "embedded" ? "embedded" : "version2"
-        let result = try push.run("rollback", ["--to", name]).succeeded("rolledBack")
+        let result = try push.run("rollback", ["--version", name]).succeeded("rolledBack")
         #expect(result.string("version") == target)
         #expect(result.strings("blocked")?.contains("meteor-version3") == true)
         #expect(try push.launch().succeeded().string("version") == target)
@@ -153,11 +153,11 @@ import Testing
         #expect(launched.string("channel") == "meteor")
         // The launch says which one is meant.
         try push.run("confirm", push.verdict(launched)).succeeded("confirmed")
-        for command in [["rollback", "--to", "1.0.0"], ["unblock", "1.0.0"]] {
+        for command in [["rollback", "--version", "1.0.0"], ["unblock", "--version", "1.0.0"]] {
             let asked = try push.run(command[0], Array(command.dropFirst())).failed(64, "usage")
             #expect(asked.error["message"]?.stringValue?.contains("meteor-1.0.0 or v1.0.0") == true)
         }
-        let back = try push.run("rollback", ["--to", "v1.0.0"]).succeeded("rolledBack")
+        let back = try push.run("rollback", ["--version", "v1.0.0"]).succeeded("rolledBack")
         #expect(back.strings("blocked") == ["meteor-1.0.0"])
         #expect(try push.launch().succeeded().string("channel") == "archive")
     }

@@ -28,11 +28,12 @@ import Testing
 
     private func publish(_ version: String, _ more: [String]) throws -> Outcome {
         let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+        let isMade = access("\(site.feed)/channels/stable.json", F_OK) == 0
         return try Clientctl.run(
             [
                 "publish", source, "--version", version, "--feed", site.feed, "--min-shell", "1.0.0", "--app-id",
                 ChannelSite.appId, "--json", "--channel", "stable",
-            ] + more)
+            ] + (isMade ? [] : ["--create"]) + more)
     }
 
     @Test func `sign releases, channels and trust roots as files do`() throws {
@@ -54,7 +55,8 @@ import Testing
             ]
         ).succeeded("published")
         try Clientctl.run([
-            "release", "rollout", "1.0.0", "1000", "--feed", site.feed, "--channel", "stable", "--sign-command",
+            "release", "rollout", "--version", "1.0.0", "100%", "--feed", site.feed, "--channel", "stable",
+            "--sign-command",
             command("channel"), "--public", site.pub("channel"), "--json",
         ]).succeeded("unchanged")
         try Clientctl.run([
@@ -156,16 +158,16 @@ struct SoftHSMTests {
         try Clientctl.run(
             [
                 "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--channel",
-                "stable",
+                "stable", "--create",
             ]
                 + signing, environment: environment
         ).succeeded("published")
         try Clientctl.run(
-            ["release", "pause", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
+            ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
             environment: environment
         ).succeeded("changed")
         try Clientctl.run(
-            ["release", "resume", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
+            ["release", "resume", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
             environment: environment
         ).succeeded("changed")
         try Clientctl.run([

@@ -100,7 +100,7 @@ extension RollBackRule.Refusal {
             UpdateFailure(
                 .versionBlocked, subject: "\(target)",
                 "\(target) is blocked since \(block.since): \(block.reason). "
-                    + "If it shall run all the same: `clientctl unblock \(target.shortDescription)`.")
+                    + "If it shall run all the same: `clientctl unblock --version \(target.shortDescription)`.")
         case .incompatible(let answer):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,

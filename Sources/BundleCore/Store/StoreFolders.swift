@@ -40,6 +40,7 @@ struct StoreFolders {
         try Directory.createAll(path, mode: 0o700)
         let root = try Directory.open(path)
         try requirePrivate(root)
+        try StoreMark.require(in: root)
         return root
     }
 

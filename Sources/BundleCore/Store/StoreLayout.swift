@@ -21,6 +21,7 @@ package enum StoreLayout {
     static let attemptPrefix = "attempt-"
     static let trashPrefix = "trash-"
     static let asideSuffix = ".new"
+    static let damagedSuffix = ".damaged"
 
     /// The folder of the trees of a channel.
     static func trees(of channel: ChannelName) -> String {

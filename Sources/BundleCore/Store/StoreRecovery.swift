@@ -77,7 +77,7 @@ struct StoreRecovery {
             return try door.read() ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
-            let aside = StoreLayout.ledger + ".damaged"
+            let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
             try root.removeTree(aside)
             try root.rename(StoreLayout.ledger, to: aside)
             return Ledger()

@@ -126,6 +126,7 @@ public struct FileSessionRepository: SessionRepository {
     private func ownFolder() throws -> Directory {
         try Directory.createAll(store, mode: 0o700)
         let folder = try Directory.open(store)
+        try StoreMark.require(in: folder)
         let (owner, mode) = try folder.permissions()
         guard owner == geteuid() else {
             throw UpdateFailure(

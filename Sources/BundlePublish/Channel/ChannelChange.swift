@@ -40,14 +40,21 @@ public enum ChannelChange: Sendable {
 
 extension ChannelDocument {
     /// Adds a release that is not in it yet.
-    mutating func add(_ manifest: UnverifiedManifest, rollout: Int?) throws -> [String] {
+    mutating func add(
+        _ manifest: UnverifiedManifest, rollout: Int?, isPaused: Bool = false
+    ) throws -> [String] {
         let version = manifest.claims.version
         try requireSameApp(manifest.claims.appId, version)
         if releases.contains(where: { $0.version == version }) { return [] }
         try requireAllowed(version)
-        releases.append(
-            Release(manifest, rollout: rollout ?? Release.everybody, salt: rollout == nil ? "" : version.description))
-        return ["\(version) added, for \(Self.share(rollout ?? Release.everybody))"]
+        var release = Release(
+            manifest, rollout: rollout ?? Release.everybody, salt: rollout == nil ? "" : version.description)
+        release.isPaused = isPaused
+        releases.append(release)
+        return [
+            "\(version) added, for \(Self.share(release.rollout))"
+                + (isPaused ? ", paused: no device takes it until it is resumed" : "")
+        ]
     }
 
     fileprivate mutating func setRollout(_ version: SemanticVersion, _ permille: Int) throws -> [String] {
@@ -128,7 +135,8 @@ extension ChannelDocument {
         let known = releases.isEmpty ? "none" : releases.map(\.version.description).joined(separator: ", ")
         throw UpdateFailure(
             .configInvalid, subject: version.description,
-            "Channel \(channel) has no release \(version), it has \(known): publish or promote it first.")
+            "Channel \(channel) has no release \(version), it has \(known): name one of these, or publish or promote it first."
+        )
     }
 
     /// Refuses a version that devices may not run.
@@ -138,7 +146,8 @@ extension ChannelDocument {
                 .versionBlocked, subject: version.description,
                 "Version \(version) is revoked in channel \(channel)"
                     + (revocation.reason.isEmpty ? "" : " (\(UntrustedName.display(revocation.reason)))")
-                    + ": publish a higher one, or take that back with `clientctl release revoke \(version) --undo`.")
+                    + ": publish a higher one, or take that back with `clientctl release revoke --version \(version) --undo`."
+            )
         }
         if let floor = minimumVersion, version < floor {
             throw UpdateFailure(
@@ -156,6 +165,6 @@ extension ChannelDocument {
     }
 
     static func share(_ permille: Int) -> String {
-        permille == Release.everybody ? "every device" : "\(permille) of 1000 devices"
+        permille == Release.everybody ? "every device" : "\(RolloutShare(permille: permille)) of the devices"
     }
 }

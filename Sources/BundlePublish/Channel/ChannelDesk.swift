@@ -11,6 +11,17 @@ struct ChannelDesk {
         /// nil where nothing is to be written.
         let bytes: [UInt8]?
         let report: ChannelReport
+        /// The feed's `manifest.json`; nil where it stays as it is.
+        let newest: [UInt8]?
+
+        init(name: String, bytes: [UInt8]?, _ report: ChannelReport, in root: Directory?) throws {
+            self.name = name
+            self.bytes = bytes
+            var report = report
+            (report.newest, newest) = try NewestManifest.step(report.document, in: root)
+            if report.outcome == .unchanged, newest != nil { report.outcome = .completed }
+            self.report = report
+        }
     }
 
     private static let folder = "channels"
@@ -34,6 +45,24 @@ struct ChannelDesk {
                     + "else changed it, or the keys were replaced. Give the keys that signed it, or --trust with those before. "
                     + failure.message)
         }
+    }
+
+    /// Refuses a channel that is not there where none may be made.
+    func requirePlace(for name: String, _ present: VerifiedChannelDocument?) throws {
+        guard present == nil, options.firstSequence == nil else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "The feed has no channel \(name). Make it with --create if it is new. If its document was lost, restore that, or say with "
+                + "--create and --sequence where it goes on: devices take nothing below the sequence that they have seen."
+        )
+    }
+
+    /// Refuses to change a channel that was to be made.
+    func requireNoCreation(of name: String, _ present: VerifiedChannelDocument?) throws {
+        guard let sequence = present?.document.sequence, options.firstSequence != nil else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "The feed has a channel \(name), with sequence \(sequence): leave --create out.")
     }
 
     static func bytes(of name: String, in root: Directory?) throws -> [UInt8]? {
@@ -60,6 +89,7 @@ struct ChannelDesk {
                 "Channel \(name) has sequence \(sequence), not \(expected) as expected: somebody changed it meanwhile. Look at "
                     + "it with `clientctl release list`, then try again.")
         }
+        try requirePlace(for: name, present)
         let issuedAt = max(options.issuedAt, present?.document.issuedAt ?? options.issuedAt)
         let expires = issuedAt.adding(options.lifetime)
         var document =
@@ -67,20 +97,23 @@ struct ChannelDesk {
             ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
         let changes = try change(&document)
         if changes.isEmpty {
-            return Prepared(
+            return try Prepared(
                 name: name, bytes: nil,
-                report: ChannelReport(
-                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []))
+                ChannelReport(
+                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
+                in: root)
         }
+        try requireNoCreation(of: name, present)
         // Never earlier than before: devices do not let time go back.
-        (document.sequence, document.issuedAt, document.expires) = (sequence + 1, issuedAt, expires)
+        let next = present == nil ? options.firstSequence ?? 1 : sequence + 1
+        (document.sequence, document.issuedAt, document.expires) = (next, issuedAt, expires)
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         try check(bytes, name, after: present)
-        return Prepared(
+        return try Prepared(
             name: name, bytes: bytes,
-            report: ChannelReport(
+            ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
-                previousSequence: present?.document.sequence, changes: changes))
+                previousSequence: present?.document.sequence, changes: changes), in: root)
     }
 
     /// Puts a prepared document in place.
@@ -92,13 +125,11 @@ struct ChannelDesk {
             try feed.sync(Self.folder)
         }
         // An unchanged document may be that of a run that was stopped before this.
-        let document = prepared.report.document
-        guard let newest = NewestManifest.release(of: document) else { return }
-        // One that was published beside the channel stays where it is higher.
-        let present = try ReleaseFeed.newest(in: feed.root)?.claims.version
-        let isItsOwn = document.releases.contains { $0.version == present }
-        if let present, newest.version < present, !isItsOwn { return }
-        try ReleaseFeed.setNewest(NewestManifest.manifest(of: newest), in: feed.root)
+        if let newest = prepared.newest {
+            try feed.root.replaceFile(ReleaseFeed.manifestName, with: newest)
+        } else {
+            try feed.root.sync()
+        }
     }
 
     // MARK: The devices' check

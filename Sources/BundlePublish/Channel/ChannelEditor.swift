@@ -46,7 +46,7 @@ public struct ChannelEditor {
 
     /// Copies the release `version` of `source` to the channel `target`, which is created where it is missing.
     ///
-    /// `rollout` is in thousandths of all devices; nil for all of them.
+    /// It stays paused where it is. `rollout` is in thousandths of all devices; nil for those that have it in `source`.
     public func promote(
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
@@ -55,7 +55,8 @@ public struct ChannelEditor {
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
             return try desk.prepare(target, creatingFor: document.appId) {
-                try $0.add(release.manifest, rollout: rollout)
+                let staged = release.rollout == ChannelDocument.Release.everybody ? nil : release.rollout
+                return try $0.add(release.manifest, rollout: rollout ?? staged, isPaused: release.isPaused)
             }
         }
     }

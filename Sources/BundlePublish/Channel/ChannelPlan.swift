@@ -32,8 +32,12 @@ struct ChannelSeat {
 
     /// Refuses what could only fail after the packing: a document that somebody else changed, a version that it forbids.
     func requireOpen(to version: SemanticVersion) throws {
-        guard let document = try desk.present(plan.name)?.document else { return }
-        if !document.releases.contains(where: { $0.version == version }) { try document.requireAllowed(version) }
+        let present = try desk.present(plan.name)
+        try desk.requirePlace(for: plan.name, present)
+        guard let document = present?.document else { return }
+        if document.releases.contains(where: { $0.version == version }) { return }
+        try desk.requireNoCreation(of: plan.name, present)
+        try document.requireAllowed(version)
     }
 
     /// The channel's next document with `release`, whose archive is at `path` in the feed.

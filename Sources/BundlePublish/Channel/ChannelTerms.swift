@@ -18,6 +18,9 @@ public struct ChannelTerms {
     public var clock: Timestamp
     /// The sequence that the present document must have, 0 for none; nil for any.
     public var expectedSequence: Int?
+    /// The sequence of a channel that is made by this; nil where none may be made. One that was lost would begin again below what
+    /// devices have seen.
+    public var firstSequence: Int?
     /// Whether to leave the feed as it is.
     public var isDryRun = false
 
@@ -37,16 +40,20 @@ public struct ChannelReport: Sendable {
         case changed
         /// The document says so already; it is what it was.
         case unchanged
+        /// The document says so already, and the feed's `manifest.json` was brought up to it.
+        case completed
         /// Everything was done but writing.
         case dryRun
     }
 
     /// What happened.
-    public let outcome: Outcome
+    public internal(set) var outcome: Outcome
     /// The document as it is now, or would be.
     public let document: ChannelDocument
     /// The sequence before; nil where there was no document.
     public let previousSequence: Int?
     /// What is different now, for people; empty where nothing is.
     public let changes: [String]
+    /// What becomes of the feed's `manifest.json`.
+    public internal(set) var newest = NewestChange.untouched
 }

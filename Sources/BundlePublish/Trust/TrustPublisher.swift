@@ -9,6 +9,8 @@ public struct TrustPublisher {
     public struct Report: Sendable {
         /// Whether the root is new in the feed.
         public let isNew: Bool
+        /// Whether the feed's `trust.json` was missing or behind, and was written.
+        public let isCompleted: Bool
         /// Its version.
         public let version: Int
         /// Channels whose present document devices refuse by it: they are to be signed anew.
@@ -56,7 +58,9 @@ public struct TrustPublisher {
         }
         try put(root, into: target)
         try target.root.replaceFile(FeedTrust.fileName, with: root.document)
-        return Report(isNew: true, version: version, channelsToSign: try refused(by: root.root, in: target.root))
+        return Report(
+            isNew: true, isCompleted: false, version: version,
+            channelsToSign: try refused(by: root.root, in: target.root))
     }
 
     /// The same root again changes nothing, but completes a feed whose publisher was stopped before its last step.
@@ -73,7 +77,9 @@ public struct TrustPublisher {
         let shown = try target.root.contents(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
         if shown != newest.document { try target.root.replaceFile(FeedTrust.fileName, with: newest.document) }
         try target.sync(Self.folder)
-        return Report(isNew: false, version: version, channelsToSign: try refused(by: newest.root, in: target.root))
+        return Report(
+            isNew: false, isCompleted: shown != newest.document, version: version,
+            channelsToSign: try refused(by: newest.root, in: target.root))
     }
 
     private func put(_ root: VerifiedTrustRoot, into target: FeedFolder) throws {

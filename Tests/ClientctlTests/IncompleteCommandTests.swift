@@ -1,0 +1,178 @@
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// A command that did nothing does not end with 0.
+@Suite(.ownThread) struct IncompleteCommandTests {
+    private static let publish = ["--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
+    private static let channel = ["--feed", "feed", "--channel", "stable", "--channel-key", "release.key.pem"]
+
+    /// What a script's empty variable leaves out; each names the version of something.
+    private static let incomplete: [[String]] = [
+        ["publish", "--version", "1.0.0"] + publish,
+        ["publish", "--version", "1.0.0", "--bogus"] + publish,
+        ["publish", "web"] + publish,
+        ["release", "revoke", "--version", "1.0.0"] + channel,
+        ["release", "revoke", "--version", "--reason", "x"] + channel,
+        ["release", "revoke", "--reason", "x"] + channel,
+        ["release", "rollout", "--version", "1.0.0"] + channel,
+        ["release", "rollout", "10%"] + channel,
+        ["release", "pause"] + channel,
+        ["release", "promote", "--version", "1.0.0"] + channel,
+        ["unblock", "--store", "store"],
+        ["unblock", "--store", "store", "--version"],
+        ["unblock", "1.0.0", "--store", "store"],
+        ["rollback", "--store", "store", "--version"],
+        ["rollback", "--store", "store", "--to", "1.0.0"],
+        ["confirm", "--store", "store", "--token", "x"],
+        ["keys", "generate"], ["trust", "init"],
+        // Only the program itself has a version.
+        ["install", "--version"], ["list", "--version"], ["release", "--version"], ["--version", "install"],
+        ["--version", "--bogus"],
+        // A group is no command.
+        [], ["release"], ["trust"], ["keys"],
+    ]
+
+    @Test(arguments: incomplete) func `an incomplete command is a usage error`(arguments: [String]) throws {
+        let site = try Site()
+        try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let before = try TreeSnapshot(of: site.folder.path)
+        try Clientctl.run(arguments + ["--json"], in: site.folder.path).failed(64, "usage")
+        let plain = try Clientctl.run(arguments, in: site.folder.path)
+        #expect(plain.status == 64)
+        #expect(plain.text.isEmpty)
+        #expect(try TreeSnapshot(of: site.folder.path).changes(since: before) == [])
+    }
+
+    @Test func `one flag names a version in every command`() throws {
+        let site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0").succeeded("published")
+        for (command, more) in [
+            ("rollout", ["2.5%"]), ("pause", []), ("resume", []), ("promote", ["--to", "beta"]),
+            ("revoke", ["--reason", "white screen"]), ("revoke", ["--undo"]), ("remove", []),
+        ] {
+            try Clientctl.run(
+                ["release", command, "--version", "1.0.0"] + more
+                    + [
+                        "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json",
+                    ]
+            ).succeeded("changed", "\(command)")
+        }
+        let device = try Site()
+        for version in ["1.0.0", "1.1.0"] {
+            try device.publish(version)
+            try device.install().succeeded("installed")
+        }
+        func run(_ command: String...) throws -> Outcome {
+            try Clientctl.run(command + ["--version", "1.0.0", "--store", device.store, "--json"])
+        }
+        try run("rollback").succeeded("rolledBack")
+        try run("unblock").succeeded("notBlocked")
+    }
+
+    @Test(.enabled(if: PrivateMounts.command != nil, "no mounts of one's own"))
+    func `without proc nothing is taken for the help that nobody asked for`() throws {
+        let mounts = try #require(PrivateMounts.command)
+        let site = try Site()
+        try site.publish("1.0.0")
+        for (command, environment) in [
+            (site.arguments("install"), [:]), (["verify", "--store", site.store], ["CLIENTCTL_JSON": "1"]),
+            (["--version"], [:]),
+        ] as [([String], [String: String])] {
+            let script = "mount -t tmpfs tmpfs /proc || exit 90; exec \"$@\""
+            let outcome = Outcome(
+                try Program.run(
+                    mounts + ["sh", "-c", script, "sh", Clientctl.path] + command,
+                    environment: Clientctl.environment(environment)))
+            #expect(outcome.status == 78, "\(command)")
+            #expect(outcome.errors.contains("/proc"), "\(outcome.errors)")
+            if environment.isEmpty { #expect(outcome.text.isEmpty) } else { outcome.failed(78, "configInvalid") }
+        }
+        #expect(access(site.store, F_OK) != 0)
+    }
+}
+
+/// A folder or an address that is not what a command means is refused before anything in it is touched.
+@Suite(.ownThread) struct WrongPlaceTests {
+    private static let foreign = [
+        "clients/acme/crm.txt", "downloads/report.pdf", "staging/prod/site.conf", "receipts/2026.txt",
+        "serving/menu.txt", "meteor/app/server.js",
+    ]
+
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+        let files = Dictionary(uniqueKeysWithValues: Self.foreign.map { ($0, bytes($0)) })
+        _ = try site.folder.writeTree(files, to: "store")
+    }
+
+    @Test(arguments: [
+        "install", "launch", "gc", "confirm", "fail", "rollback", "unblock", "serve", "lock", "logout", "login",
+    ])
+    func `a folder that is no store is left alone`(command: String) throws {
+        let token = try site.folder.write(bytes("secret\n"), to: "token")
+        let more: [String] =
+            switch command {
+            case "install": ["--manifest", site.manifest, "--trust", site.trust, "--shell-version", "1.5.0"]
+            case "launch", "serve": ["--shell-version", "1.5.0"]
+            case "confirm", "fail": ["--version", "1.0.0", "--token", "x"]
+            case "unblock": ["--version", "1.0.0"]
+            case "login": ["--token-file", token]
+            default: []
+            }
+        try site.leavingStoreAlone {
+            let refused = try Clientctl.run([command, "--store", site.store, "--json"] + more)
+                .failed(78, "configInvalid")
+            #expect(refused.subject == site.store)
+            #expect(refused.errors.contains("no store"))
+        }
+    }
+
+    @Test func `one file of something else makes a folder no store`() throws {
+        try Clientctl.stock(["rm", "-r", site.store])
+        _ = try site.folder.writeTree(["notes.txt": bytes("mine")], to: "store")
+        try site.leavingStoreAlone { try site.install().failed(78, "configInvalid") }
+    }
+
+    @Test func `an empty folder, and one that a first run left unfinished, become a store`() throws {
+        try Clientctl.stock(["rm", "-r", site.store])
+        try site.folder.makeFolder("store")
+        try site.install().succeeded("installed")
+        // All that a first run makes before its ledger.
+        try Clientctl.stock(["rm", "-r", site.store])
+        for name in ["clients", "meteor", "receipts", "staging", "downloads", "serving"] {
+            try site.folder.makeFolder("store/\(name)")
+        }
+        try site.install().succeeded("installed")
+    }
+
+    @Test(arguments: [
+        "s3://bucket/feed", "https://updates.example.com/", "http://127.0.0.1/feed", "gs://b", "file:///tmp/feed",
+        "S3://bucket", "sftp://h/f",
+    ])
+    func `a feed that is a URL is not published to`(feed: String) throws {
+        let before = try TreeSnapshot(of: site.folder.path)
+        let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
+        let made = try TreeSnapshot(of: site.folder.path)
+        #expect(made.changes(since: before) != [])
+        let place = ["--feed", feed, "--json"]
+        for arguments in [
+            ["publish", source, "--version", "2.0.0", "--key", site.key, "--min-shell", "1.0.0"],
+            ["release", "resign", "--channel", "stable", "--channel-key", site.key],
+            [
+                "release", "promote", "--version", "1.0.0", "--channel", "stable", "--to", "beta", "--channel-key",
+                site.key,
+            ],
+            ["release", "list", "--channel", "stable"], ["trust", "publish", site.trust],
+        ] {
+            let refused = try Clientctl.run(arguments + place, in: site.folder.path).failed(64, "usage")
+            #expect(refused.errors.contains("--feed takes a folder"), "\(arguments)")
+        }
+        try Clientctl.run(["host", feed, "--json"], in: site.folder.path).failed(64, "usage")
+        #expect(try TreeSnapshot(of: site.folder.path).changes(since: made) == [])
+    }
+}
