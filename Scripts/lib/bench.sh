@@ -58,7 +58,7 @@ publish() { # FOLDER VERSION FEED LEVEL [OPTION ...]
 measure() {
     local row=$1 side=$2
     shift 2
-    if ! "$root/Scripts/measure" --out "$work/one.json" --stdout "$work/stdout" --stderr "$work/stderr" "$@"; then
+    if ! "$root/Scripts/bench.d/cost" --out "$work/one.json" --stdout "$work/stdout" --stderr "$work/stderr" "$@"; then
         cat "$work/stderr" "$work/stdout" >&2
         fail "'$row' of $side failed: $*"
     fi
