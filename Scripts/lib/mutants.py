@@ -299,14 +299,8 @@ class Source:
             if brace is None or self.bodies.get(brace) != "switch":
                 continue
             colon = match.end()
-            while colon < len(self.code) and self.code[colon] not in ":}\n" or self.code[colon - 1] == ",":
+            while colon < len(self.code) and self.code[colon] not in ":}":
                 colon = self.skip(colon) if self.code[colon] in "([{" else colon + 1
-            while colon < len(self.code) and self.code[colon] == "\n" and ":" in self.code[colon:colon + 200]:
-                colon += 1
-                while colon < len(self.code) and self.code[colon] not in ":}\n":
-                    colon = self.skip(colon) if self.code[colon] in "([{" else colon + 1
-            if colon >= len(self.code) or self.code[colon] != ":":
-                continue
             where = self.split(match.end(), colon, " where ")
             if len(where) == 2:
                 self.expression(*where[1], ("true", "false"))
@@ -314,28 +308,24 @@ class Source:
             end = self.statement_end(start)
             alone = re.match(r"\s*(?:case\b|default:|\}|@unknown)", self.code[end:]) is not None
             begins = re.match(r"(?:return|throw|if|guard|for|while|switch|do|let|var|try|await|break|continue)\b", self.code[start:])
-            if alone and self.code[start:end] in ("break", "continue", "return", "true", "false", "nil"):
-                if self.code[start:end] in ("true", "false"):
-                    other = "isTrue" if self.code[start:end] == "false" else "isFalse"
-                    self.add(other[2:].lower(), start, end, f"{other}(N, ", ")", self.text[match.start():colon])
+            label, word = self.text[match.start():colon], self.code[start:end]
+            if alone and (literal := re.fullmatch("(?:return )?(true|false)", word)) and (word == literal[1] or self.type_of(start) == "Bool"):
+                other = "True" if literal[1] == "false" else "False"
+                self.add(other.lower(), end - len(literal[1]), end, f"is{other}(N, ", ")", label)
+            if alone and word in ("break", "continue", "return", "true", "false", "nil"):
                 continue
-            if self.code.startswith(("return true", "return false"), start) and self.type_of(start) == "Bool":
-                other = self.code[start + 7:end] == "false"
-                self.add(str(other).lower(), start + 7, end, f"is{other}(N, ", ")", self.text[match.start():colon])
             # Where nothing follows the switch, every case has to return.
             if self.type_of(start) != "" and self.ends_function(self.skip(brace)):
                 if alone and not begins:
                     self.value(start, end)
                 continue
             call = CALL.match(self.code, start)
-            if begins and begins[0] not in ("try", "await") or call and self.type_of(start) == "":
-                self.add("case", start, end, "if isSwitchedOff(N) { break }; ", "", self.text[match.start():colon])
-            elif alone and re.search(r": [^=\n]*\?\s*=\s*(?:try )?switch [^{]*$", self.code[max(0, brace - 300):brace]):
+            if not alone or begins and begins[0] not in ("try", "await") or call and self.type_of(start) == "":
+                self.add("case", start, end, "if isSwitchedOff(N) { break }; ", "", label)
+            elif re.search(r": [^=\n]*\?\s*=\s*(?:try )?switch [^{]*$", self.code[max(0, brace - 300):brace]):
                 self.add("nil", start, end, "(isSwitchedOff(N) ? nil : ", ")")
-            elif alone:
+            else:
                 self.value(start, end)
-            elif not alone:
-                self.add("case", start, end, "if isSwitchedOff(N) { break }; ", "", self.text[match.start():colon])
 
     def throws(self):
         for match in re.finditer(WORD + r"throw\b", self.code):
@@ -433,17 +423,16 @@ class Source:
         for match in PREDICATE.finditer(self.code):
             opening = self.code.index("{", match.start())
             end = self.closes.get(opening)
-            if opening in self.bodies or end is None or "\n" in self.code[opening:end].strip("{} \n") and self.statements(opening) > 1:
+            if opening in self.bodies or end is None or self.statements(opening) != 1:
                 continue
             start = match.end()
             if head := re.compile(r"(?:\([^)]*\)|[\w, ]+) in\s").match(self.code, start):
                 start = head.end()
-            always = re.match(r"\.(?:filter|first|contains|allSatisfy|drop|removeAll)", match[0])
-            if always or re.search(r"==|!=|[<>]=? |&&|\|\||!|\bcontains\b|\bis[A-Z]|\bmay[A-Z]|\bhas[A-Z]", self.code[start:end]):
-                is_value = re.match(r"\.(?:flatMap|map)", match[0])
-                if not is_value or not re.search(r"^\s*[A-Za-z.]*[A-Z]\w*\(|\?\?|\[", self.code[start:end]):
-                    if self.statements(opening) == 1:
-                        self.expression(start, end, ("true", "false"))
+            looks_boolean = re.search(r"==|!=|[<>]=? |&&|\|\||!|\bcontains\b|\b(?:is|may|has)[A-Z]", self.code[start:end])
+            maps = re.match(r"\.(?:flatMap|map)", match[0])
+            if re.match(r"\.(?:filter|first|contains|allSatisfy|drop|removeAll)", match[0]) or looks_boolean and not (
+                    maps and re.search(r"^\s*[A-Za-z.]*[A-Z]\w*\(|\?\?|\[", self.code[start:end])):
+                self.expression(start, end, ("true", "false"))
         for match in re.finditer(r"\.filter\(([\w.]+)\)", self.code):
             self.add("true", match.start(1), match.end(1), "{ isSwitchedOff(N) || ", "($0) }")
 
