@@ -1,5 +1,13 @@
 # Sourced by the scripts that measure: the release binary, a real client, one release, and results.jsonl.
-# They set $root, $tools, $work and $short (the script's name for messages) first.
+# They set $root, $tools and $short (the script's name for messages) first.
+
+client=home-assistant
+clients_dir=""
+work_parent=${TMPDIR:-/tmp}
+binary=""
+keep=no
+runs=5
+short_runs=20
 
 say() { printf '%s: %s\n' "$short" "$*" >&2; }
 fail() { printf '%s: %s\n' "$short" "$*" >&2; exit 1; }
@@ -9,6 +17,55 @@ positive() { # NUMBER ...
     for number in "$@"; do
         case $number in "" | 0 | *[!0-9]*) say "'$number' is not a positive number"; exit 64 ;; esac
     done
+}
+
+# options OPTION[=VARIABLE] ... -- ARGUMENT ...: reads a command line. An option without a variable calls the function of its name;
+# --help prints the script's heading.
+options() {
+    local known=" " name
+    while [ "$1" != -- ]; do
+        known="$known$1 "
+        shift
+    done
+    shift
+    while [ $# -gt 0 ]; do
+        case $1 in
+            -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+            *)
+                case $known in
+                    *" $1 "*)
+                        "${1#--}"
+                        shift
+                        continue
+                        ;;
+                    *" $1="*) ;;
+                    *) say "unknown option $1"; exit 64 ;;
+                esac
+                [ $# -ge 2 ] || { say "$1 needs a value"; exit 64; }
+                name=${known#*" $1="}
+                printf -v "${name%% *}" %s "$2"
+                shift
+                ;;
+        esac
+        shift
+    done
+    [ -z "$binary" ] || binary=$(realpath "$binary")
+}
+
+keep() { keep=yes; }
+
+# Sets $work, which goes at the end, with an nginx in it that may be started.
+make_work() { # BOOTSTRAP_OPTION ...
+    "$root/Scripts/bootstrap" "$@" >&2
+    PATH=$PATH:/usr/sbin:/sbin
+    work=$(mktemp -d "$work_parent/swap-clients-bench.XXXXXX")
+    . "$root/Scripts/lib/nginx.sh"
+    trap clean_up EXIT
+    trap 'exit 130' HUP INT TERM
+}
+clean_up() {
+    stop_nginx
+    if [ "$keep" = yes ]; then say "kept $work"; else rm -rf "$work"; fi
 }
 
 # Sets $binary, unless one was given.
@@ -58,7 +115,7 @@ publish() { # FOLDER VERSION FEED LEVEL [OPTION ...]
 measure() {
     local row=$1 side=$2
     shift 2
-    if ! "$root/Scripts/measure" --out "$work/one.json" --stdout "$work/stdout" --stderr "$work/stderr" "$@"; then
+    if ! "$root/Scripts/bench.d/cost" --out "$work/one.json" --stdout "$work/stdout" --stderr "$work/stderr" "$@"; then
         cat "$work/stderr" "$work/stdout" >&2
         fail "'$row' of $side failed: $*"
     fi

@@ -1,4 +1,4 @@
-"""What Scripts/faults and Scripts/soak publish, and how they run clientctl: small clients as archives and as hot code
+"""What Scripts/faults and Scripts/soak publish, and how they build and run clientctl: small clients as archives and as hot code
 pushes, in a work folder of their own."""
 
 import argparse
@@ -47,11 +47,15 @@ class Parser(argparse.ArgumentParser):
         sys.exit(64)
 
 
-def built(product, named):
-    """The path of a program: as named, or built (debug)."""
+# How programs are built that are measured.
+RELEASE = ("-c", "release", "--scratch-path", str(ROOT / ".build-bench"))
+
+
+def built(product, named, *flags):
+    """The path of a program: as named, or built (debug, unless the flags say otherwise)."""
     if named:
         return os.path.realpath(named)
-    command = ["swift", "build", "--package-path", str(ROOT), "--product", product]
+    command = ["swift", "build", "--package-path", str(ROOT), "--product", product, *flags]
     subprocess.run(command, check=True, stdout=sys.stderr)
     shown = subprocess.run(command + ["--show-bin-path"], check=True, capture_output=True, text=True)
     return os.path.join(shown.stdout.strip(), product)
