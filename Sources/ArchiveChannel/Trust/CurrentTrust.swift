@@ -1,4 +1,4 @@
-import BundleCore
+public import BundleCore
 import BundleSigning
 
 /// What a device trusts at present: the pinned anchor, or the newest root that a chain from it has led to.
@@ -101,5 +101,18 @@ struct TrustUpdate: Sendable {
         } catch FetchError.tooLarge {
             throw DocumentRefusal("trust root", problem: "is longer than \(TrustRootFormat.maximumBytes) bytes")
         }
+    }
+}
+
+extension TrustChain {
+    /// Follows the chain from `known` as far as the feed at `folder`, an address that ends in a slash, has it: the newest root,
+    /// which is not out of date at `now`. What devices do, without a store.
+    public static func newest(
+        after known: VerifiedTrustRoot, inFeed folder: FetchURL, fetcher: any Fetcher, now: Timestamp
+    ) async throws -> VerifiedTrustRoot {
+        let trust = try await TrustUpdate(source: folder, folder: "trust", fetcher: fetcher)
+            .newest(after: try CurrentTrust(.root(known), memory: FeedMemory())) { _ in }
+        try trust.requireFresh(at: TrustedTime.at(now, FeedMemory()))
+        return trust.root ?? known
     }
 }
