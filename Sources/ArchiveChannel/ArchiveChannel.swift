@@ -142,28 +142,6 @@ enum ManifestSource {
     }
 }
 
-extension ArchiveLimits {
-    /// Refuses a release whose signed numbers exceed what this device takes, before the first byte of it.
-    func admit(_ manifest: Manifest) throws(ArchiveRejection) {
-        if let size = manifest.size, size > archiveBytes {
-            throw ArchiveRejection(
-                "archive-too-large",
-                "the archive has \(ByteCount(bytes: size)), "
-                    + "this device takes \(ByteCount(bytes: archiveBytes)) (--max-archive-size)")
-        }
-        if let size = manifest.installedSize, size > installedBytes {
-            throw ArchiveRejection(
-                "unpacked-too-large",
-                "the files have \(ByteCount(bytes: size)), "
-                    + "this device takes \(ByteCount(bytes: installedBytes)) (--max-installed-size)")
-        }
-        if let count = manifest.fileCount, count > entries {
-            throw ArchiveRejection(
-                "too-many-entries", "it has \(count) files, this device takes \(entries) (--max-files)")
-        }
-    }
-}
-
 extension ReleaseSource {
     /// The folder of the trust roots, as the source's address sees it.
     fileprivate var trustFolder: String {

@@ -74,15 +74,3 @@ enum ArchiveContents {
         return try hasher.finish() == expected
     }
 }
-
-extension ArchiveLimits {
-    /// The bounds of a reader that starts now.
-    func decoding() -> DecodingLimits { DecodingLimits(ratio: ratio, grace: ratioGrace, deadline: .now + time) }
-
-    /// These limits, or the signed numbers where they are lower. Folders count as entries but not as files.
-    func lowered(by manifest: Manifest) -> ArchiveLimits {
-        var lowered = self
-        if let size = manifest.installedSize { lowered.installedBytes = min(size, installedBytes) }
-        return lowered
-    }
-}

@@ -168,7 +168,9 @@ struct ResumedFileRefused: Error {
     let cause: any Error
 }
 
-/// Asks for room before each file and every few megabytes. Used by the writing thread.
+/// Asks for room before each file and every few megabytes.
+///
+/// Sendable, unchecked: used by the writing thread only.
 final class RoomCheck: @unchecked Sendable {
     /// Bytes between two looks at the room left.
     private static let stride = 4 << 20

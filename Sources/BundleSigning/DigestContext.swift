@@ -11,6 +11,21 @@ struct DigestContext: ~Copyable {
         self.pointer = pointer
     }
 
+    /// Adds `bytes` to the digest.
+    func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
+        try require(EVP_DigestUpdate(pointer, bytes.baseAddress, bytes.count), bytes.count)
+    }
+
+    /// Adds `bytes` to the digest.
+    func update(_ bytes: [UInt8]) throws(OpenSSLFailure) {
+        let result = bytes.withUnsafeBytes { [pointer] in EVP_DigestUpdate(pointer, $0.baseAddress, $0.count) }
+        try require(result, bytes.count)
+    }
+
+    private func require(_ result: Int32, _ count: Int) throws(OpenSSLFailure) {
+        if result != 1 { throw OpenSSLFailure(draining: "digesting \(count) bytes") }
+    }
+
     deinit {
         EVP_MD_CTX_free(pointer)
     }

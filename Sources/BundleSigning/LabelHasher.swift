@@ -42,17 +42,10 @@ public struct LabelHasher: ~Copyable {
     }
 
     /// Adds `bytes` to the digest.
-    public mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
-        guard EVP_DigestUpdate(context.pointer, bytes.baseAddress, bytes.count) == 1 else {
-            throw OpenSSLFailure(draining: "digesting \(bytes.count) bytes")
-        }
-    }
+    public mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
 
     /// Adds `bytes` to the digest.
-    public mutating func update(_ bytes: [UInt8]) throws(OpenSSLFailure) {
-        let result = bytes.withUnsafeBytes { EVP_DigestUpdate(context.pointer, $0.baseAddress, $0.count) }
-        guard result == 1 else { throw OpenSSLFailure(draining: "digesting \(bytes.count) bytes") }
-    }
+    public mutating func update(_ bytes: [UInt8]) throws(OpenSSLFailure) { try context.update(bytes) }
 
     /// The digest of everything added since the start or the last `finish()`; the hasher then starts anew.
     public mutating func finish() throws(OpenSSLFailure) -> [UInt8] {

@@ -9,12 +9,6 @@ extension PrivateKey {
         case traditionalEC = "EC PRIVATE KEY"
     }
 
-    /// Whether the file's only key is an `ENCRYPTED PRIVATE KEY`, so that a passphrase will be asked for.
-    package static func isEncryptedPEM(_ bytes: [UInt8]) -> Bool {
-        guard let (form, _) = try? soleKey(in: bytes) else { return false }
-        return form == .encrypted
-    }
-
     /// Reads a file with exactly one private key: PKCS#8 (RFC 5958), plain or encrypted, or the traditional
     /// `RSA PRIVATE KEY` and `EC PRIVATE KEY`, unencrypted.
     ///

@@ -31,3 +31,8 @@ public struct MeteorSource: Sendable {
         return limits
     }
 }
+
+/// Whose compatibility version a device reads out of an asset manifest (METEOR section 1.2).
+public enum MeteorPlatform: String, Sendable, CaseIterable {
+    case ios, android
+}

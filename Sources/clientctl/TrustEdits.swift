@@ -35,10 +35,7 @@ struct TrustEditOptions: ParsableArguments {
 
     /// A key's id: as given, or that of the public key in a file.
     static func id(_ text: String) throws -> String {
-        let digits = Array(text.utf8)
-        let isId =
-            digits.count == SHA256Digest.hexDigitCount
-            && digits.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        let isId = (try? SHA256Digest(parsingHex: text)) != nil
         return isId ? text : try KeyFile.publicKey(at: text).id
     }
 

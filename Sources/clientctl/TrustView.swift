@@ -104,8 +104,7 @@ enum AppId {
             && labels.allSatisfy { label in
                 !label.isEmpty
                     && label.allSatisfy {
-                        Character(UnicodeScalar($0)).isLetter && $0 < 0x80 || (0x30...0x39).contains($0) || $0 == 0x2D
-                            || $0 == 0x5F
+                        $0.isASCIILetter || $0.isASCIIDigit || "-_".utf8.contains($0)
                     }
             }
     }

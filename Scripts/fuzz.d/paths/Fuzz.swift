@@ -75,7 +75,7 @@ private func checkCollisions(_ input: [UInt8]) {
         guard let path = try? BundlePath(parsing: line) else { continue }
         let isFree = collisions.add(path).isEmpty
         let isRegistered = (try? registry.addFile(path)) != nil
-        for other in taken where other.foldedKey == path.foldedKey {
+        for other in taken where FoldedName(other.bytes) == FoldedName(path.bytes) {
             require(
                 FoldedName.hash(of: other.bytes[...]) == FoldedName.hash(of: path.bytes[...]),
                 "equal names, equal hashes")

@@ -134,11 +134,7 @@ public enum ChannelFileName {
         let bytes = text.utf8
         return (1...64).contains(bytes.count) && bytes.first != UInt8(ascii: ".")
             && bytes.allSatisfy {
-                switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
-                case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"): true
-                default: false
-                }
+                $0.isASCIIDigit || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || ".-_".utf8.contains($0)
             }
     }
 

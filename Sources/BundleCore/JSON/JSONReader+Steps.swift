@@ -29,7 +29,8 @@ extension JSONReader {
         case UInt8(ascii: "{"): return .object
         case UInt8(ascii: "["): return .array
         case UInt8(ascii: "\""): return .string
-        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return .number
+        case UInt8(ascii: "-"): return .number
+        case let byte where byte.isASCIIDigit: return .number
         case UInt8(ascii: "t"), UInt8(ascii: "f"): return .bool
         case UInt8(ascii: "n"): return .null
         default: throw unexpected(.value)
@@ -187,7 +188,7 @@ extension JSONReader {
 
     private mutating func skipDigits() -> Int {
         let start = position
-        while position < bytes.count, bytes[position] &- UInt8(ascii: "0") < 10 { position += 1 }
+        while position < bytes.count, bytes[position].isASCIIDigit { position += 1 }
         return position - start
     }
 

@@ -112,19 +112,10 @@ extension JSONReader {
         var value: UInt32 = 0
         for _ in 0..<4 {
             guard position < bytes.count else { throw .unexpectedEnd(offset: bytes.count) }
-            guard let digit = Self.hexadecimalDigit(bytes[position]) else { throw .invalidEscape(offset: start) }
-            value = value << 4 | digit
+            guard let digit = bytes[position].hexValue else { throw .invalidEscape(offset: start) }
+            value = value << 4 | UInt32(digit)
             position += 1
         }
         return value
-    }
-
-    private static func hexadecimalDigit(_ byte: UInt8) -> UInt32? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0"))
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(byte - UInt8(ascii: "a")) + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(byte - UInt8(ascii: "A")) + 10
-        default: nil
-        }
     }
 }

@@ -1,3 +1,27 @@
+/// The door for JSON from outside that is ours: one document of RFC 8259, read more strictly than the RFC demands.
+///
+/// Readers that disagree about duplicate members, number forms or encodings let one document mean two things; so all
+/// of these are refused, also inside members that nobody asks for.
+public enum JSONScanner {
+    /// The deepest nesting that any caller may allow; it bounds the stack.
+    public static let deepestNesting = 128
+
+    /// The deepest nesting that documents from outside may have.
+    public static let defaultDepth = 16
+
+    /// Reads exactly one value with nothing but white space around it.
+    ///
+    /// Refuses more than `maximumBytes` bytes, more than `maximumDepth` (at most `deepestNesting`) arrays and objects
+    /// inside one another, anything but plain UTF-8 without a byte order mark, duplicate members, and numbers that
+    /// are not plain integers within ±(2^53-1).
+    public static func parse(
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
+    ) throws(JSONError) -> JSONValue {
+        var reader = try JSONReader(bytes, maximumBytes: maximumBytes, maximumDepth: maximumDepth)
+        return try reader.readDocument()
+    }
+}
+
 /// A recursive descent over the bytes of one document.
 ///
 /// `JSONScanner.parse` reads a whole document with it. Documents too large for that, and those with numbers that are none
@@ -74,9 +98,9 @@ public struct JSONReader: Sendable {
         if isNegative { position += 1 }
         let first = position
         var magnitude = 0
-        while position < bytes.count, case let digit = bytes[position] &- UInt8(ascii: "0"), digit < 10 {
+        while position < bytes.count, let digit = bytes[position].digitValue {
             // Past the limit the value no longer matters, and must not overflow.
-            if magnitude <= JSONValue.maximumInteger { magnitude = magnitude * 10 + Int(digit) }
+            if magnitude <= JSONValue.maximumInteger { magnitude = magnitude * 10 + digit }
             position += 1
         }
         let digits = position - first

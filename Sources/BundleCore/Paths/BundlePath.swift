@@ -96,9 +96,6 @@ extension BundlePath {
 
     /// The last component as text.
     public var name: String { String(decoding: nameBytes, as: UTF8.self) }
-
-    /// The key under which this path collides with others on a file system that ignores case or normalisation.
-    public var foldedKey: FoldedName { FoldedName(bytes) }
 }
 
 extension BundlePath: Hashable, Comparable, CustomStringConvertible {

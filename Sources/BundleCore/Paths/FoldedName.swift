@@ -9,7 +9,7 @@ public struct FoldedName: Hashable, Sendable {
     /// Folds a name or a whole path; bytes that are not UTF-8 are folded as U+FFFD.
     public init(_ bytes: some Collection<UInt8>) {
         if bytes.allSatisfy({ $0 < 0x80 }) {
-            key = String(decoding: bytes.map(Self.lowercased), as: UTF8.self)
+            key = String(decoding: bytes.map(\.asciiLowered), as: UTF8.self)
         } else {
             key = Self.folded(String(decoding: bytes, as: UTF8.self))
         }
@@ -20,7 +20,7 @@ public struct FoldedName: Hashable, Sendable {
         var hash: UInt64 = 14_695_981_039_346_656_037
         for byte in bytes {
             if byte >= 0x80 { return FoldedName(bytes).hash }
-            hash = (hash ^ UInt64(lowercased(byte))) &* 1_099_511_628_211
+            hash = (hash ^ UInt64(byte.asciiLowered)) &* 1_099_511_628_211
         }
         return hash
     }
@@ -30,10 +30,6 @@ public struct FoldedName: Hashable, Sendable {
         let bytes = Array(key.utf8)
         return bytes.allSatisfy { $0 < 0x80 }
             ? Self.hash(of: bytes[...]) : UInt64(bitPattern: Int64(key.hashValue))
-    }
-
-    private static func lowercased(_ byte: UInt8) -> UInt8 {
-        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }
 
     /// Lower, upper, lower: the first step is for `ẞ`, which is its own upper case but must meet `ß` at `ss`.

@@ -128,17 +128,6 @@ public enum PercentEncoding {
 }
 
 extension UInt8 {
-    fileprivate static let a = UInt8(ascii: "a")
-
-    var isASCIILetter: Bool { (Self.a...UInt8(ascii: "z")).contains(asciiLowered) }
-    var isASCIIDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
-    var asciiLowered: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
     var isUnreserved: Bool { isASCIILetter || isASCIIDigit || "-._~".utf8.contains(self) }
     var isURICharacter: Bool { isUnreserved || ":/?#[]@!$&'()*+,;=%".utf8.contains(self) }
-
-    var hexValue: UInt8? {
-        if isASCIIDigit { return self - UInt8(ascii: "0") }
-        let lowered = asciiLowered
-        return (Self.a...UInt8(ascii: "f")).contains(lowered) ? lowered - Self.a + 10 : nil
-    }
 }

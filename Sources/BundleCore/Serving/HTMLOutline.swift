@@ -88,12 +88,6 @@ public struct HTMLOutline: Sendable, Equatable {
 
     /// The `base64-value` of Content Security Policy Level 3.
     private static func isNonceByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
-            UInt8(ascii: "_"), UInt8(ascii: "="):
-            true
-        default: false
-        }
+        byte.isASCIILetter || byte.isASCIIDigit || "+/-_=".utf8.contains(byte)
     }
 }

@@ -31,9 +31,9 @@ struct HTMLTokenizer {
     mutating func next(isForeign: Bool) -> Token? {
         if index >= page.count { return nil }
         if !startsMarkup(index) { return text() }
-        if let second = byte(index + 1), Self.isLetter(second) { return tag(nameAt: index + 1) }
+        if let second = byte(index + 1), second.isASCIILetter { return tag(nameAt: index + 1) }
         if byte(index + 1) == UInt8(ascii: "/") {
-            if let third = byte(index + 2), Self.isLetter(third) { return tag(nameAt: index + 2) }
+            if let third = byte(index + 2), third.isASCIILetter { return tag(nameAt: index + 2) }
             return skip(behind: ">", from: index + 2, as: .comment)
         }
         if matches("<!--", at: index) { return comment() }
@@ -48,7 +48,7 @@ struct HTMLTokenizer {
 
     private func startsMarkup(_ at: Int) -> Bool {
         guard page[at] == UInt8(ascii: "<"), let second = byte(at + 1) else { return false }
-        return Self.isLetter(second) || second == UInt8(ascii: "!") || second == UInt8(ascii: "?")
+        return second.isASCIILetter || second == UInt8(ascii: "!") || second == UInt8(ascii: "?")
             || second == UInt8(ascii: "/")
     }
 
@@ -135,7 +135,7 @@ struct HTMLTokenizer {
     private func isTagName(_ name: String, at start: Int) -> Bool {
         var at = start
         for wanted in name.utf8 {
-            guard let found = byte(at), Self.lowercased(found) == wanted else { return false }
+            guard let found = byte(at), found.asciiLowered == wanted else { return false }
             at += 1
         }
         return byte(at).map { Self.isSpace($0) || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: ">") } ?? false
@@ -147,7 +147,7 @@ struct HTMLTokenizer {
         var at = nameStart
         while let found = byte(at), !Self.endsTagName(found) { at += 1 }
         // No name that matters is longer.
-        let name = String(decoding: page[nameStart..<min(at, nameStart + 16)].map(Self.lowercased), as: UTF8.self)
+        let name = String(decoding: page[nameStart..<min(at, nameStart + 16)].map(\.asciiLowered), as: UTF8.self)
         var tag = Tag(start: index, name: name, isEnd: nameStart == index + 2)
         while let found = byte(at) {
             switch found {
@@ -188,7 +188,7 @@ struct HTMLTokenizer {
             }
         }
         if tag.name == "script" && !tag.isEnd {
-            let key = String(decoding: page[name].map(Self.lowercased), as: UTF8.self)
+            let key = String(decoding: page[name].map(\.asciiLowered), as: UTF8.self)
             if tag.attributes[key] == nil { tag.attributes[key] = value }
         }
         return at
@@ -209,7 +209,7 @@ struct HTMLTokenizer {
         let count = text.utf8CodeUnitCount
         if count > page.count - start { return false }
         for offset in 0..<count
-        where Self.lowercased(page[start + offset]) != Self.lowercased(text.utf8Start[offset]) {
+        where page[start + offset].asciiLowered != text.utf8Start[offset].asciiLowered {
             return false
         }
         return true
@@ -217,14 +217,6 @@ struct HTMLTokenizer {
 
     static func isSpace(_ byte: UInt8) -> Bool {
         byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0C || byte == 0x0D
-    }
-
-    static func lowercased(_ byte: UInt8) -> UInt8 {
-        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
-    }
-
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(lowercased(byte))
     }
 
     private static func endsTagName(_ byte: UInt8) -> Bool {

@@ -12,7 +12,7 @@ enum ScriptType {
     }
 
     private static func lowercased(_ bytes: ArraySlice<UInt8>) -> String {
-        String(decoding: bytes.map(HTMLTokenizer.lowercased), as: UTF8.self)
+        String(decoding: bytes.map(\.asciiLowered), as: UTF8.self)
     }
 
     /// The JavaScript MIME type essences of the MIME Sniffing standard.

@@ -37,8 +37,8 @@ public struct Timestamp: Sendable, Hashable {
         var fields = [0]
         for (byte, wanted) in zip(bytes, form) {
             if wanted == UInt8(ascii: "0") {
-                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
-                fields[fields.count - 1] = fields[fields.count - 1] * 10 + Int(byte - UInt8(ascii: "0"))
+                guard let digit = byte.digitValue else { return nil }
+                fields[fields.count - 1] = fields[fields.count - 1] * 10 + digit
             } else {
                 guard byte == wanted else { return nil }
                 fields.append(0)

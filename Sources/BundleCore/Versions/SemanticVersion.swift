@@ -74,9 +74,6 @@ extension SemanticVersion: Comparable, CustomStringConvertible {
         return left.preRelease.lexicographicallyPrecedes(right.preRelease)
     }
 
-    /// Whether the version has a pre-release part, and so precedes the release of the same numbers.
-    public var isPreRelease: Bool { !preRelease.isEmpty }
-
     /// The name of the version's folder, like `v1.5.1`; always one safe path component.
     public var folderName: String { "v" + description }
 }

@@ -5,19 +5,12 @@ struct VersionIdentifier: Hashable, Sendable {
 
     init(_ bytes: ArraySlice<UInt8>) {
         self.bytes = Array(bytes)
-        isNumeric = bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        isNumeric = bytes.allSatisfy(\.isASCIIDigit)
     }
 
     /// Whether only `[0-9A-Za-z-]` occurs.
     var isWellFormed: Bool {
-        bytes.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
+        bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }
     }
 }
 

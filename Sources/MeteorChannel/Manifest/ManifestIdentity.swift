@@ -52,20 +52,3 @@ public enum ManifestIdentity: Sendable, Equatable {
         return compact
     }
 }
-
-extension MeteorPlatform {
-    /// The compatibility version that Meteor computes of a platform's own version and its plugins' versions by name, 40 hex
-    /// digits (METEOR section 1.6).
-    public static func compatibilityVersion(
-        platformVersion: String, plugins: [String: String]
-    ) throws(OpenSSLFailure) -> String {
-        var hasher = try LabelHasher(.sha1)
-        try hasher.update(Array(platformVersion.utf8))
-        // JavaScript sorts by UTF-16 units.
-        for (name, version) in plugins.sorted(by: { $0.key.utf16.lexicographicallyPrecedes($1.key.utf16) }) {
-            try hasher.update(Array(name.utf8))
-            try hasher.update(Array(version.utf8))
-        }
-        return LabelHasher.hex(try hasher.finish())
-    }
-}

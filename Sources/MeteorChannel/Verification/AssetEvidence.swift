@@ -1,3 +1,4 @@
+import BundleCore
 import BundleSigning
 
 /// What speaks for an asset's bytes being those of the manifest, the strongest first (METEOR section 1.5).
@@ -33,12 +34,8 @@ public enum AssetLabel {
         if bytes.starts(with: "W/".utf8) { bytes = bytes.dropFirst(2) }
         guard bytes.count == 42, bytes.first == UInt8(ascii: "\""), bytes.last == UInt8(ascii: "\"") else { return nil }
         let digits = bytes.dropFirst().dropLast()
-        guard digits.allSatisfy(isLowerCaseHex) else { return nil }
+        guard digits.allSatisfy(\.isLowerCaseHexDigit) else { return nil }
         return String(decoding: digits, as: UTF8.self)
-    }
-
-    private static func isLowerCaseHex(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
     }
 }
 

@@ -1,3 +1,5 @@
+import BundleCore
+
 /// Tells HTML from what a server should have sent in its place.
 enum HTMLSniff {
     /// How many bytes of an answer are looked at.
@@ -20,7 +22,7 @@ enum HTMLSniff {
         rest = rest.dropFirst()
         if rest.first == UInt8(ascii: "?") { return true }
         if rest.first == UInt8(ascii: "!") { rest = rest.dropFirst() }
-        return rest.first.map(isLetter) ?? false
+        return rest.first?.isASCIILetter ?? false
     }
 
     private static func withoutSpace(_ head: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
@@ -35,9 +37,5 @@ enum HTMLSniff {
             index += 1
         }
         return nil
-    }
-
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
     }
 }

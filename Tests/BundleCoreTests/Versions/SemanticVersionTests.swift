@@ -17,7 +17,6 @@ struct SemanticVersionTests {
         #expect(try SemanticVersion(parsingFolderName: version.folderName) == version)
         #expect(try SemanticVersion(parsingArgument: text) == version)
         #expect(try SemanticVersion(parsingArgument: "v" + text) == version)
-        #expect(version.isPreRelease == text.contains("-"))
     }
 
     @Test(arguments: [

@@ -37,10 +37,4 @@ import Testing
         let entry = ManifestText.entry("a", hash: nil)
         #expect(try ManifestText.parse(ManifestText.manifest([entry], version: version)).identity == .stated)
     }
-
-    @Test func `the compatibility version is the digest of platform and plugins`() throws {
-        let version = try MeteorPlatform.compatibilityVersion(
-            platformVersion: "6.1.0", plugins: ["b-plugin": "2.0.0", "a-plugin": "1.0.0"])
-        #expect(version == "ec35f02fa027464661a7607c9d866f836af021ad")
-    }
 }
