@@ -22,7 +22,7 @@ enum Signers {
         let isGiven = !keys.isEmpty || !commands.isEmpty
         let keys = isGiven ? keys : try settings.list(flags.key, [])
         let commands = isGiven ? commands : try settings.list(flags.command, [])
-        let publicKeys = commands.isEmpty ? publicKeys : try settings.list(flags.publicKey, publicKeys)
+        let publicKeys = commands.isEmpty && isGiven ? publicKeys : try settings.list(flags.publicKey, publicKeys)
         guard commands.count == publicKeys.count else {
             throw ValidationError(
                 "Each --\(flags.command) comes with its --\(flags.publicKey), the PEM public key that its signatures are "

@@ -214,7 +214,8 @@ extension ChannelRule {
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
             return floor.map { "nothing below \($0) is allowed" } ?? "the channel has no floor"
         case "rollout":
-            return "\(RolloutShare(permille: candidate.release.rollout)) of the devices may have it, this one among them"
+            return
+                "\(RolloutShare(permille: candidate.release.rollout)) of the devices may have it, this one among them"
         case "shell":
             let maximum = claims.shells.maximum.map { "at most \($0)" } ?? "no upper limit"
             return "shell \(device.shell), needed at least \(claims.shells.minimum), \(maximum)"
