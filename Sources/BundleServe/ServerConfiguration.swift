@@ -1,3 +1,5 @@
+import BundleCore
+
 /// How a server is run.
 public struct ServerConfiguration: Sendable {
     /// The script that the host puts into its own page.
@@ -63,4 +65,14 @@ public struct ServerLimits: Sendable {
 
     /// The limits as they are recommended.
     public init() {}
+}
+
+extension ServerConfiguration.Bridge {
+    /// The page's side of this server: the surface of the Capacitor plugin, carried over calls and events, and
+    /// `WebAppLocalServer` on top of it. It stands before any policy that the page states itself, which could forbid the shim
+    /// further down in the page.
+    public static func page() throws -> ServerConfiguration.Bridge {
+        let script = PackageResources.page_bridge_js + ShimInjector.shim
+        return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
+    }
 }

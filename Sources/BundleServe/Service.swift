@@ -1,3 +1,6 @@
+public import BundleCore
+import NIOCore
+
 /// What answers the requests of one server.
 protocol Service: AnyObject, Sendable {
     var limits: ServerLimits { get }
@@ -19,5 +22,45 @@ extension Service {
     ) async throws -> Value {
         // A page does not wait for what the process does in the background.
         try await Task(priority: .high, operation: work).value
+    }
+}
+
+/// One response, for a log: nothing of it is secret. Neither fields nor queries are in it.
+public struct AccessEntry: Sendable {
+    /// The address that asked.
+    public let peer: String
+    /// The method, or `-` where the request could not be read.
+    public let method: String
+    /// The path as it was written, on one line that cannot be taken for another; `-` where it could not be read.
+    public let path: String
+    /// When the request was there.
+    public let time = Timestamp.now
+    /// The status; 0 where there was no response.
+    public internal(set) var status = 0
+    /// The bytes of the response without its head.
+    public internal(set) var bytes = 0
+    /// From the request to the kernel's having the last byte of its response.
+    public private(set) var milliseconds = 0
+    /// Whether the connection ended before the response did.
+    public private(set) var isCut = false
+
+    private let begin = NIODeadline.now()
+
+    init(_ request: Request?, from peer: String?) {
+        self.peer = peer ?? "-"
+        method = request?.methodName ?? "-"
+        path = request.map { $0.withTarget { UntrustedName.display($1) } } ?? "-"
+    }
+
+    func ended(isCut: Bool) -> AccessEntry {
+        var entry = self
+        entry.isCut = isCut
+        entry.milliseconds = Int((NIODeadline.now() - begin).nanoseconds / 1_000_000)
+        return entry
+    }
+
+    /// The entry as one line.
+    public var line: String {
+        "\(time) \(peer) \(method) \(path) \(status) \(bytes) \(milliseconds)ms\(isCut ? " cut" : "")"
     }
 }

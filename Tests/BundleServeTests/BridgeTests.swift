@@ -36,6 +36,7 @@ import Testing
             ("Content-Type: ", "Content-Type: application/x-www-form-urlencoded; application/json", 415, "notJSON"),
             ("Content-Length: ", nil, 411, "lengthRequired"),
             ("Content-Length: ", "Content-Length: 65537", 413, "tooLarge"),
+            ("Content-Length: ", "Content-Length: 9223372036854775807", 413, "tooLarge"),
             ("Content-Length: ", "Content-Length: 99999999999999999999", 413, "tooLarge"),
             ("Content-Length: ", "Transfer-Encoding: chunked", 400, nil),
             ("Content-Length: ", "Content-Length: 0", 400, "badRequest"),

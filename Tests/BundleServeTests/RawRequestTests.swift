@@ -151,6 +151,8 @@ import Testing
             "POST /app.js HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         Row(400, "POST /app.js HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nGET /"),
         Row(400, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\n\r\nGET /"),
+        Row(400, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nContent-Length: 18446744073709551615\r\n\r\nGET /"),
+        Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", goesOn: true),
         Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n", goesOn: true),
         Row(417, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nExpect: 100-continue\r\n\r\n", goesOn: true),
         Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"),
