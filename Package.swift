@@ -76,7 +76,7 @@ let package = Package(
             ], resources: [.embedInCode("page-bridge.js")]),
 
         // Push: the contract and what keeps a device connected, and WebSockets beneath it.
-        ours("BundlePush", []),
+        ours("BundlePush", ["BundleCore"]),
         ours(
             "BundleSockets",
             [

@@ -1,10 +1,20 @@
-/// How long to wait before connecting again: full jitter below a ceiling that grows, so that clients which lost one host at
+import BundleCore
+
+/// How long to wait before connecting again: a random share of a ceiling that grows, so that clients which lost one host at
 /// the same moment do not all come back at the same moment.
 public struct BackoffRule: Sendable, Equatable {
     /// The ceiling after the first loss.
     public var first = Duration.seconds(1)
+    /// How much the ceiling grows with each further loss.
+    public var factor = 2.0
     /// The highest ceiling.
     public var longest = Duration.seconds(300)
+    /// The share of the ceiling that is waited: full jitter.
+    public var spread = 0.0...1.0
+    /// So many losses in a row are followed by `soon` only.
+    public var soonLosses = 0
+    /// The wait after the first losses.
+    public var soon = Duration.milliseconds(10)
     /// How long a connection must have lasted to count as a success, after which the ceiling starts low again. One that is
     /// accepted and dropped at once does not.
     public var success = Duration.seconds(30)
@@ -14,20 +24,17 @@ public struct BackoffRule: Sendable, Equatable {
     /// The rule as it is recommended.
     public init() {}
 
-    /// The ceiling after `losses` losses in a row before this one.
-    func ceiling(losses: Int) -> Duration {
-        var ceiling = max(first, .zero)
-        var left = losses
-        while left > 0 && ceiling < longest && ceiling > .zero {
-            ceiling = ceiling * 2
-            left -= 1
-        }
-        return min(ceiling, max(longest, .zero))
-    }
-
-    /// The wait; `draw` is random in 0...1, `asked` is what the other side asks for at least.
-    func wait(losses: Int, draw: Double, asked: Duration? = nil) -> Duration {
-        let share = draw.isFinite ? min(max(draw, 0), 1) : 1
-        return min(max(asked ?? .zero, .zero), longestAsked) + ceiling(losses: losses) * share
+    /// The wait in whole milliseconds after `losses` losses in a row before this one; `asked` is what the other side asks for at
+    /// least. `random` draws from a range.
+    package func wait(
+        losses: Int, asked: Duration? = nil, _ random: (ClosedRange<Double>) -> Double
+    ) -> Duration {
+        let least = min(max(asked ?? .zero, .zero), longestAsked)
+        if losses < soonLosses { return least + soon }
+        let draw = random(spread)
+        let share =
+            draw.isFinite ? min(max(draw, spread.lowerBound), spread.upperBound) : spread.upperBound
+        let wait = Growth(from: first, by: factor, upTo: longest).after(losses) * share
+        return least + .milliseconds(Int((wait / .milliseconds(1)).rounded()))
     }
 }

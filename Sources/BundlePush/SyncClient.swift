@@ -46,53 +46,20 @@ public struct SyncClient: Sendable {
     /// `handle` is told one event at a time, in order. While it works, nothing is read, so what is sent faster than it works
     /// waits at the sender: let it only note what work there is.
     public func run(_ handle: @escaping @Sendable (SyncEvent) async -> Void) async {
-        let reading = Self.reading(of: clock)
+        let reading = clock.reading()
+        let backoff = configuration.backoff
         var losses = 0
-        while !Task.isCancelled {
-            let (error, lasted) = await connection(handle, reading)
-            if Task.isCancelled { return }
-            if let lasted, lasted >= configuration.backoff.success { losses = 0 }
-            let wait = configuration.backoff.wait(losses: losses, draw: random(0...1), asked: error.retryAfter)
-            losses += 1
-            await handle(.lost(error, retry: wait))
-            do { try await clock.sleep(for: wait) } catch { return }
-        }
-    }
-
-    /// One connection from its beginning to its end: why it ended, and how long it was open.
-    private func connection(
-        _ handle: @escaping @Sendable (SyncEvent) async -> Void, _ reading: @escaping @Sendable () -> Duration
-    ) async -> (TransportError, lasted: Duration?) {
-        let transport: any SyncTransport
-        do {
-            transport = try await connect()
-        } catch {
-            return (Self.transportError(error), nil)
-        }
-        let opened = reading()
-        let error = await talk(over: transport, handle, reading)
-        await transport.close()
-        return (error, reading() - opened)
-    }
-
-    /// Opens a transport, in time.
-    private func connect() async throws -> any SyncTransport {
-        try await withThrowingTaskGroup(of: (any SyncTransport)?.self) { group in
-            group.addTask { try await connector.connect(configuration.url) }
-            group.addTask {
-                try await clock.sleep(for: configuration.opening)
-                return nil
-            }
-            let first: Result<(any SyncTransport)?, any Error>
-            do { first = .success(try await group.next() ?? nil) } catch { first = .failure(error) }
-            group.cancelAll()
-            // One that was opened too late is nobody's.
-            while let late = await group.nextResult() {
-                if case .success(let transport?) = late { await transport.close() }
-            }
-            guard let transport = try first.get() else { throw TransportError.timedOut(.connecting) }
-            return transport
-        }
+        await Reconnection(
+            to: configuration.url, over: connector, opening: configuration.opening, clock: clock
+        ).run(
+            talk: { await talk(over: $0, handle, reading) },
+            next: { ending in
+                if let lasted = ending.lasted, lasted >= backoff.success { losses = 0 }
+                let wait = backoff.wait(losses: losses, asked: ending.error.retryAfter, random)
+                losses += 1
+                await handle(.lost(ending.error, retry: wait))
+                return wait
+            })
     }
 
     private func talk(
@@ -100,11 +67,11 @@ public struct SyncClient: Sendable {
         _ reading: @escaping @Sendable () -> Duration
     ) async -> TransportError {
         do {
-            try await within(configuration.opening, else: .timedOut(.sending)) {
+            try await within(configuration.opening, else: .timedOut(.sending), on: clock) {
                 for text in configuration.greeting { try await transport.sendText(text) }
             }
         } catch {
-            return Self.transportError(error)
+            return TransportError(error)
         }
         await handle(.connected)
         let pulse = Pulse(Heartbeat(configuration.heartbeat, now: reading()), reading)
@@ -137,7 +104,7 @@ public struct SyncClient: Sendable {
             }
             return .isClosed
         } catch {
-            return Self.transportError(error)
+            return TransportError(error)
         }
     }
 
@@ -148,50 +115,24 @@ public struct SyncClient: Sendable {
                 switch pulse.step() {
                 case .wait(let left): try await clock.sleep(for: left)
                 case .ping:
-                    try await within(configuration.heartbeat.answer, else: .timedOut(.sending)) {
+                    try await within(configuration.heartbeat.answer, else: .timedOut(.sending), on: clock) {
                         try await transport.sendPing()
                     }
                 case .dead: return .timedOut(.answering)
                 }
             }
         } catch {
-            return Self.transportError(error)
+            return TransportError(error)
         }
-    }
-
-    /// Lets `work` take this long at most; it must end soon after it is cancelled.
-    private func within(
-        _ limit: Duration, else error: TransportError, _ work: @escaping @Sendable () async throws -> Void
-    ) async throws {
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                try await work()
-                return true
-            }
-            group.addTask {
-                try await clock.sleep(for: limit)
-                return false
-            }
-            let isDone = try await group.next() ?? false
-            group.cancelAll()
-            if !isDone { throw error }
-        }
-    }
-
-    private static func transportError(_ error: any Error) -> TransportError {
-        if let error = error as? TransportError { return error }
-        return error is CancellationError ? .isClosed : .lost("\(error)")
-    }
-
-    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }
 
 /// The heartbeat of one connection, for the two who share it.
 private final class Pulse: Sendable {
-    enum Step { case wait(Duration), ping, dead }
+    enum Step {
+        case wait(Duration)
+        case ping, dead
+    }
 
     private let heartbeat: Mutex<Heartbeat>
     private let reading: @Sendable () -> Duration

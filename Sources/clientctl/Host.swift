@@ -93,7 +93,7 @@ struct Host: AsyncParsableCommand {
     private func announce(_ configuration: FeedConfiguration, _ port: Int, _ settings: Settings) throws {
         let address = configuration.address
         let url = "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
-        if configuration.tokens != nil && !address.hasPrefix("127.") && address != "::1" {
+        if configuration.tokens != nil && !ThisMachine.isNamed(by: address) {
             Answer.say("clientctl: tokens go over the network as they are: put a proxy with TLS in front")
         }
         Answer.give(

@@ -43,9 +43,9 @@ struct Listening: Sendable {
     private func follow(_ host: Host, _ shell: ClientShell) async {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: host.url), channel: host.channel, connector: host.connector,
-            known: { ReleaseWatcher.Known(sequence: host.sequence()) },
+            known: { host.sequence() },
             // The shell knows the jitter that the channel asks for, and waits.
-            hear: { _ in await shell.checkSoon() }
+            check: { await shell.checkSoon() }
         ) { report in
             switch report {
             case .link(let link): say(Self.describe(link, host.url))

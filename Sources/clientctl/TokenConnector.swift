@@ -23,15 +23,10 @@ struct TokenConnector: TransportConnector {
 
     func connect(_ url: SocketURL) async throws -> any SyncTransport {
         var configuration = configuration
-        if try Self.origin(of: url) == origin, let credential = try await credential() {
+        if url.start.origin == origin, let credential = try await credential() {
             let field = credential.field
             configuration.fields = { _ in [field] }
         }
         return try await SocketConnector(configuration, over: streams).connect(url)
-    }
-
-    /// A socket starts out as HTTP: `ws` is `http`, `wss` is `https` (RFC 6455, section 3).
-    private static func origin(of url: SocketURL) throws -> FetchURL.Origin {
-        try FetchURL(parsing: "\(url.isSecure ? "https" : "http")://\(url.authority)/").origin
     }
 }

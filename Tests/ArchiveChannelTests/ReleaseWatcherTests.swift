@@ -14,28 +14,30 @@ import Testing
         try await Watch().run { watch in
             let host = try await watch.accept()
             host.say(SyncMessage.hello(version: 1).text, release(17))
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(watch.reports == [.link(.connected), .heard(sequence: 17)])
             watch.know(17)
             host.say(release(17), release(18))
             await watch.pass(.seconds(1))
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(watch.reports.last == .heard(sequence: 18))
         }
     }
 
-    @Test func `waits a random part of the document's jitter, and for one check at a time`() async throws {
-        try await Watch(draw: 0.25).run { watch in
-            watch.know(16, jitter: .seconds(60))
+    @Test func `has one check made at a time, and the next for what was announced last`() async throws {
+        try await Watch().run { watch in
+            watch.know(16)
+            watch.keepChecking(true)
             let host = try await watch.accept()
             host.say(release(17))
-            #expect(await watch.heard() == .seconds(15))
+            await watch.checked()
             for sequence in 18...60 { host.say(release(sequence)) }
             await host.settled()
-            await watch.pass(.seconds(15))
-            watch.know(18, jitter: .zero)
+            #expect(watch.reports == [.link(.connected), .heard(sequence: 17)])
+            watch.know(18)
+            watch.keepChecking(false)
             await watch.pass(.seconds(1))
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(watch.reports == [.link(.connected), .heard(sequence: 17), .heard(sequence: 60)])
         }
     }
@@ -64,7 +66,7 @@ import Testing
             host.say(.pong)
             await host.settled()
             watch.think(false)
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(watch.reports.filter { $0 != .link(.connected) && !$0.isNote } == [.heard(sequence: 20)])
             #expect(watch.reports.count { $0.isNote } <= 1)
         }
@@ -77,7 +79,7 @@ import Testing
             await watch.pass(.seconds(1))
             let other = try await watch.accept()
             other.say(release(1))
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(
                 watch.reports == [
                     .link(.connected), .link(.lost("a message has more than 65536 bytes")), .link(.connected),
@@ -92,18 +94,20 @@ import Testing
             for seconds in [1, 2, 4] { await watch.pass(.seconds(seconds)) }
             let host = try await watch.accept()
             host.say(release(16), release(17))
-            #expect(await watch.heard() == .zero)
+            await watch.checked()
             #expect(
-                watch.reports == [.link(.lost("no connection: refused")), .link(.connected), .heard(sequence: 17)])
+                watch.reports == [
+                    .link(.lost("no connection: refused")), .link(.connected), .heard(sequence: 17),
+                ])
         }
     }
 
-    @Test func `cancelling ends a wait before a check`() async throws {
-        try await Watch(draw: 1).run { watch in
-            watch.know(nil, jitter: .seconds(3600))
+    @Test func `cancelling ends a check that is under way`() async throws {
+        try await Watch().run { watch in
+            watch.keepChecking(true)
             let host = try await watch.accept()
             host.say(release(1))
-            #expect(await watch.heard() == .seconds(3600))
+            await watch.checked()
         }
     }
 }
@@ -117,28 +121,33 @@ extension ReleaseWatcher.Report {
 /// A watch of `stable`, whose host the test plays.
 private final class Watch: TransportConnector {
     let clock = ManualClock()
-    private let draw: Double
     private let refusals: Mutex<Int>
-    private let known = Mutex(ReleaseWatcher.Known(sequence: nil))
+    private let known = Mutex<Int?>(nil)
     private let thinks = Mutex(false)
     private let questions = Mutex(0)
     private let told = Mutex<[ReleaseWatcher.Report]>([])
     private let hosts: AsyncStream<PlayedHost>
     private let opened: AsyncStream<PlayedHost>.Continuation
-    private let waits: AsyncStream<Duration>
-    private let waited: AsyncStream<Duration>.Continuation
+    private let isChecking = Mutex(false)
+    private let checks: AsyncStream<Void>
+    private let checking: AsyncStream<Void>.Continuation
 
-    init(draw: Double = 1, refusals: Int = 0) {
-        self.draw = draw
+    init(refusals: Int = 0) {
         self.refusals = Mutex(refusals)
         (hosts, opened) = AsyncStream.makeStream()
-        (waits, waited) = AsyncStream.makeStream()
+        (checks, checking) = AsyncStream.makeStream()
     }
 
     var reports: [ReleaseWatcher.Report] { told.withLock { $0 } }
 
-    func know(_ sequence: Int?, jitter: Duration = .zero) {
-        known.withLock { $0 = ReleaseWatcher.Known(sequence: sequence, jitter: jitter) }
+    func know(_ sequence: Int?) { known.withLock { $0 = sequence } }
+
+    /// A check that has begun does not end before this is false again, or it is cancelled.
+    func keepChecking(_ keeps: Bool) { isChecking.withLock { $0 = keeps } }
+
+    private func check() async {
+        checking.yield()
+        while isChecking.withLock({ $0 }) && !Task.isCancelled { await Task.yield() }
     }
 
     /// What it knows is not told before it has stopped thinking.
@@ -147,7 +156,7 @@ private final class Watch: TransportConnector {
     /// Returns when it was asked what it knows.
     func asked() async { while questions.withLock({ $0 }) == 0 { await Task.yield() } }
 
-    private func answer() async -> ReleaseWatcher.Known {
+    private func answer() async -> Int? {
         questions.withLock { $0 += 1 }
         while thinks.withLock({ $0 }) { await Task.yield() }
         return known.withLock { $0 }
@@ -170,10 +179,9 @@ private final class Watch: TransportConnector {
         throw CancellationError()
     }
 
-    /// The wait before the next check that is asked for.
-    func heard() async -> Duration? {
-        for await wait in waits { return wait }
-        return nil
+    /// Returns when another check has begun.
+    func checked() async {
+        for await _ in checks { return }
     }
 
     /// Moves the time to when somebody waits for it.
@@ -186,8 +194,8 @@ private final class Watch: TransportConnector {
     func run(_ test: @escaping @Sendable (Watch) async throws -> Void) async throws {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: try SocketURL(parsing: "ws://h/push")), channel: "stable", connector: self,
-            clock: clock, random: { [draw] _ in draw }, known: { [self] in await answer() },
-            hear: { [waited] in _ = waited.yield($0) }, report: { [self] report in told.withLock { $0.append(report) } }
+            clock: clock, random: { _ in 1 }, known: { [self] in await answer() },
+            check: { [self] in await check() }, report: { [self] report in told.withLock { $0.append(report) } }
         )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await watcher.run() }

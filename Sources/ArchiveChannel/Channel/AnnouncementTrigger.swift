@@ -1,3 +1,5 @@
+import BundleCore
+
 /// When what a host announces is a reason to check (DECISIONS 63). Moments count from any beginning.
 ///
 /// Nothing that is announced is believed: it can only make a device look at its feed, and that seldom. A check that does not lead
@@ -53,8 +55,6 @@ struct AnnouncementTrigger {
 
     /// The check was made at `now`.
     mutating func rest(at now: Duration) {
-        var pause = pace.apart
-        for _ in 0..<fruitless where pause < pace.longest { pause = pause * 2 }
-        earliest = now + min(pause, pace.longest)
+        earliest = now + Growth(from: pace.apart, upTo: pace.longest).after(fruitless)
     }
 }

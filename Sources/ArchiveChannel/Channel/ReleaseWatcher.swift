@@ -7,20 +7,6 @@ import Synchronization
 /// What is said carries no trust: it is a reason to look, and the look believes signatures only. Where no connection can be had,
 /// updates are found by checking from time to time.
 public struct ReleaseWatcher: Sendable {
-    /// What the device knows when something is announced.
-    public struct Known: Sendable, Equatable {
-        /// The sequence of the document that it took last; nil before the first, and for a flat manifest.
-        public var sequence: Int?
-        /// The longest random wait before a check, as that document sets it: it spreads a fleet's requests.
-        public var jitter: Duration
-
-        /// States what is known.
-        public init(sequence: Int?, jitter: Duration = .zero) {
-            self.sequence = sequence
-            self.jitter = jitter
-        }
-    }
-
     /// What people may want to hear.
     public enum Report: Sendable, Equatable {
         /// Something about the connection, once for each change.
@@ -32,35 +18,34 @@ public struct ReleaseWatcher: Sendable {
     private let client: SyncClient
     private let channel: String
     private let clock: any Clock<Duration>
-    private let random: @Sendable (ClosedRange<Double>) -> Double
-    private let known: @Sendable () async -> Known
-    private let hear: @Sendable (Duration) async -> Void
+    private let known: @Sendable () async -> Int?
+    private let check: @Sendable () async -> Void
     private let report: @Sendable (Report) -> Void
 
     /// A watch of `channel` that has not begun.
     ///
-    /// `known` is asked before each check. `hear` is told after which random wait to check, one call at a time: the next one comes
-    /// no earlier than that wait and a pause later. `random` draws from a range.
+    /// `known` gives the sequence of the document that the device took last, nil before the first and for a flat manifest; it is
+    /// asked before each check. `check` has the feed looked at, one call at a time, with a pause behind each; spreading a fleet's
+    /// checks is its matter. `random` draws the waits before connecting again.
     public init(
         _ configuration: SyncClient.Configuration, channel: String, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        known: @escaping @Sendable () async -> Known, hear: @escaping @Sendable (Duration) async -> Void,
+        known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable () async -> Void,
         report: @escaping @Sendable (Report) -> Void
     ) {
         client = SyncClient(configuration, connector: connector, clock: clock, random: random)
         self.channel = channel
         self.clock = clock
-        self.random = random
         self.known = known
-        self.hear = hear
+        self.check = check
         self.report = report
     }
 
     /// Watches until the task is cancelled; leaves nothing running, and no connection open.
     public func run() async {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let state = ReleaseWatchState(channel, wanted: asking, reading: Self.reading(of: clock), report)
+        let state = ReleaseWatchState(channel, wanted: asking, reading: clock.reading(), report)
         async let checking: Void = checks(wanted, state)
         await client.run { state.take($0) }
         asking.finish()
@@ -72,20 +57,12 @@ public struct ReleaseWatcher: Sendable {
         for await _ in wanted {
             while let left = state.untilDue {
                 do { try await clock.sleep(for: left) } catch { return }
-                let known = await known()
-                guard let sequence = state.decide(known: known.sequence) else { continue }
+                guard let sequence = state.decide(known: await known()) else { continue }
                 report(.heard(sequence: sequence))
-                let wait = max(known.jitter, .zero) * random(0...1)
-                await hear(wait)
-                do { try await clock.sleep(for: wait) } catch { return }
+                await check()
                 state.rest()
             }
         }
-    }
-
-    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }
 

@@ -52,6 +52,7 @@ extension URIReference {
         let host: ArraySlice<UInt8>
         if authority.first == UInt8(ascii: "[") {
             guard let end = authority.firstIndex(of: UInt8(ascii: "]")), end > 2,
+                authority[1..<end].contains(UInt8(ascii: ":")),
                 authority[1..<end].allSatisfy({ $0.hexValue != nil || ":.".utf8.contains($0) })
             else { throw URLRefusal(reason: "the address in brackets is not IPv6") }
             host = authority[...end]

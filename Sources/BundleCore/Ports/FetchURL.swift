@@ -64,6 +64,18 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
         isFile ? PercentEncoding.decode(reference.path) : nil
     }
 
+    /// The path as it is written; empty where there is none.
+    package var path: String { String(decoding: reference.path, as: UTF8.self) }
+
+    /// Path and query, as they go onto the wire.
+    package var target: String {
+        let query = reference.query.map { "?" + String(decoding: $0, as: UTF8.self) } ?? ""
+        return (path.hasPrefix("/") ? path : "/" + path) + query
+    }
+
+    /// Whether it names a part of what is there.
+    package var hasFragment: Bool { reference.fragment != nil }
+
     /// Whether an answer from here may send the reader to `next`: never from TLS into the clear, never from a server to
     /// a file of this machine or back.
     public func mayLead(to next: FetchURL) -> Bool {

@@ -62,25 +62,17 @@ public struct PollRule: Sendable, Equatable {
             return pace.interval + pace.jitter * share
         case .interrupted(let asked):
             failures += 1
-            let ceiling = Self.doubled(min(Self.shortest, pace.interval), failures - 1, upTo: longest)
+            let ceiling = Growth(from: min(Self.shortest, pace.interval), upTo: longest).after(
+                failures - 1)
             // At least half of it, so that a feed in trouble is not asked again at once.
             let wait = ceiling * (0.5 + 0.5 * share)
             guard let asked, asked > wait else { return wait }
             return min(asked + pace.jitter * share, max(Self.longestAsked, wait))
         case .refused:
             failures += 1
-            return min(Self.doubled(pace.interval, failures - 1, upTo: longest) + pace.jitter * share, longest)
+            let wait = Growth(from: pace.interval, upTo: longest).after(failures - 1)
+            return min(wait + pace.jitter * share, longest)
         }
-    }
-
-    private static func doubled(_ first: Duration, _ times: Int, upTo longest: Duration) -> Duration {
-        var wait = first
-        var left = times
-        while left > 0 && wait < longest {
-            wait *= 2
-            left -= 1
-        }
-        return min(wait, longest)
     }
 
     private static func share(_ draw: Double) -> Double { draw.isFinite ? min(max(draw, 0), 1) : 1 }

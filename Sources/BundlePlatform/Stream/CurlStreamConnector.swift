@@ -1,4 +1,3 @@
-import BundleCore
 package import BundlePush
 
 /// Opens streams with libcurl: proxies, authorities, names and time limits are those of `CurlFetcher`.
@@ -13,21 +12,12 @@ package struct CurlStreamConnector: StreamConnector {
     /// Opens a stream.
     package func connectStream(_ url: SocketURL) async throws -> Int32 {
         try Task.checkCancellation()
-        let relay = try StreamRelay(to: try Self.server(of: url), options: options)
+        let relay = try StreamRelay(to: url.start, options: options)
         try relay.start()
         return try await withTaskCancellationHandler {
             try await relay.opened.value
         } onCancel: {
             relay.cancel()
-        }
-    }
-
-    /// A socket starts out as HTTP: `ws` is `http`, `wss` is `https` (RFC 6455, section 3).
-    private static func server(of url: SocketURL) throws -> FetchURL {
-        do throws(FetchError) {
-            return try FetchURL(parsing: "\(url.isSecure ? "https" : "http")://\(url.authority)/")
-        } catch {
-            throw TransportError.unsupportedURL(url.description, reason: "\(error)")
         }
     }
 }

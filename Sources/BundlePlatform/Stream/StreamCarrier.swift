@@ -97,7 +97,8 @@ struct StreamCarrier: ~Copyable {
         var fromLocal: Int32 = 0
         if !localEnded && outbound.isEmpty { fromLocal |= POLLIN }
         if !inbound.isEmpty { fromLocal |= POLLOUT }
-        // A socket that is not waited for would end the wait when it is closed. That the local one is closed is always of interest, once.
+        // A closed socket ends a wait for nothing, too: so the connection is left out then, and the local one stays in until that is
+        // known.
         var sockets = [
             pollfd(fd: fromServer == 0 ? -1 : connection, events: Int16(fromServer), revents: 0),
             pollfd(fd: localIsGone ? -1 : local, events: Int16(fromLocal), revents: 0),

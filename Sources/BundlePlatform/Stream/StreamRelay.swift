@@ -50,7 +50,7 @@ final class StreamRelay: Sendable {
         }
         do {
             try easy.prepareStream(to: url, options: options)
-            curl_multi_add_handle(multi.pointer, easy.handle)
+            try require(curl_multi_add_handle(multi.pointer, easy.handle))
             try open(easy)
             try carry(easy)
         } catch {
@@ -64,10 +64,7 @@ final class StreamRelay: Sendable {
     private func open(_ easy: borrowing CurlEasy) throws {
         var (running, left): (Int32, Int32) = (0, 0)
         while !opened.isSettled {
-            let code = curl_multi_perform(multi.pointer, &running)
-            guard code == CURLM_OK else {
-                throw TransportError.unreachable("libcurl failed: \(String(cString: curl_multi_strerror(code)))")
-            }
+            try require(curl_multi_perform(multi.pointer, &running))
             while let message = curl_multi_info_read(multi.pointer, &left) {
                 guard message.pointee.msg == CURLMSG_DONE else { continue }
                 let result = message.pointee.data.result
@@ -75,9 +72,15 @@ final class StreamRelay: Sendable {
                 throw CurlFailure.transportError(result, of: easy, at: url, options: options)
             }
             // libcurl shortens it for its own time limits.
-            curl_multi_poll(multi.pointer, nil, 0, 60_000, nil)
+            try require(curl_multi_poll(multi.pointer, nil, 0, 60_000, nil))
         }
         throw CancellationError()
+    }
+
+    private func require(_ code: CURLMcode) throws(TransportError) {
+        guard code == CURLM_OK else {
+            throw .unreachable("libcurl failed: \(String(cString: curl_multi_strerror(code)))")
+        }
     }
 
     private func carry(_ easy: borrowing CurlEasy) throws {

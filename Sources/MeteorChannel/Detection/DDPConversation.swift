@@ -1,4 +1,5 @@
 import BundleCore
+import BundlePush
 
 /// Talks DDP with one server, connection after connection: events in, actions out (METEOR sections 7.2 to 7.5).
 ///
@@ -6,7 +7,7 @@ import BundleCore
 struct DDPConversation: Sendable {
     /// What happened.
     enum Event: Sendable, Equatable {
-        /// A connection is begun.
+        /// A connection is begun; whoever begins it gives it up in time.
         case connecting
         /// The socket is open.
         case opened
@@ -28,7 +29,7 @@ struct DDPConversation: Sendable {
         case wake(at: Duration)
         /// The connection is given up for this reason.
         case lost(String)
-        /// Close the socket, or stop opening it.
+        /// Close the socket.
         case close
         /// Send `connecting` after this wait.
         case reconnect(after: Duration)
@@ -44,7 +45,7 @@ struct DDPConversation: Sendable {
 
     private enum State: Sendable {
         case apart
-        case connecting(until: Duration)
+        case connecting
         case greeting(until: Duration)
         case talking(DDPTalk)
     }
@@ -76,17 +77,17 @@ struct DDPConversation: Sendable {
     /// Takes in `event` at the clock's reading `now`. What makes no sense in the present state changes nothing.
     mutating func handle(_ event: Event, at now: Duration) -> [Action] {
         switch (state, event) {
-        case (.apart, .connecting): return begin(now)
+        case (.apart, .connecting): return begin()
         case (.apart, _): return []
         case (.connecting, .opened):
-            state = .greeting(until: now + DDPTimers.connect)
-            return [.send(DDPRequest.connect(version: proposed))]
+            let end = now + DDPTimers.connect
+            state = .greeting(until: end)
+            return [.send(DDPRequest.connect(version: proposed)), .wake(at: end)]
         case (.greeting, .received(let text)), (.talking, .received(let text)): return hear(text, now)
         case (.greeting, .receivedBinary), (.talking, .receivedBinary):
             notice(now)
             return ignore("it is binary", now)
         case (_, .closed): return lose(now)
-        case (.connecting(let end), .woken): return wake(now, end, "no connection within 10s")
         case (.greeting(let end), .woken): return wake(now, end, "no DDP answer within 10s")
         case (.talking(let talk), .woken): return wake(now, talk)
         default: return []
@@ -95,11 +96,10 @@ struct DDPConversation: Sendable {
 
     // MARK: Beginning and end
 
-    private mutating func begin(_ now: Duration) -> [Action] {
-        let end = now + DDPTimers.connect
-        state = .connecting(until: end)
+    private mutating func begin() -> [Action] {
+        state = .connecting
         unreadable = 0
-        return [.wake(at: end)]
+        return []
     }
 
     /// The connection is gone. One whose subscription lasted was a success, and the next attempt is the first again.
@@ -108,7 +108,7 @@ struct DDPConversation: Sendable {
             (losses, logs) = (0, 0)
         }
         state = .apart
-        let wait = DDPTimers.reconnect(attempt: losses, jitter: random(DDPTimers.jitter))
+        let wait = DDPTimers.reconnect.wait(losses: losses, random)
         losses += 1
         return [.reconnect(after: wait)]
     }
@@ -214,7 +214,7 @@ struct DDPConversation: Sendable {
         case .noSubscription(let id, let reason):
             guard id == String(talk.subscription), talk.subscribeAgain == nil else { return [] }
             refusedSubscriptions += 1
-            let wait = DDPTimers.resubscribe(attempt: refusedSubscriptions, jitter: random(DDPTimers.jitter))
+            let wait = DDPTimers.resubscribe.wait(losses: refusedSubscriptions, random)
             talk.subscribeAgain = now + wait
             state = .talking(talk)
             return log("the server ended the subscription: \(Self.shown(reason))")

@@ -1,4 +1,6 @@
-/// How long things take, and when they are tried again (METEOR section 7.5). `jitter` is in 0.75…1.25.
+import BundlePush
+
+/// How long things take, and when they are tried again (METEOR section 7.5).
 enum DDPTimers {
     /// From the beginning of a connection to the open socket, and from there to the server's `connected`.
     static let connect = Duration.seconds(10)
@@ -8,23 +10,16 @@ enum DDPTimers {
     static let answer = Duration.seconds(15)
     /// How long a subscription must last for the connection to count as a success.
     static let success = Duration.seconds(10)
-    /// The longest wait, before jitter.
-    static let longest = Duration.seconds(300)
-    static let jitter = 0.75...1.25
+    /// When to connect again; losses count from the last success.
+    static let reconnect = backoff { $0.soonLosses = 2 }
+    /// When to subscribe again; refusals count from the last success, and the first of them as one.
+    static let resubscribe = backoff { $0.first = .seconds(30) }
 
-    /// The wait before the next connection, in whole milliseconds; `attempt` counts those since the last success, from 0.
-    static func reconnect(attempt: Int, jitter: Double) -> Duration {
-        attempt < 2 ? .milliseconds(10) : grown(.seconds(1), attempt, jitter)
-    }
-
-    /// The wait before the next subscription, in whole milliseconds; `attempt` counts those since the last success, from 1.
-    static func resubscribe(attempt: Int, jitter: Double) -> Duration {
-        grown(.seconds(30), max(1, attempt), jitter)
-    }
-
-    private static func grown(_ wait: Duration, _ attempt: Int, _ jitter: Double) -> Duration {
-        var wait = wait
-        for _ in 0..<attempt where wait < longest { wait = wait * 2.2 }
-        return .milliseconds(Int((min(wait, longest) * jitter / .milliseconds(1)).rounded()))
+    private static func backoff(_ change: (inout BackoffRule) -> Void) -> BackoffRule {
+        var rule = BackoffRule()
+        rule.factor = 2.2
+        rule.spread = 0.75...1.25
+        change(&rule)
+        return rule
     }
 }

@@ -9,12 +9,8 @@ public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
     /// The whole URL; a port that is the scheme's own is left out.
     public var description: String { socket.description }
 
-    /// Whether it is at an address of this machine's loopback network, or at the name that stands for one.
-    var isThisMachine: Bool {
-        let host = socket.host
-        return host == "localhost" || host == "::1"
-            || host.hasPrefix("127.") && host.utf8.allSatisfy { (0x2E...0x39).contains($0) }
-    }
+    /// Whether it is at this very machine.
+    var isThisMachine: Bool { socket.start.origin.isThisMachine }
 
     /// The socket that a page's configuration states: `DDP_DEFAULT_CONNECTION_URL`, else `ROOT_URL`.
     ///
@@ -52,32 +48,26 @@ public struct DDPURL: Sendable, Hashable, CustomStringConvertible {
         try self.init(below: Self.page(text))
     }
 
-    /// Reads http, https, ws or wss, the latter two as the schemes that they start out as (RFC 6455, section 3).
     private static func page(_ text: String) throws(FetchError) -> FetchURL {
-        let schemes = ["ws://": "http://", "wss://": "https://"]
-        var spelled = text
-        for (socket, page) in schemes where text.lowercased().hasPrefix(socket) {
-            spelled = page + text.dropFirst(socket.count)
-        }
-        let url = try FetchURL(parsing: spelled)
+        let url = try SocketURL.start(of: text)
         guard !url.isFile else { throw .unsupportedURL(url.display, reason: "a Meteor server speaks http or https") }
         return url
     }
 
     private init(below url: FetchURL) throws(FetchError) {
-        let (scheme, origin) = (url.scheme == .https ? "wss" : "ws", url.origin)
-        do throws(TransportError) {
-            socket = try SocketURL(parsing: "\(scheme)://\(origin.host):\(origin.port)\(Self.path(below: url))")
-        } catch {
-            throw .unsupportedURL(url.display, reason: "\(error)")
-        }
+        let folder = url.path.trimmingSlashes
+        let path = folder.hasSuffix("/websocket") ? folder : folder + "/websocket"
+        let origin = url.origin
+        socket = try SocketURL(
+            try FetchURL(parsing: "\(origin.scheme)://\(origin.host):\(origin.port)\(path)"))
     }
+}
 
-    private static func path(below url: FetchURL) -> String {
-        var rest = Array(url.description.utf8).dropFirst(url.scheme.rawValue.utf8.count + "://".utf8.count)
-        rest = rest.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }.drop { $0 != UInt8(ascii: "/") }
-        while rest.last == UInt8(ascii: "/") { rest = rest.dropLast() }
-        let folder = String(decoding: rest, as: UTF8.self)
-        return folder.hasSuffix("/websocket") ? folder : folder + "/websocket"
+extension String {
+    /// Without the slashes at its end.
+    fileprivate var trimmingSlashes: String {
+        var rest = Substring(self)
+        while rest.hasSuffix("/") { rest = rest.dropLast() }
+        return String(rest)
     }
 }

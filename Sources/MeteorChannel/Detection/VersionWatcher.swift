@@ -4,8 +4,8 @@ public import BundlePush
 /// Hears from a Meteor server at once when it has another version of the client (METEOR section 7).
 ///
 /// It keeps one socket open, and opens it again when it is lost. Where no socket can be had, updates are found by checking
-/// from time to time. `SyncClient` does not hold the connection: what METEOR section 7.5 asks for (signs of life in DDP, a back-off of
-/// its own, an end where the server speaks another protocol) is not what it does.
+/// from time to time. What METEOR section 7.5 asks for beyond connections (signs of life in DDP, an end where the server speaks another
+/// protocol) is the conversation's, so `SyncClient` does not hold them; `Reconnection` opens them for both.
 public struct VersionWatcher: Sendable {
     /// What is watched.
     public struct Configuration: Sendable, Equatable {
@@ -82,7 +82,7 @@ public struct VersionWatcher: Sendable {
         let state = WatchState(
             DDPConversation(appId: configuration.appId, architecture: configuration.architecture, random: random),
             CheckTrigger(pace: CheckTrigger.Pace(spread: configuration.spread), random: random),
-            wanted: asking, reading: Self.reading(of: clock), report: report)
+            wanted: asking, reading: clock.reading(), report: report)
         async let checking: Void = checks(wanted, state)
         let end = await connections(state)
         state.finish()
@@ -93,63 +93,34 @@ public struct VersionWatcher: Sendable {
     // MARK: Connections
 
     private func connections(_ state: WatchState) async -> End {
-        while true {
-            let reason = await connection(state)
-            // Whoever cancels knows why it is over.
-            if Task.isCancelled { state.handle(.closed) } else { state.lose(reason) }
-            switch state.end {
-            case .reconnect(let wait)?:
-                do { try await clock.sleep(for: wait) } catch { return .cancelled }
-            case .giveUp(let reason)?: return .refused(reason)
-            case nil: return .cancelled
-            }
-        }
+        await Reconnection(
+            to: configuration.url.socket, over: connector, opening: DDPTimers.connect, clock: clock
+        ).run(
+            begin: { state.begin() }, talk: { await talk(over: $0, state) },
+            next: { ending in
+                state.lose("\(ending.error)")
+                guard case .reconnect(let wait)? = state.end else { return nil }
+                return wait
+            })
+        // Also where the watch was cancelled after that.
+        guard case .giveUp(let reason)? = state.end else { return .cancelled }
+        return .refused(reason)
     }
 
-    /// One connection from its beginning to its end, and why it ended.
-    private func connection(_ state: WatchState) async -> String {
-        let texts = state.begin()
-        let transport: any SyncTransport
-        switch await connect(state) {
-        case .success(let opened): transport = opened
-        case .failure(let error): return Self.reason(error)
-        }
+    private func talk(over transport: any SyncTransport, _ state: WatchState) async -> TransportError {
         state.handle(.opened)
-        return await withTaskGroup(of: String.self) { group in
+        return await withTaskGroup(of: TransportError.self) { group in
             group.addTask { await receive(transport, state) }
-            group.addTask { await send(texts, transport) }
+            group.addTask { await send(state.texts, transport) }
             group.addTask { await alarms(state) }
             // Whoever ends first ends the connection: also the alarms, when the task is cancelled.
-            let reason = await group.next() ?? Self.reason(TransportError.isClosed)
+            let error = await group.next() ?? .isClosed
             group.cancelAll()
-            await transport.close()
-            return reason
+            return error
         }
     }
 
-    /// Opens the socket, in time.
-    private func connect(_ state: WatchState) async -> Result<any SyncTransport, any Error> {
-        await withTaskGroup(of: Result<any SyncTransport, any Error>.self) { group in
-            group.addTask {
-                do { return .success(try await connector.connect(configuration.url.socket)) } catch {
-                    return .failure(error)
-                }
-            }
-            group.addTask {
-                _ = await alarms(state)
-                return .failure(TransportError.timedOut(.connecting))
-            }
-            let first = await group.next() ?? .failure(TransportError.isClosed)
-            group.cancelAll()
-            // A socket that was opened too late is nobody's.
-            for await late in group {
-                if case .success(let transport) = late { await transport.close() }
-            }
-            return first
-        }
-    }
-
-    private func receive(_ transport: any SyncTransport, _ state: WatchState) async -> String {
+    private func receive(_ transport: any SyncTransport, _ state: WatchState) async -> TransportError {
         do {
             while state.end == nil, let message = try await transport.receive() {
                 switch message {
@@ -159,30 +130,28 @@ public struct VersionWatcher: Sendable {
                 case .pong: break
                 }
             }
-            return Self.reason(TransportError.isClosed)
+            return .isClosed
         } catch {
-            return Self.reason(error)
+            return TransportError(error)
         }
     }
 
-    private func send(_ texts: AsyncStream<String>, _ transport: any SyncTransport) async -> String {
+    private func send(_ texts: AsyncStream<String>, _ transport: any SyncTransport) async -> TransportError {
         do {
             for await text in texts { try await transport.sendText(text) }
-            return Self.reason(TransportError.isClosed)
+            return .isClosed
         } catch {
-            return Self.reason(error)
+            return TransportError(error)
         }
     }
 
-    private static func reason(_ error: any Error) -> String { "\(error)" }
-
     /// Wakes the conversation whenever it wants to be; ends with the connection.
-    private func alarms(_ state: WatchState) async -> String {
+    private func alarms(_ state: WatchState) async -> TransportError {
         while let left = state.untilAlarm {
             do { try await clock.sleep(for: left) } catch { break }
             state.handle(.woken)
         }
-        return Self.reason(TransportError.isClosed)
+        return .isClosed
     }
 
     // MARK: Checks
@@ -199,10 +168,5 @@ public struct VersionWatcher: Sendable {
                 }
             }
         }
-    }
-
-    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }

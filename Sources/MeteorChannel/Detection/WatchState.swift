@@ -14,6 +14,7 @@ final class WatchState: Sendable {
         var conversation: DDPConversation
         var trigger: CheckTrigger
         var outbox: AsyncStream<String>.Continuation?
+        var texts = AsyncStream<String> { $0.finish() }
         var alarm: Duration?
         var end: End?
         var news = LinkNews()
@@ -41,17 +42,19 @@ final class WatchState: Sendable {
 
     // MARK: The connection
 
-    /// Begins a connection; what it has to send comes in the stream.
-    func begin() -> AsyncStream<String> {
+    /// Begins a connection.
+    func begin() {
         let (texts, outbox) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingOldest(Self.mostUnsent))
         fields.withLock { fields in
-            fields.outbox = outbox
+            (fields.texts, fields.outbox) = (texts, outbox)
             fields.end = nil
             fields.isStuck = false
         }
         handle(.connecting)
-        return texts
     }
+
+    /// What the connection has to send, as it comes.
+    var texts: AsyncStream<String> { fields.withLock { $0.texts } }
 
     /// Takes in an event, and does what it leads to.
     func handle(_ event: DDPConversation.Event) {
