@@ -45,7 +45,8 @@ struct ShellState<Launch: BootAttempt> {
         case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
         case .admit(let audience): return admit(audience)
         case .load(let load):
-            let isUnsettled = launched == nil || failure != nil
+            // What is owed is written before another launch takes its place in the ledger.
+            let isUnsettled = launched == nil || failure != nil || owed != nil
             return isUnsettled || load.takesNext && load.mayChange ? inspect(then: .load(load)) : open(load, now)
         case .inspect(let retrying):
             if retrying { ledger = nil }

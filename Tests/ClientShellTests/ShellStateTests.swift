@@ -103,6 +103,37 @@ import Testing
         }
     }
 
+    @Test func `what is owed is written before another launch is`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.world.isDiskFull = true
+        bench.handle(.confirm(launch.token))
+        bench.world.change { $0.blocked = [2] }
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.state.prepared?.name == FakeWorld.name(1))
+        bench.world.isDiskFull = false
+        let other = bench.load()
+        #expect(other?.name == FakeWorld.name(1) && bench.world.good.contains(2))
+    }
+
+    @Test func `what is owed is written before the launch of a client that was changed to`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.install(3)
+        bench.handle(.reload)
+        bench.world.isDiskFull = true
+        bench.handle(.confirm(launch.token))
+        bench.world.isDiskFull = false
+        let other = bench.load()
+        #expect(other?.name == FakeWorld.name(3) && bench.world.good.contains(2))
+    }
+
     @Test func `a fall that nothing can follow is tried again, and its verdict is not`() throws {
         var bench = StateBench()
         bench.runGood(1)

@@ -46,7 +46,8 @@ struct FakeWorld {
     /// It failed, and nothing has been launched since.
     var heldBack: ClientName?
     var missingShell: SemanticVersion?
-    var isDiskFull = false
+    /// A launcher that refuses trials for it takes them again with the first launch that it could write; here at once.
+    var isDiskFull = false { didSet { if !isDiskFull { refusesTrials = false } } }
     var isUnreadable = false
     var refusesBase = false
     private var refusesTrials = false
@@ -184,23 +185,32 @@ struct FakeWorld {
         _ verdict: ShellState<FakeLaunch>.Verdict, _ launched: FakeLaunch
     ) -> ShellState<FakeLaunch>.Writing {
         guard let launch, launch.token == launched.token else { return .failed(Trouble(what: "another launch")) }
+        switch (verdict, launch.verdict) {
+        case (.good, .good?): return .done(wasKnown: true)
+        case (.good, .faulty?), (.faulty, .good?): return .failed(Trouble(what: "too late"))
+        case (.faulty, .faulty?), (.abandoned, .some): return .done(wasKnown: false)
+        case (_, nil): break
+        }
         if isDiskFull {
             refusesTrials = true
             return .refused(
                 verdict == .abandoned ? UpdateFailure(.diskFull, subject: "abandon", "Full.") : Self.diskIsFull)
         }
+        settle(verdict, launch)
+        return .done(wasKnown: false)
+    }
+
+    private mutating func settle(_ verdict: ShellState<FakeLaunch>.Verdict, _ launch: Start) {
         let number = Self.number(launch.name)
-        switch (verdict, launch.verdict) {
-        case (.good, .good?): return .done(wasKnown: true)
-        case (.good, .faulty?), (.faulty, .good?): return .failed(Trouble(what: "too late"))
-        case (.good, nil):
+        switch verdict {
+        case .good:
             change { world in
                 world.launch?.verdict = .good
                 world.lastKnownGood = launch.name
                 world.failures[number] = nil
                 if number != 0 { world.good.insert(number) }
             }
-        case (.faulty, nil):
+        case .faulty:
             change { world in
                 world.launch?.verdict = .faulty
                 world.heldBack = launch.name
@@ -210,10 +220,8 @@ struct FakeWorld {
                 world.failures[number, default: 0] += 1
                 if world.failures[number, default: 0] > 1 { world.blocked.insert(number) }
             }
-        case (.abandoned, nil): change { $0.launch?.isTrial = false }
-        case (.faulty, .faulty?), (.abandoned, .some): break
+        case .abandoned: change { $0.launch?.isTrial = false }
         }
-        return .done(wasKnown: false)
     }
 }
 

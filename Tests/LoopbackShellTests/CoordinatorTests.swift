@@ -196,6 +196,32 @@ import Testing
         #expect(await device.bench.told(events) == [])
     }
 
+    @Test func `an error from before a lock waits for the client's page`() async throws {
+        let device = try await Device()
+        await device.boot()
+        _ = try await device.host.page(isBrowser: true)
+        device.bench.fail("one")
+        try await device.change { $0.lock(.byOperator) }
+        let locked = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
+        #expect(await device.bench.told(locked) == [])
+        try await device.change { $0.unlock() }
+        let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
+        #expect(await device.bench.told(events) == ["error networkUnavailable: one"])
+    }
+
+    @Test func `trouble of the boot is reported once for as long as it is the same`() async throws {
+        let device = try await Device()
+        let reports = AsyncStream<String>.makeStream()
+        let coordinator = ShellCoordinator(device.host) { reports.continuation.yield(UpdateFailure($0).message) }
+        for message in ["one", "one", "two", "one"] {
+            coordinator.report(UpdateFailure(.internal, subject: "x", message))
+        }
+        reports.continuation.finish()
+        var said: [String] = []
+        for await message in reports.stream { said.append(message) }
+        #expect(said == ["one", "two", "one"])
+    }
+
     // MARK: A shell that is too old
 
     @Test func `the notice stands above the client that runs, until the shell is new enough`() async throws {

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleServe
+import BundleTesting
 import ClientShell
 import Testing
 
@@ -147,6 +148,53 @@ import Testing
         try await bench.shell.checkForUpdates()
         let events = try await bench.host.events(token: token)
         #expect(await bench.told(events) == Self.errors(["one"]) + ["updateAvailable 2.0.0"])
+    }
+
+    @Test func `an update that a page was told of when it began to listen is not told again by its event`() async throws
+    {
+        let bench = try await LoopbackBench()
+        let token = try await bench.page()
+        try await bench.install("2.0.0")
+        try await bench.shell.checkForUpdates()
+        let events = try await bench.host.events(token: token)
+        let name = try #require(await bench.shell.availableVersion)
+        bench.host.pass(.updateAvailable(name))
+        bench.host.pass(.updateAvailable(.embedded))
+        #expect(await bench.told(events) == ["updateAvailable 2.0.0", "updateAvailable embedded"])
+    }
+
+    @Test func `other windows come along when one is loaded with another client`() async throws {
+        let bench = try await LoopbackBench()
+        let token = try await bench.page()
+        let events = try await bench.host.events(token: token)
+        #expect(try await bench.page() == token)
+        try await bench.install("2.0.0")
+        try await bench.shell.checkForUpdates()
+        // A probe takes nothing.
+        #expect(try await bench.host.page(isBrowser: false).token == token)
+        #expect(try await bench.page() != token)
+        #expect(await bench.told(events) == ["reload"])
+        await #expect(throws: CallRefusal.self) { _ = try await bench.host.events(token: token) }
+    }
+
+    @Test func `a start's time begins with its page's first report, and only the youngest page is in front`()
+        async throws
+    {
+        let bench = try await LoopbackBench(installed: "1.0.0")
+        let token = try await bench.page()
+        func report(_ page: String, _ number: Int, hidden: Bool) async throws {
+            let body: JSONObject = ["page": .string(page), "number": .integer(number), "hidden": .bool(hidden)]
+            _ = try await bench.host.call("visibility", token: token, body: body)
+        }
+        await bench.clock.sleeper(until: .seconds(30))
+        bench.clock.advance(by: .seconds(1))
+        try await report("a", 0, hidden: false)
+        await bench.clock.sleeper(until: .seconds(11))
+        try await report("b", 0, hidden: false)
+        try await report("a", 1, hidden: true)
+        await bench.clock.sleeper(until: .seconds(11))
+        try await report("b", 1, hidden: true)
+        await bench.clock.noSleeper(until: .seconds(11))
     }
 
     @Test func `an error is kept or sent while a page begins to listen, never both and never neither`() async throws {
