@@ -17,12 +17,12 @@ struct TinyShell {
         }
         let device = Launcher.Device(
             store: arguments[1], shell: try SemanticVersion(parsing: arguments[2]), seed: arguments[3], verifies: false)
-        let feed = ShellContainer.Feed(
-            .manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5], appId: nil)
+        var container = DeviceContainer(ShellConfiguration(device: device)) { print("shell: \($0)") }
+        container.feed = DeviceContainer.Feed(
+            .manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5], appId: nil,
+            fetcher: try DeviceContainer.fetcher(userAgent: "TinyShell"))
         let view = TerminalView()
-        let shell = try ShellContainer.shell(
-            ShellConfiguration(device: device), feed: feed, fetcher: try ShellContainer.fetcher(userAgent: "TinyShell"),
-            bridge: view, warn: { print("shell: \($0)") })
+        let shell = try container.shell(bridge: view)
 
         try await shell.start()
         await withTaskGroup { group in

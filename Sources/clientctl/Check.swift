@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleCore
+import ClientShell
 
 /// `clientctl check`.
 struct Check: AsyncParsableCommand {
@@ -34,8 +35,10 @@ struct Check: AsyncParsableCommand {
         var answers: [CheckAnswer] = []
         var failure: (any Error)?
         // Each channel has its turn, whatever becomes of the others.
-        for channel in try Wiring.someChannels(update, settings, report: { _ in }) {
-            do { answers.append(try await channel.check(explains)) } catch { failure = failure ?? error }
+        for source in try Wiring.sources(update, settings, report: { _ in }) {
+            do { answers.append(try CheckAnswer(try await source.check(explaining: explains))) } catch {
+                failure = failure ?? error
+            }
         }
         if let failure {
             if answers.isEmpty { throw failure }
@@ -58,6 +61,16 @@ struct CheckAnswer {
     let decision: Decision
     /// What speaks about the other releases of the channel; empty unless asked for.
     let others: [Decision.Outcome]
+
+    /// Throws where the offer is for another application, or unsuitable.
+    init(_ found: (offered: ClientVersion, decision: Decision, others: [Decision.Outcome])) throws {
+        (version, decision, others) = found
+        switch decision.verdict {
+        case .wrongApp, .unsuitable:
+            if let failure = decision.verdict.failure(of: version) { throw failure }
+        default: break
+        }
+    }
 
     /// Whether `install` would do something.
     var isToDo: Bool {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleCore
+import ClientShell
 
 /// `clientctl install`.
 struct Install: AsyncParsableCommand {
@@ -38,12 +39,12 @@ struct Install: AsyncParsableCommand {
         let json = try settings.isOn("json", common.json)
         let progress = Progress()
         try Wiring.requireSeed(update, settings)
-        let channels = try Wiring.someChannels(update, settings, report: progress.report)
+        let sources = try Wiring.sources(update, settings, report: progress.report)
         var answers: [InstallAnswer] = []
         var failure: (any Error)?
         // Each channel has its turn, whatever becomes of the others.
-        for channel in channels {
-            do { answers.append(InstallAnswer(outcome: try await channel.update())) } catch {
+        for source in sources {
+            do { answers.append(InstallAnswer(outcome: try await source.update())) } catch {
                 failure = failure ?? error
             }
         }

@@ -3,6 +3,7 @@ import BundleCore
 import BundleServe
 import ClientShell
 import LoopbackShell
+import MeteorChannel
 
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand {
@@ -99,8 +100,8 @@ struct Serve: AsyncParsableCommand {
         let configuration = try shellConfiguration(settings)
         let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         let bridge = LoopbackBridge()
-        let shell = try ClientShell(
-            configuration, update: try updateStep(settings, agent), bridge: bridge, warn: Self.say)
+        let container = try Wiring.container(update, configuration, settings, report: agent.note)
+        let shell = try container.shell(bridge: bridge)
         let verdict = FirstVerdict()
         let host = try LoopbackHost(shell, bridge) { event in
             agent.note(event, isTimed: configuration.activation != nil)
@@ -112,7 +113,8 @@ struct Serve: AsyncParsableCommand {
             sessions: Wiring.sessions(configuration.device.store), shell, host,
             say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
         let shown = try await boot.first()
-        var serving = try serverConfiguration(settings, application: await shell.meteorAppId())
+        var serving = try serverConfiguration(
+            settings, application: await shell.meteorAppId(), server: container.followedServer)
         serving.metrics = agent.metrics
         let server = try await PageServer.start(serving, host: host)
         // Whoever reads the address may end it at once.
@@ -137,15 +139,7 @@ struct Serve: AsyncParsableCommand {
 
 extension Serve {
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
-        var shell = ShellOptions()
-        shell.shellVersion = update.shellVersion
-        shell.seed = update.seed
-        shell.verifyOnLaunch = verifyOnLaunch
-        shell.channels = update.channels
-        shell.platform = update.meteor.platform
-        let device = try Wiring.device(update.place, shell, settings)
-        var configuration = ShellConfiguration(device: device)
-        configuration.keep = try settings.keep(update.keep)
+        var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
         configuration.visibility = .reported
         if let text = try settings.optional("startup-timeout", startupTimeout) {
             configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
@@ -166,18 +160,15 @@ extension Serve {
         let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
         if try settings.isOn("once", once) { return nil }
-        return try Wiring.hasFeed(update, settings)
+        let (feed, meteor) = try Wiring.places(update, settings)
+        return feed != nil || meteor != nil
             ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
     }
 
-    private func updateStep(_ settings: Settings, _ agent: ServeAgent) throws -> UpdateStep? {
-        guard try Wiring.hasFeed(update, settings) else { return nil }
-        return allOf(try Wiring.channels(update, settings, report: agent.note).map(\.step))
-    }
-
-    /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does.
+    /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does. Pages may talk to the
+    /// `server` that is followed.
     private func serverConfiguration(
-        _ settings: Settings, application: String?
+        _ settings: Settings, application: String?, server: MeteorSource?
     ) throws -> ServerConfiguration {
         let choice: PortChoice
         if let number = try settings.port(port) {
@@ -195,9 +186,8 @@ extension Serve {
         if let text = try settings.optional("csp", csp) {
             configuration.extraSources = try Self.sources(text)
         }
-        if let text = try settings.optional("meteor", update.meteor.meteor) {
-            let server = try settings.parsed("meteor", text) { try FetchURL(parsing: $0) }
-            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.origin)
+        if let server {
+            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
         return configuration
     }

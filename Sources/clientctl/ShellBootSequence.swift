@@ -58,7 +58,8 @@ struct ShellBootSequence {
         case .authenticated: isFirst ? nil : "the device shows its client"
         case .unauthenticated: "nobody is logged in: guests see the seed"
         case .locked: "the device is locked"
-        case .updateRequired(let minimum): "the best client needs shell \(minimum) or newer; another one is shown"
+        case .updateRequired(let minimum):
+            "the best client \(ShellCompatibility.shellTooOld(minimum: minimum)); another one is shown"
         case .maintenance: "the device is locked for maintenance"
         case .failure(let reason): reason.message
         }

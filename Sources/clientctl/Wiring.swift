@@ -4,6 +4,7 @@ import BundleCore
 import BundleDisk
 import BundlePlatform
 import BundleSigning
+import ClientShell
 import Glibc
 import MeteorChannel
 import ShellBoot
@@ -34,17 +35,13 @@ enum Wiring {
     static func fetcher(
         _ network: NetworkOptions, for url: FetchURL, store: String? = nil, _ settings: Settings
     ) throws -> any Fetcher {
-        // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
-        try OpenSSLIsolation.begin()
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = try settings.optional("ca-file", network.caFile)
         options.credential = try credential(network, for: url, settings)
-        if options.credential == nil, let store {
-            return SessionFetcher(
-                options, origin: url.origin, sessions: sessions(store), now: { .now },
-                report: { Answer.say("clientctl: \(UpdateFailure($0).message)") })
-        }
-        return CurlFetcher(options: options)
+        guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
+        return try DeviceContainer.fetcher(
+            options, for: url, sessions: sessions(store),
+            report: { Answer.say("clientctl: \(UpdateFailure($0).message)") })
     }
 
     /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
@@ -71,54 +68,37 @@ enum Wiring {
         )
     }
 
-    /// The channels that are named, in their order.
-    static func channels(
+    /// The device, with whatever feed and server are named.
+    static func container(
+        _ options: UpdateOptions, _ configuration: ShellConfiguration, _ settings: Settings,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> DeviceContainer {
+        let (feed, meteor) = try places(options, settings)
+        var container = DeviceContainer(configuration) { Answer.say("clientctl: \($0)") }
+        container.report = report
+        container.feed = try feed.map { try self.feed($0, options, settings) }
+        container.server = try meteor.map { try server($0, isAlone: feed == nil, options, settings) }
+        return container
+    }
+
+    /// The sources that a command works with, which has nothing to do without one.
+    static func sources(
         _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws -> [ChannelWork] {
+    ) throws -> [any DeviceSource] {
         let (feed, meteor) = try places(options, settings)
         if feed == nil && meteor == nil {
             throw ValidationError(
                 "Missing --channel, --manifest or --meteor: give one of them, set CLIENTCTL_CHANNEL, CLIENTCTL_MANIFEST or "
                     + "CLIENTCTL_METEOR, or put \"channel\", \"manifest\" or \"meteor\" into the configuration file.")
         }
-        let given = try options.channels.order(settings)
-        let store = try settings.required("store", options.place.store)
-        // A ledger that cannot be read is the updater's to repair.
-        let order = given ?? (try? Inventory.read(at: store))?.ledger.channels ?? .standard
-        let off = ChannelName.allCases.filter { !order.names.contains($0) }
-        // A flag leaves a channel out. What the store remembers only keeps its clients from running.
-        let named = off.filter { given == nil && ($0 == .archive ? feed != nil : meteor != nil) }
-        for name in named {
-            Answer.say(
-                "clientctl: the channel \(name) is switched off in this store: what it brings does not run until it is named "
-                    + "with --channels")
-        }
-        return try (order.names + named).compactMap { name in
-            switch name {
-            case .archive: try feed.map { try archive($0, options, settings, report) }
-            case .meteor: try meteor.map { try hotCodePush($0, isAlone: feed == nil, options, settings, report) }
-            }
-        }
-    }
-
-    /// The same for a command that has nothing to do without one.
-    static func someChannels(
-        _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws -> [ChannelWork] {
-        let channels = try channels(options, settings, report: report)
-        if channels.isEmpty {
+        let configuration = try configuration(options, verifies: false, settings)
+        let sources = try container(options, configuration, settings, report: report).sources()
+        if sources.isEmpty {
             throw ValidationError(
                 "--channels leaves out the only channel that has an address: there is nothing to do. Name it there, or give "
                     + "the other channel's address.")
         }
-        return channels
-    }
-
-    /// Whether anything names a feed or a server to follow.
-    static func hasFeed(_ options: UpdateOptions, _ settings: Settings) throws -> Bool {
-        try settings.optional("manifest", options.manifest) != nil
-            || settings.optional("channel", options.channel) != nil
-            || settings.optional("meteor", options.meteor.meteor) != nil
+        return sources
     }
 
     /// Where archives come from: a channel document or a flat manifest; nil where neither is named.
@@ -137,27 +117,22 @@ enum Wiring {
         }
     }
 
-    private static func archive(
-        _ source: ReleaseSource, _ options: UpdateOptions, _ settings: Settings,
-        _ report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws -> ChannelWork {
-        let trust = try settings.required("trust", options.trust)
-        let channel = ArchiveChannel(
-            source: source, anchor: try TrustAnchor.read(at: trust),
-            deviceId: ArchiveChannel.DeviceId(
-                given: try settings.optional("device-id", options.deviceId), machine: try MachineIdentity.deviceId()),
-            limits: try options.limits.limits(settings),
-            fetcher: try fetcher(
-                options.network, for: source.url, store: settings.required("store", options.place.store), settings),
-            report: report)
-        return ChannelWork(
-            try updater(channel, appId: try settings.optional("app-id", options.appId), options, settings))
+    private static func feed(
+        _ source: ReleaseSource, _ options: UpdateOptions, _ settings: Settings
+    ) throws -> DeviceContainer.Feed {
+        let store = try settings.required("store", options.place.store)
+        var feed = DeviceContainer.Feed(
+            source, trust: try settings.required("trust", options.trust),
+            appId: try settings.optional("app-id", options.appId),
+            fetcher: try fetcher(options.network, for: source.url, store: store, settings))
+        feed.deviceId = try settings.optional("device-id", options.deviceId)
+        feed.limits = try options.limits.limits(settings)
+        return feed
     }
 
-    private static func hotCodePush(
-        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, _ settings: Settings,
-        _ report: @escaping @Sendable (UpdateEvent) -> Void
-    ) throws -> ChannelWork {
+    private static func server(
+        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, _ settings: Settings
+    ) throws -> DeviceContainer.Server {
         let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
         if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
         var server = MeteorSource(rootURL: url, platform: try platform(options.meteor.platform, settings))
@@ -165,15 +140,8 @@ enum Wiring {
         // Beside archives, --app-id is their word for the application, which Meteor does not know.
         if isAlone { server.appId = try settings.optional("app-id", options.appId) }
         server.maximumFiles = try options.limits.limits(settings).entries
-        let layout = MeteorBundles(platform: server.platform)
-        let seed = try settings.optional("seed", options.seed).map { try SeedFolder(at: $0, layout: layout) }
-        if let trouble = seed?.trouble { Answer.say("clientctl: \(trouble)") }
-        let channel = try MeteorChannel(
-            server, seed: seed,
-            fetcher: try fetcher(
-                options.network, for: url, store: settings.required("store", options.place.store), settings),
-            report: report)
-        return ChannelWork(try updater(channel, appId: nil, options, settings))
+        let store = try settings.required("store", options.place.store)
+        return DeviceContainer.Server(server, fetcher: try fetcher(options.network, for: url, store: store, settings))
     }
 
     private static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {
@@ -193,26 +161,31 @@ enum Wiring {
         }
     }
 
-    private static func updater<Channel: UpdateChannel>(
-        _ channel: Channel, appId: String?, _ options: UpdateOptions, _ settings: Settings
-    ) throws -> Updater<Channel> {
-        let shell = try settings.required("shell-version", options.shellVersion)
-        let device = Updater<Channel>.Device(
-            store: try settings.required("store", options.place.store),
-            shell: try settings.parsed("shell-version", shell) { try SemanticVersion(parsingArgument: $0) },
-            appId: appId,
-            keep: try settings.keep(options.keep), channels: try options.channels.order(settings))
-        return Updater(channel: channel, device: device) { Answer.say("clientctl: \($0)") }
-    }
-
+    /// A device that only launches what is here.
     static func launcher(
         _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
     ) throws -> Launcher {
-        try Launcher(try device(place, shell, settings)) { Answer.say("clientctl: \($0)") }
+        let configuration = ShellConfiguration(device: try device(place, shell, settings))
+        return try DeviceContainer(configuration) { Answer.say("clientctl: \($0)") }.launcher()
+    }
+
+    /// Who and where a device is that updates itself, and what it keeps.
+    static func configuration(
+        _ options: UpdateOptions, verifies: Bool, _ settings: Settings
+    ) throws -> ShellConfiguration {
+        var shell = ShellOptions()
+        shell.shellVersion = options.shellVersion
+        shell.seed = options.seed
+        shell.verifyOnLaunch = verifies
+        shell.channels = options.channels
+        shell.platform = options.meteor.platform
+        var configuration = ShellConfiguration(device: try device(options.place, shell, settings))
+        configuration.keep = try settings.keep(options.keep)
+        return configuration
     }
 
     /// Who and where the device is.
-    static func device(
+    private static func device(
         _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
     ) throws -> Launcher.Device {
         let version = try settings.required("shell-version", shell.shellVersion)

@@ -1,4 +1,3 @@
-import ArchiveChannel
 import BundleCore
 import BundleDisk
 import BundlePlatform
@@ -71,14 +70,14 @@ actor Day {
         publisher = try Publisher(in: folder, at: start)
         server = try FeedServer(feed: publisher.feed)
         shell = try Self.shell(
-            folder, server, anchor: publisher.anchor(), page, inbox, clock,
+            folder, server, trust: publisher.trust, page, inbox, clock,
             now: { [start, clock] in Self.time(start, clock) },
             seed: seed)
     }
 
-    /// As `ShellContainer` does it, with a clock of its own.
+    /// The shell of a device with a clock of its own.
     private static func shell(
-        _ folder: TemporaryFolder, _ server: FeedServer, anchor: TrustAnchor, _ page: Page, _ inbox: Inbox,
+        _ folder: TemporaryFolder, _ server: FeedServer, trust: String, _ page: Page, _ inbox: Inbox,
         _ clock: ManualClock, now: @escaping @Sendable () -> Timestamp, seed: UInt64
     ) throws -> ClientShell {
         let version = try SemanticVersion(parsing: "1.0.0")
@@ -88,22 +87,26 @@ actor Day {
         configuration.storeInterval = storeInterval
         var options = FetchOptions(userAgent: "AgentDay")
         options.stallTimeout = .seconds(1)
-        let channel = ArchiveChannel(
-            source: try server.source(), anchor: anchor, deviceId: .init(given: "agent-day"), limits: ArchiveLimits(),
-            fetcher: CurlFetcher(options: options), now: now, report: { _ in })
-        let device = Updater<ArchiveChannel>.Device(
-            store: folder.file("store"), shell: version, appId: Publisher.appId, keep: configuration.keep)
-        let runner = UpdateRunner(Updater(channel: channel, device: device, warn: { inbox.warn($0) }))
+        var container = DeviceContainer(configuration, now: now) { inbox.warn($0) }
+        var feed = DeviceContainer.Feed(
+            try server.source(), trust: trust, appId: Publisher.appId, fetcher: try DeviceContainer.fetcher(options))
+        feed.deviceId = "agent-day"
+        container.feed = feed
+        let sources = try container.sources()
         let generator = Mutex(SeededGenerator(seed: seed ^ 0xDA7))
-        return try ClientShell(
-            configuration,
-            update: {
-                await .of(pace: { await runner.pace }) {
-                    if case .installed(let version, _) = try await runner.check() { inbox.add(installed: version) }
-                }
-            }, bridge: page, clock: clock,
+        return try container.shell(
+            bridge: page, clock: clock,
             random: { range in generator.withLock { Double.random(in: range, using: &$0) } },
-            warn: { inbox.warn($0) })
+            update: allOf(
+                sources.map { source in
+                    {
+                        await .of(pace: { await source.pace }) {
+                            if case .installed(let version, _) = try await source.follow() {
+                                inbox.add(installed: version)
+                            }
+                        }
+                    }
+                }))
     }
 
     // MARK: Living

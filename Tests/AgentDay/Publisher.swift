@@ -17,7 +17,8 @@ final class Publisher {
     private let folder: TemporaryFolder
     private let release: Signer
     private let channelKey: Signer
-    private let trust: String
+    /// The trust root that a device is given.
+    let trust: String
     private var versions: [SemanticVersion] = []
     /// What never confirms its start.
     private(set) var broken: Set<SemanticVersion> = []
@@ -48,9 +49,6 @@ final class Publisher {
         let pair = try KeyFile.generate(.ed25519, prefix: folder.file(name), passphrase: nil)
         return try KeyFile.signer(at: pair.keyPath) { [] }
     }
-
-    /// What a device that is made today trusts.
-    func anchor() throws -> TrustAnchor { try TrustAnchor.read(at: trust) }
 
     /// The next version, with a document that counts for `lifetime`. Of five files two are new each time.
     func publish(at now: Timestamp, for lifetime: Duration = lasting, isBroken: Bool) throws -> SemanticVersion {

@@ -12,9 +12,9 @@ struct ContainerTests {
         let other = try LoopbackServer(["/b": Route([8])])
         let session = UserSession(
             token: try AccessToken(tokenFile: Array("s3cret".utf8)), since: .now, expires: nil)
-        try await ShellContainer.sessions(store: folder.file("store")).change { $0.signIn(session) }
-        let fetcher = try ShellContainer.fetcher(
-            userAgent: "t", for: try server.url("/"), sessions: ShellContainer.sessions(store: folder.file("store")),
+        try await DeviceContainer.sessions(store: folder.file("store")).change { $0.signIn(session) }
+        let fetcher = try DeviceContainer.fetcher(
+            userAgent: "t", for: try server.url("/"), sessions: DeviceContainer.sessions(store: folder.file("store")),
             report: { Issue.record($0) })
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: 9) == [7])
         #expect(try await fetcher.fetchBytes(try other.url("/b"), maximumBytes: 9) == [8])

@@ -72,10 +72,11 @@ final class PushBench: Sendable {
                 store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: fixtures.seed, verifies: false,
                 layout: MeteorBundles(platform: .android)))
         try configure(&configuration)
-        return try ShellContainer.shell(
-            configuration, server: MeteorSource(rootURL: try FetchURL(parsing: server.rootURL), platform: .android),
-            fetcher: try ShellContainer.fetcher(userAgent: "tests"), bridge: bridge, clock: clock,
-            warn: { line in self.warnings.withLock { $0.append(line) } })
+        var container = DeviceContainer(configuration) { line in self.warnings.withLock { $0.append(line) } }
+        container.server = DeviceContainer.Server(
+            MeteorSource(rootURL: try FetchURL(parsing: server.rootURL), platform: .android),
+            fetcher: try DeviceContainer.fetcher(userAgent: "tests"))
+        return try container.shell(bridge: bridge, clock: clock)
     }
 
     /// A shell that shows its page. One that ran before is waited for: its last task may still hold it.

@@ -150,9 +150,7 @@ extension ChannelRule.Fate: CustomStringConvertible {
         case .wrongApp(let found): "it is for \(found ?? "no named application")"
         case .withdrawn(let withdrawal): withdrawal.description
         case .paused: "it is paused: no further device takes it"
-        case .incompatible(.shellTooOld(let minimum)): "it needs shell \(minimum) or newer"
-        case .incompatible(.shellTooNew(let maximum)): "it is for shells up to \(maximum)"
-        case .incompatible(.compatible): "it is for this shell"
+        case .incompatible(let answer): "it \(answer)"
         case .blocked(let block): "blocked since \(block.since): \(block.reason)"
         }
     }

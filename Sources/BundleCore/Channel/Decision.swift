@@ -73,15 +73,17 @@ extension Decision.Verdict {
             UpdateFailure(
                 .versionBlocked, subject: version.description,
                 "Version \(version) is refused: it is \(withdrawal). Wait for another release.")
+        case .incompatible(.compatible): nil
         case .incompatible(.shellTooOld(let minimum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,
-                "Version \(version) needs shell \(minimum) or newer: update the shell, then try again.")
+                "Version \(version) \(ShellCompatibility.shellTooOld(minimum: minimum)): update the shell, then try again."
+            )
         case .incompatible(.shellTooNew(let maximum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,
-                "Version \(version) is for shells up to \(maximum): wait for a release for this shell.")
-        case .incompatible(.compatible): nil
+                "Version \(version) \(ShellCompatibility.shellTooNew(maximum: maximum)): wait for a release for this shell."
+            )
         case .blocked(let block):
             UpdateFailure(
                 .versionBlocked, subject: version.description, Self.text(of: block, on: version))

@@ -54,11 +54,10 @@ public enum StatusRule {
         if let choice, choice.name == bundle.name { return choice.reason.description }
         switch SelectionRule.usability(of: bundle, ledger: ledger, shell: shell) {
         case .blocked(let block): return "blocked since \(block.since): \(block.reason)"
-        case .incompatible(.shellTooOld(let minimum)): return "needs shell \(minimum) or newer"
-        case .incompatible(.shellTooNew(let maximum)): return "is for shells up to \(maximum)"
         case .withdrawn(let withdrawal): return withdrawal.description
         case .otherSeed: return "inherits files of another seed than the shell brings"
         case .incompatible(.compatible), .usable: break
+        case .incompatible(let answer): return answer.description
         }
         if case .failed(let failure) = standing { return "failed once, to be retried: \(failure)" }
         return "usable, but \(choice?.name.description ?? "nothing") runs" + orderReason(bundle, ledger, choice)

@@ -30,6 +30,17 @@ public enum ShellCompatibility: Sendable, Equatable {
     case shellTooNew(maximum: SemanticVersion)
 }
 
+extension ShellCompatibility: CustomStringConvertible {
+    /// What the client says to the shell, behind its name; the one wording of it.
+    public var description: String {
+        switch self {
+        case .compatible: "runs in this shell"
+        case .shellTooOld(let minimum): "needs shell \(minimum) or newer"
+        case .shellTooNew(let maximum): "is for shells up to \(maximum)"
+        }
+    }
+}
+
 /// Why two versions are not a range of shells.
 public enum ShellRangeError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No shell can satisfy both ends.

@@ -88,6 +88,8 @@ struct LedgerChangeTests {
         }
     }
 
+    private struct Broken: Error, CustomStringConvertible { let description: String }
+
     private static func isRepeatable(_ change: LedgerChange) -> Bool {
         if case .rolledBack(to: nil, _) = change { false } else { true }
     }
@@ -105,13 +107,15 @@ struct LedgerChangeTests {
                 switch ledger.applying([change], in: world.trees) {
                 case .refused(let refusal):
                     // `#expect` would write down what it compares, a hundred thousand times.
-                    if !Self.isReason(refusal, for: change) { return Issue.record("\(step), \(change): \(refusal)") }
+                    if !Self.isReason(refusal, for: change) {
+                        throw Broken(description: "\(step), \(change): \(refusal)")
+                    }
                 case .accepted(let next):
                     if let problem = Self.contradiction(next) {
-                        return Issue.record("\(step), \(change): \(problem)")
+                        throw Broken(description: "\(step), \(change): \(problem)")
                     }
                     if Self.isRepeatable(change), next.applying([change], in: world.trees) != .accepted(next) {
-                        return Issue.record("\(step), \(change), twice is not once")
+                        throw Broken(description: "\(step), \(change), twice is not once")
                     }
                 }
             }

@@ -23,6 +23,13 @@ struct ShellRangeTests {
         }
     }
 
+    @Test func `what a client says to a shell is worded once`() throws {
+        let version = try SemanticVersion(parsing: "2.0.0")
+        #expect("\(ShellCompatibility.shellTooOld(minimum: version))" == "needs shell 2.0.0 or newer")
+        #expect("\(ShellCompatibility.shellTooNew(maximum: version))" == "is for shells up to 2.0.0")
+        #expect("\(ShellCompatibility.compatible)" == "runs in this shell")
+    }
+
     @Test func `a maximum below the minimum is refused`() throws {
         let low = try SemanticVersion(parsing: "1.0.0-rc.1")
         let high = try SemanticVersion(parsing: "1.0.0")
