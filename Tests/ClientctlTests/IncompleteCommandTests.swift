@@ -50,7 +50,7 @@ import Testing
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")
         for (command, more) in [
-            ("rollout", ["2.5%"]), ("pause", []), ("resume", []), ("promote", ["--to", "beta"]),
+            ("rollout", ["2.5%"]), ("pause", []), ("resume", []), ("promote", ["--to", "beta", "--create"]),
             ("revoke", ["--reason", "white screen"]), ("revoke", ["--undo"]), ("remove", []),
         ] {
             try Clientctl.run(
