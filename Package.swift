@@ -9,218 +9,270 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// Every target of ours gets the same strict settings.
-func ours(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil) -> Target {
-    .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict)
+/// The folders of Sources and Tests; a storey uses those below it. ARCHITECTURE.md tells what each is for.
+enum Storey: String {
+    case c = "C"
+    case base = "Base"
+    case update = "Update"
+    case launch = "Launch"
+    case publish = "Publish"
+    case commands = "Commands"
+    /// Of the tests only.
+    case support = "Support"
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
-    .testTarget(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: strict)
+/// Every target of ours gets the same strict settings.
+func ours(
+    _ storey: Storey, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
+) -> Target {
+    .target(
+        name: name, dependencies: dependencies, path: "Sources/\(storey.rawValue)/\(name)", resources: resources,
+        swiftSettings: strict)
+}
+
+func tests(
+    _ storey: Storey, _ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []
+) -> Target {
+    .testTarget(
+        name: name, dependencies: dependencies, path: "Tests/\(storey.rawValue)/\(name)", exclude: exclude,
+        swiftSettings: strict)
 }
 
 let package = Package(
     name: "swap-clients",
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
-        .library(name: "ClientBundles", targets: ["ClientShell", "BundleCore", "MeteorChannel", "ShellBoot"]),
+        .library(
+            name: "ClientBundles", targets: ["ClientShell", "BundleCore", "BundleValues", "MeteorSource", "ShellBoot"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
-        // Level 0: C, each behind one target.
-        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
-        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "CLinux"),
+        // C, each behind one target.
+        .systemLibrary(
+            name: "COpenSSL", path: "Sources/C/COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CArchive", path: "Sources/C/CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]
+        ),
+        .systemLibrary(
+            name: "CZstd", path: "Sources/C/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        .systemLibrary(name: "CZlib", path: "Sources/C/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "CLinux", path: "Sources/C/CLinux"),
         // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
-        .target(name: "CCurl"),
+        .target(name: "CCurl", path: "Sources/C/CCurl"),
 
-        // Level 1: what a C library or the kernel does, as values.
-        ours("BundleThreads", []),
-        ours("BundleSigning", ["COpenSSL"]),
-        ours("BundleArchive", ["BundleThreads", "CArchive", "CZlib", "CZstd"]),
-        ours("BundleDisk", ["CLinux"]),
-
-        // Level 2: the rules and the store.
+        // Base: what C libraries, the kernel and the network do, as values and contracts.
+        ours(.base, "BundleThreads", []),
+        ours(.base, "BundleSigning", ["COpenSSL"]),
         ours(
-            "BundleCore", ["BundleSigning", "BundleDisk"],
+            .base, "BundleArchive", ["CArchive", "CZlib", "CZstd", "BundleThreads"]),
+        ours(.base, "BundleDisk", ["CLinux"]),
+        ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
+        ours(
+            .base, "BundleDownload", ["BundleThreads", "BundleSigning", "BundleDisk", "BundleValues"]),
+        ours(.base, "BundlePush", ["BundleValues"]),
+        ours(
+            .base, "BundleSockets",
+            [
+                "BundlePush", .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+
+        // Update: the rules, the store, and the two sources.
+        ours(
+            .update, "BundleCore", ["BundleSigning", "BundleDisk", "BundleValues"],
             resources: [.embedInCode("Serving/web-app-local-server.js"), .embedInCode("Serving/cordova.js")]),
-
-        // Level 3: what both channels download with.
-        ours("BundleDownload", ["BundleCore", "BundleDisk", "BundleSigning", "BundleThreads"]),
-
-        // The channels and the adapters.
         ours(
-            "ArchiveChannel",
+            .update, "ArchiveSource",
             [
-                "BundleCore", "BundleDownload", "BundlePush", "BundleSigning", "BundleArchive", "BundleDisk",
-                "BundleThreads",
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDownload",
+                "BundlePush", "BundleCore",
             ]),
         ours(
-            "MeteorChannel",
-            ["BundleCore", "BundleDownload", "BundlePush", "BundleSigning", "BundleDisk", "BundleThreads"]),
-        ours("ShellBoot", ["BundleCore"]),
-        ours(
-            "BundlePlatform",
-            ["BundleCore", "BundleDisk", "BundlePush", "BundleSigning", "BundleThreads", "CCurl", "ShellBoot"]),
-
-        ours(
-            "BundleServe",
+            .update, "MeteorSource",
             [
-                "BundleCore", "BundleDisk", "BundleSigning",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleDownload", "BundlePush",
+                "BundleCore",
+            ]),
+        ours(
+            .update, "BundlePlatform",
+            [
+                "CCurl", "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundlePush", "BundleCore",
+                "ShellBoot",
+            ]),
+
+        // Launch: boot, shells, and the web server.
+        ours(.launch, "ShellBoot", ["BundleValues", "BundleCore"]),
+        ours(
+            .launch, "BundleServe",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ], resources: [.embedInCode("page-bridge.js")]),
-
-        // Push: the contract and what keeps a device connected, and WebSockets beneath it.
-        ours("BundlePush", ["BundleCore"]),
         ours(
-            "BundleSockets",
+            .launch, "ClientShell",
             [
-                "BundlePush",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
+                "MeteorSource", "BundlePlatform", "ShellBoot",
+            ]),
+        ours(
+            .launch, "LoopbackShell",
+            ["BundleDisk", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell"]),
+
+        // Publish: what release engineers run.
+        ours(
+            .publish, "BundlePublish",
+            ["BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource"]),
+        ours(
+            .publish, "FeedHost",
+            [
+                "BundleThreads", "BundleDisk", "BundleSockets", "ArchiveSource", "BundleServe",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
 
-        // Level 4: the publisher.
-        ours("BundlePublish", ["BundleCore", "BundleSigning", "BundleArchive", "BundleDisk", "ArchiveChannel"]),
-
-        // Level 4: what a shell embeds, with and without the loopback server.
-        ours(
-            "ClientShell",
-            [
-                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundleSigning", "BundleThreads",
-                "MeteorChannel", "ShellBoot",
-            ]),
-        ours("LoopbackShell", ["BundleCore", "BundleDisk", "BundleServe", "ClientShell", "ShellBoot"]),
-
-        // What serves a feed, and tells devices when it changes.
-        ours(
-            "FeedHost",
-            [
-                "ArchiveChannel", "BundleDisk", "BundleServe", "BundleSockets", "BundleThreads",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-            ]),
-
-        // Level 5: the command line.
+        // Commands.
         .executableTarget(
             name: "clientctl",
             dependencies: [
-                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleArchive", "BundlePush", "BundleServe", "BundleSockets", "BundleThreads", "ClientShell",
-                "FeedHost",
-                "LoopbackShell", "MeteorChannel", "ShellBoot",
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush",
+                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundlePlatform", "ShellBoot",
+                "BundleServe", "ClientShell", "LoopbackShell", "BundlePublish", "FeedHost",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: strict),
-
+            path: "Sources/Commands/clientctl", swiftSettings: strict),
         // An example of a shell.
         .executableTarget(
-            name: "TinyShell", dependencies: ["BundleCore", "BundleThreads", "ClientShell"],
-            swiftSettings: strict),
+            name: "TinyShell", dependencies: ["BundleThreads", "BundleValues", "BundleCore", "ClientShell"],
+            path: "Sources/Commands/TinyShell", swiftSettings: strict),
 
-        // Tests. BundleTesting holds what they share: real servers, temporary folders, commands.
+        // Tests: what they share.
         .target(
-            name: "BundleTesting", dependencies: ["BundleCore", "BundleDisk", "BundleSigning", "ShellBoot"],
-            path: "Tests/BundleTesting", swiftSettings: strict),
+            name: "BundleTestTraits", dependencies: ["BundleThreads"],
+            path: "Tests/Support/BundleTestTraits", swiftSettings: strict),
+        // Real servers, temporary folders, commands.
         .target(
-            name: "BundleTestTraits", dependencies: ["BundleThreads"], path: "Tests/BundleTestTraits",
-            swiftSettings: strict),
+            name: "BundleTesting",
+            dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ShellBoot"],
+            path: "Tests/Support/BundleTesting", swiftSettings: strict),
         // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
         .target(
             name: "MeteorTesting",
-            dependencies: ["BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel"],
-            path: "Tests/MeteorTesting", swiftSettings: strict),
+            dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTesting"],
+            path: "Tests/Support/MeteorTesting", swiftSettings: strict),
         .executableTarget(
             name: "MockMeteor",
             dependencies: [
-                "BundleCore", "BundleTesting", "MeteorTesting",
+                "BundleValues", "BundleCore", "BundleTesting", "MeteorTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ], path: "Tests/MockMeteor", swiftSettings: strict),
-        // An example for shells on Apple's systems: nothing uses it, so that only its types are checked.
-        .target(
-            name: "AppleSockets", dependencies: ["BundlePush"], path: "Tests/AppleSockets", swiftSettings: strict),
+            ],
+            path: "Tests/Support/MockMeteor", swiftSettings: strict),
         // Devices by the thousand, for Scripts/bench-push.
         .executableTarget(
             name: "PushFleet",
             dependencies: [
-                "ArchiveChannel", "BundlePush", "BundleSockets", "BundleThreads",
+                "BundleThreads", "BundlePush", "BundleSockets", "ArchiveSource",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ], path: "Tests/PushFleet", swiftSettings: strict),
+            ],
+            path: "Tests/Support/PushFleet", swiftSettings: strict),
         // A day of a device's agent, by a clock of its own: Scripts/day.
         .executableTarget(
             name: "AgentDay",
             dependencies: [
-                "ArchiveChannel", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish", "BundleSigning",
-                "BundleTesting", "ClientShell", .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ], path: "Tests/AgentDay", swiftSettings: strict),
-        tests("BundleThreadsTests", ["BundleThreads"]),
-        tests("BundleSigningTests", ["BundleSigning"]),
-        tests("BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
-        tests("BundleDiskTests", ["BundleDisk", "BundleTesting", "CLinux"]),
-        tests("BundleCoreTests", ["BundleCore", "BundleDisk", "BundleSigning", "BundleTestTraits", "BundleTesting"]),
-        tests("BundleDownloadTests", ["BundleDownload", "BundleCore"]),
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform",
+                "ClientShell", "BundlePublish", "BundleTesting",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Tests/Support/AgentDay", swiftSettings: strict),
+        // An example for shells on Apple's systems: nothing uses it, so that only its types are checked.
+        .target(
+            name: "AppleSockets", dependencies: ["BundlePush"],
+            path: "Tests/Support/AppleSockets", swiftSettings: strict),
+
+        // Tests of the targets, storey by storey.
         tests(
-            "ArchiveChannelTests",
+            .base, "BundleThreadsTests", ["BundleThreads"]),
+        tests(
+            .base, "BundleSigningTests", ["COpenSSL", "BundleSigning"]),
+        tests(
+            .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
+        tests(
+            .base, "BundleDiskTests", ["CLinux", "BundleDisk", "BundleTesting"]),
+        tests(
+            .base, "BundleValuesTests", ["BundleValues", "BundleTesting"]),
+        tests(
+            .base, "BundleDownloadTests", ["BundleValues", "BundleDownload"]),
+        tests(
+            .base, "BundlePushTests", ["BundlePush", "BundleSockets", "BundlePlatform", "BundleTesting"]),
+        tests(
+            .base, "BundleSocketsTests",
             [
-                "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundlePlatform", "BundlePublish",
-                "BundlePush", "BundleSigning", "BundleTesting",
+                "BundlePush", "BundleSockets", "BundlePlatform", "BundleTestTraits", "BundleTesting",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+        tests(
+            .update, "BundleCoreTests",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTestTraits", "BundleTesting",
+            ]),
+        tests(
+            .update, "ArchiveSourceTests",
+            [
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush", "BundleCore",
+                "ArchiveSource", "BundlePlatform", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
-            "MeteorChannelTests",
+            .update, "MeteorSourceTests",
             [
-                "MeteorChannel", "MeteorTesting", "MockMeteor", "BundleCore", "BundleDisk", "BundleDownload",
-                "BundlePlatform", "BundlePush", "BundleSigning", "BundleSockets", "BundleTestTraits", "BundleTesting",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleDownload", "BundlePush", "BundleSockets",
+                "BundleCore", "MeteorSource", "BundlePlatform", "BundleTestTraits", "BundleTesting", "MeteorTesting",
+                "MockMeteor",
             ], exclude: ["README.md"]),
-        tests("ShellBootTests", ["ShellBoot", "BundleCore", "BundleTesting"]),
         tests(
-            "BundlePlatformTests",
-            ["BundlePlatform", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "ShellBoot"]),
-        tests(
-            "BundlePublishTests",
+            .update, "BundlePlatformTests",
             [
-                "BundlePublish", "ArchiveChannel", "BundleArchive", "BundleCore", "BundleDisk", "BundleSigning",
+                "BundleDisk", "BundleValues", "BundlePush", "BundleCore", "BundlePlatform", "ShellBoot",
+                "BundleTestTraits", "BundleTesting",
+            ]),
+        tests(
+            .launch, "ShellBootTests", ["BundleValues", "BundleCore", "ShellBoot", "BundleTesting"]),
+        tests(
+            .launch, "BundleServeTests",
+            [
+                "BundleDisk", "BundleValues", "BundleCore", "BundleServe", "BundleTestTraits", "BundleTesting",
+                "MeteorTesting",
+            ]),
+        tests(
+            .launch, "ClientShellTests",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot",
+                "ClientShell", "BundleTesting", "MeteorTesting",
+            ]),
+        tests(
+            .launch, "LoopbackShellTests",
+            [
+                "BundleSigning", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell",
+                "LoopbackShell", "BundleTesting",
+            ]),
+        tests(
+            .publish, "BundlePublishTests",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
                 "BundleTesting",
             ]),
         tests(
-            "BundleServeTests",
+            .commands, "ClientctlTests",
             [
-                "BundleServe", "BundleCore", "BundleDisk", "BundleTestTraits", "BundleTesting", "BundleThreads",
-                "MeteorTesting",
-            ]),
-        tests("BundlePushTests", ["BundlePlatform", "BundlePush", "BundleSockets", "BundleTesting"]),
-        tests(
-            "BundleSocketsTests",
-            [
-                "BundlePlatform", "BundlePush", "BundleSockets", "BundleTestTraits", "BundleTesting",
-                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
+                "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource", "BundlePlatform",
+                "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
         tests(
-            "ClientShellTests",
-            [
-                "ClientShell", "BundleCore", "BundleDisk", "BundleSigning", "BundleTesting", "MeteorChannel",
-                "MeteorTesting", "ShellBoot",
-            ]),
-        tests(
-            "LoopbackShellTests",
-            [
-                "LoopbackShell", "BundleCore", "BundleServe", "BundleSigning", "BundleTesting", "ClientShell",
-                "ShellBoot",
-            ]),
-        tests(
-            "ClientctlTests",
-            [
-                "ArchiveChannel", "BundleCore", "BundlePlatform", "BundlePush", "BundleSockets", "BundleTestTraits",
-                "BundleTesting", "MeteorTesting", "clientctl",
-            ]),
-        tests("BrowserTests", ["BundleCore", "BundleTestTraits", "BundleTesting", "MeteorTesting", "clientctl"]),
+            .commands, "BrowserTests",
+            ["BundleValues", "BundleCore", "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting"]),
     ]
 )

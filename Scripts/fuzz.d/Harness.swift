@@ -1,4 +1,4 @@
-import BundleDisk
+@testable import BundleDisk
 import Glibc
 
 /// What libFuzzer calls with each input; `fuzz` is the target's own.

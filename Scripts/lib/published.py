@@ -266,7 +266,7 @@ class World:
         """What is wrong with the serving root of a launch; None where nothing is. `launched` is its JSON."""
         name = launched["version"]
         if name != "embedded":
-            name = ("meteor-" if launched["channel"] == "meteor" else "v") + name
+            name = ("meteor-" if launched["source"] == "meteor" else "v") + name
         root = pathlib.Path(launched["servingRoot"])
         page = root / "index.html"
         if not page.is_file() or "WebAppLocalServer" not in page.read_text(errors="replace"):

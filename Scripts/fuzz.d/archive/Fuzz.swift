@@ -2,11 +2,12 @@
 // fuzz: seeds=Fixtures/benign Fixtures/hostile
 //
 // An archive into a staging area, by the reader, the policy and the writer of an installation.
-@testable import ArchiveChannel
-import BundleArchive
+@testable import ArchiveSource
+@testable import BundleArchive
 @testable import BundleCore
-import BundleDisk
-import BundleSigning
+@testable import BundleValues
+@testable import BundleDisk
+@testable import BundleSigning
 
 private let limits: ArchiveLimits = {
     var limits = ArchiveLimits()

@@ -2,7 +2,8 @@
 //
 // The list of a Meteor client's files: what is accepted can be stored and served.
 @testable import BundleCore
-@testable import MeteorChannel
+@testable import BundleValues
+@testable import MeteorSource
 
 private let limits: AssetManifestLimits = {
     var limits = AssetManifestLimits()

@@ -2,8 +2,9 @@
 //
 // The store's ledger as a disk may have left it; once as it is, once with a checksum that fits.
 @testable import BundleCore
-import BundleDisk
-import BundleSigning
+@testable import BundleValues
+@testable import BundleDisk
+@testable import BundleSigning
 
 private let scratch: TemporaryDirectory = {
     guard let folder = try? TemporaryDirectory() else { fatalError("no temporary folder") }

@@ -1,8 +1,9 @@
 // fuzz: max_len=4096
 //
 // The strict JSON reader, the manifest, its statement, and where the manifest may lead.
-@testable import ArchiveChannel
+@testable import ArchiveSource
 @testable import BundleCore
+@testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
     checkScanner(input)
@@ -46,7 +47,7 @@ private func checkDocument(of read: UnverifiedManifest, _ statement: [UInt8]) {
 private func checkAddresses(_ claims: Manifest) throws {
     for text in ["https://h.example/a/manifest.json", "http://h.example/", "file:///a/manifest.json"] {
         let base = try FetchURL(parsing: text)
-        guard let url = try? ManifestSource.archiveURL(of: claims, at: base) else { continue }
+        guard let url = try? ManifestRequest.archiveURL(of: claims, at: base) else { continue }
         require(base.isFile || base.mayLead(to: url), "a manifest leads to nothing less protected")
         require(url.display.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }, "a URL is shown")
         require((try? FetchURL(parsing: url.description)) == url, "a URL is read as it was written")

@@ -1,8 +1,9 @@
 // fuzz: max_len=1200
 //
 // The rules for paths: as bytes, as an archive's entry name, as the path of a URL; and what collides with what.
-@testable import ArchiveChannel
+@testable import ArchiveSource
 @testable import BundleCore
+@testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
     check(refusing { () throws(BundlePathError) in try BundlePath(parsing: input) }, "bytes")

@@ -4,6 +4,7 @@
 // What a client sends to a server: the head as it is parsed, against a reader of lines that knows nothing of the parser; then what
 // the servers make of target and fields.
 @testable import BundleServe
+@testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
     let whole = read(input, inStepsOf: max(input.count, 1))

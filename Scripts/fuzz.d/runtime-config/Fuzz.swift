@@ -2,7 +2,8 @@
 //
 // The configuration in a Meteor page: the input as the page, and as the configuration in a page.
 @testable import BundleCore
-@testable import MeteorChannel
+@testable import BundleValues
+@testable import MeteorSource
 
 func fuzz(_ input: [UInt8]) throws {
     for architecture in ["web.cordova", "web.browser"] {

@@ -2,6 +2,7 @@
 //
 // The shim in a page: only added to, in one place, once.
 @testable import BundleCore
+@testable import BundleValues
 
 private let script = Array("shim()".utf8)
 

@@ -1,8 +1,9 @@
 // fuzz: max_len=8192
 //
 // The trust root: its envelope, its payload, and what it trusts.
-@testable import ArchiveChannel
+@testable import ArchiveSource
 @testable import BundleCore
+@testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
     if let read = root(input) { try check(read) }

@@ -2,6 +2,7 @@
 //
 // Versions of both channels, one a line: what is accepted prints as it was read, and precedence is a total order.
 @testable import BundleCore
+@testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
     let texts = input.lines.prefix(4).map { String(decoding: $0, as: UTF8.self) }
@@ -37,12 +38,12 @@ private func checkMeteor(_ version: MeteorVersion) {
 /// Folders, receipts and names in answers lead back to the version.
 private func checkNames(_ version: ClientVersion) {
     require(
-        (try? ClientVersion(parsing: version.description, of: version.channel)) == version, "a version is read back")
+        (try? ClientVersion(parsing: version.description, of: version.source)) == version, "a version is read back")
     let name = ClientName.installed(version)
     require(ClientName(name.description) == name, "a name is read back")
     require(StoreLayout.version(ofReceipt: StoreLayout.receipt(version)) == version, "a receipt leads to its version")
     require(
-        StoreLayout.version(ofTree: version.folderName, of: version.channel) == version, "a folder leads to its version"
+        StoreLayout.version(ofTree: version.folderName, of: version.source) == version, "a folder leads to its version"
     )
     require((try? BundlePath(parsing: version.folderName))?.parent == nil, "a folder is one component")
 }

@@ -1,0 +1,92 @@
+/// The canonical tar of a client: one byte sequence for one tree, on every machine.
+///
+/// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their path,
+/// mode 0644, time, owner and group 0, no names, and two zero blocks at the end. The bytes are those that
+/// GNU `tar --format=ustar` writes for the same values. A path that fits neither the 100-byte name nor a split
+/// at a slash, the last that is possible, into a 155-byte prefix and a 100-byte name gets a pax header with its one
+/// record `path`.
+package enum CanonicalTar {
+    /// Bytes of a block; a header is one, data is padded to whole ones.
+    package static let blockSize = 512
+    /// What ends the archive.
+    package static let end = [UInt8](repeating: 0, count: 2 * blockSize)
+
+    /// Zero bytes that follow `size` bytes of data.
+    package static func padding(after size: Int) -> Int {
+        (blockSize - size % blockSize) % blockSize
+    }
+
+    /// Appends everything that stands before the data of a file.
+    ///
+    /// `path` is the file's path in the tree; `size` its bytes, below 8 GiB.
+    package static func appendHeader(path: some Collection<UInt8>, size: Int, to output: inout [UInt8]) {
+        if let (prefix, name) = split(Array(path)) {
+            appendBlock(name: name, prefix: prefix, size: size, type: UInt8(ascii: "0"), to: &output)
+            return
+        }
+        let record = paxRecord("path", Array(path))
+        appendBlock(
+            name: Array("././@PaxHeader".utf8)[...], prefix: [], size: record.count, type: UInt8(ascii: "x"),
+            to: &output)
+        output += record
+        output += [UInt8](repeating: 0, count: padding(after: record.count))
+        appendBlock(name: Array(path.prefix(100))[...], prefix: [], size: size, type: UInt8(ascii: "0"), to: &output)
+    }
+
+    /// The longest prefix that fits, as GNU tar takes it; nil where the remainder of even that one does not fit.
+    private static func split(_ path: [UInt8]) -> (prefix: ArraySlice<UInt8>, name: ArraySlice<UInt8>)? {
+        if path.count <= 100 { return ([], path[...]) }
+        guard let slash = path.prefix(156).lastIndex(of: UInt8(ascii: "/")), path.count - slash - 1 <= 100 else {
+            return nil
+        }
+        return (path[..<slash], path[(slash + 1)...])
+    }
+
+    /// `length key=value\n`, where length counts itself.
+    private static func paxRecord(_ key: String, _ value: [UInt8]) -> [UInt8] {
+        let rest = Array(" \(key)=".utf8) + value + [UInt8(ascii: "\n")]
+        var length = rest.count
+        while String(length).utf8.count + rest.count != length { length = String(length).utf8.count + rest.count }
+        return Array(String(length).utf8) + rest
+    }
+
+    private static func appendBlock(
+        name: ArraySlice<UInt8>, prefix: ArraySlice<UInt8>, size: Int, type: UInt8, to output: inout [UInt8]
+    ) {
+        let start = output.count
+        func field(_ bytes: some Collection<UInt8>, at offset: Int) {
+            output.replaceSubrange(start + offset..<start + offset + bytes.count, with: bytes)
+        }
+        output += end[..<blockSize]
+        field(name, at: 0)
+        field("0000644".utf8, at: 100)
+        field("0000000".utf8, at: 108)
+        field("0000000".utf8, at: 116)
+        field(octal(size, digits: 11), at: 124)
+        field("00000000000".utf8, at: 136)
+        field("        ".utf8, at: 148)
+        output[start + 156] = type
+        field("ustar".utf8, at: 257)
+        field("00".utf8, at: 263)
+        if type == UInt8(ascii: "0") {
+            // Device numbers: GNU tar writes those of a file, and leaves them out of a pax header.
+            field("0000000".utf8, at: 329)
+            field("0000000".utf8, at: 337)
+        }
+        field(prefix, at: 345)
+        var sum = 0
+        for byte in output[start...] { sum += Int(byte) }
+        field(octal(sum, digits: 6), at: 148)
+        output[start + 154] = 0
+    }
+
+    private static func octal(_ value: Int, digits: Int) -> [UInt8] {
+        var result = [UInt8](repeating: UInt8(ascii: "0"), count: digits)
+        var rest = value
+        for index in result.indices.reversed() {
+            result[index] += UInt8(rest & 7)
+            rest >>= 3
+        }
+        return result
+    }
+}

@@ -1,0 +1,180 @@
+import CArchive
+import CZstd
+import Glibc
+
+/// Where compressed bytes go, in order.
+package typealias ByteOutput = (UnsafeRawBufferPointer) throws -> Void
+
+/// Why an archive could not be written.
+package enum CompressionFailure: Error, Equatable, Sendable, CustomStringConvertible {
+    /// A level or window that the format does not have.
+    case parameter(String)
+    /// The library failed.
+    case library(String)
+
+    /// One sentence for people.
+    package var description: String {
+        switch self {
+        case .parameter(let detail): detail
+        case .library(let detail): "the compressor failed: \(detail)"
+        }
+    }
+}
+
+/// Compresses a byte stream into one zstd frame, on all cores.
+///
+/// Always runs with worker threads, even on one core: the bytes then depend on level, window and library version only, not on the
+/// machine. The frame carries a checksum and the size of its content.
+package final class ZstdCompressor {
+    /// The levels that may be asked for.
+    package static let levels = 1...19
+    /// The windows that may be asked for, as log2 of bytes; readers refuse larger ones.
+    package static let windowLogs = 10...27
+
+    private let context: OpaquePointer
+    private let buffer: UnsafeMutableRawBufferPointer
+    private let output: ByteOutput
+
+    /// Starts a frame of `size` bytes of content.
+    package init(
+        level: Int, windowLog: Int, workers: Int, size: Int, output: @escaping ByteOutput
+    ) throws(CompressionFailure) {
+        guard Self.levels.contains(level) else { throw .parameter("zstd has levels 1 to 19, not \(level)") }
+        guard Self.windowLogs.contains(windowLog) else {
+            throw .parameter("the window is 2^10 to 2^27 bytes, not 2^\(windowLog)")
+        }
+        guard let context = ZSTD_createCCtx() else { throw .library("out of memory") }
+        self.context = context
+        self.output = output
+        buffer = .allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)
+        let parameters: [(ZSTD_cParameter, Int)] = [
+            (ZSTD_c_compressionLevel, level), (ZSTD_c_windowLog, windowLog),
+            (ZSTD_c_enableLongDistanceMatching, 1), (ZSTD_c_checksumFlag, 1), (ZSTD_c_nbWorkers, max(1, workers)),
+        ]
+        for (parameter, value) in parameters {
+            try Self.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
+        }
+        try Self.check(ZSTD_CCtx_setPledgedSrcSize(context, UInt64(size)))
+    }
+
+    deinit {
+        ZSTD_freeCCtx(context)
+        buffer.deallocate()
+    }
+
+    /// Takes the next bytes.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws {
+        var input = ZSTD_inBuffer(src: bytes.baseAddress, size: bytes.count, pos: 0)
+        while input.pos < input.size { _ = try step(&input, ZSTD_e_continue) }
+    }
+
+    /// Ends the frame.
+    package func finish() throws {
+        var input = ZSTD_inBuffer(src: nil, size: 0, pos: 0)
+        while try step(&input, ZSTD_e_end) != 0 {}
+    }
+
+    private func step(_ input: inout ZSTD_inBuffer, _ directive: ZSTD_EndDirective) throws -> Int {
+        var target = ZSTD_outBuffer(dst: buffer.baseAddress, size: buffer.count, pos: 0)
+        let remaining = ZSTD_compressStream2(context, &target, &input, directive)
+        try Self.check(remaining)
+        if target.pos > 0 { try output(UnsafeRawBufferPointer(rebasing: buffer[..<target.pos])) }
+        return remaining
+    }
+
+    private static func check(_ status: Int) throws(CompressionFailure) {
+        if ZSTD_isError(status) != 0 { throw .library(String(cString: ZSTD_getErrorName(status))) }
+    }
+}
+
+/// Writes gzip around a byte stream, or a zip of files, through libarchive; times and owners are 0.
+package final class LibraryWriter {
+    private final class Target {
+        let output: ByteOutput
+        var failure: (any Error)?
+        init(_ output: @escaping ByteOutput) { self.output = output }
+    }
+
+    private let archive: OpaquePointer
+    private let target: Target
+
+    private init(_ output: @escaping ByteOutput) throws(CompressionFailure) {
+        guard let archive = archive_write_new() else { throw .library("out of memory") }
+        self.archive = archive
+        target = Target(output)
+    }
+
+    deinit { archive_write_free(archive) }
+
+    /// One gzip member around whatever is written.
+    package static func gzip(level: Int, output: @escaping ByteOutput) throws -> LibraryWriter {
+        let writer = try LibraryWriter(output)
+        try writer.require(archive_write_set_format_raw(writer.archive))
+        try writer.require(archive_write_add_filter_gzip(writer.archive))
+        try writer.setOptions("gzip:compression-level=\(level),gzip:!timestamp")
+        try writer.open()
+        try writer.begin("stream", size: nil)
+        return writer
+    }
+
+    /// A zip of deflated files.
+    package static func zip(level: Int, output: @escaping ByteOutput) throws -> LibraryWriter {
+        let writer = try LibraryWriter(output)
+        try writer.require(archive_write_set_format_zip(writer.archive))
+        try writer.setOptions("zip:compression=deflate,zip:compression-level=\(level),zip:hdrcharset=UTF-8")
+        try writer.open()
+        return writer
+    }
+
+    private func setOptions(_ options: String) throws { try require(archive_write_set_options(archive, options)) }
+
+    private func open() throws {
+        archive_write_set_bytes_in_last_block(archive, 1)
+        let context = Unmanaged.passUnretained(target).toOpaque()
+        try require(
+            archive_write_open(
+                archive, context, nil,
+                { _, context, bytes, count in
+                    guard let context else { return -1 }
+                    let target = Unmanaged<Target>.fromOpaque(context).takeUnretainedValue()
+                    do {
+                        try target.output(UnsafeRawBufferPointer(start: bytes, count: count))
+                        return count
+                    } catch {
+                        target.failure = error
+                        return -1
+                    }
+                }, nil))
+    }
+
+    /// Starts a file of `size` bytes; nil where the format does not need to know.
+    package func begin(_ path: String, size: Int?) throws {
+        guard let entry = archive_entry_new() else { throw CompressionFailure.library("out of memory") }
+        defer { archive_entry_free(entry) }
+        archive_entry_set_pathname_utf8(entry, path)
+        archive_entry_set_filetype(entry, carchive_regular())
+        archive_entry_set_perm(entry, 0o644)
+        archive_entry_set_mtime(entry, 0, 0)
+        if let size { archive_entry_set_size(entry, Int64(size)) }
+        try require(archive_write_header(archive, entry))
+    }
+
+    /// Takes the next bytes of the file.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws {
+        var done = 0
+        while done < bytes.count {
+            let count = archive_write_data(archive, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+            if count <= 0 { try require(ARCHIVE_FATAL) }
+            done += count
+        }
+    }
+
+    /// Ends the archive.
+    package func finish() throws { try require(archive_write_close(archive)) }
+
+    private func require(_ status: Int32) throws {
+        if status == ARCHIVE_OK { return }
+        if let failure = target.failure { throw failure }
+        throw CompressionFailure.library(archive_error_string(archive).map { String(cString: $0) } ?? "code \(status)")
+    }
+}

@@ -1,0 +1,286 @@
+import CLinux
+import Glibc
+
+/// An open directory: everything below it is reached by descriptor, never through a link and never above it.
+///
+/// Names are relative paths whose bytes reach the kernel unchanged. Resolution is `openat2` with `RESOLVE_BENEATH` and
+/// `RESOLVE_NO_SYMLINKS`, or the equal walk where the kernel has none. Where only a name in this directory makes sense, as for
+/// renaming and removing, it is one component. Files are created with `O_EXCL`, mode 0644.
+package final class Directory: Sendable {
+    let descriptor: Int32
+    /// For messages.
+    package let path: String
+
+    init(adopting descriptor: Int32, path: String) {
+        self.descriptor = descriptor
+        self.path = path
+    }
+
+    deinit { close(descriptor) }
+
+    /// Opens an existing directory by an ordinary path; links are followed, as for any argument of a command.
+    package static func open(_ path: String) throws(DiskError) -> Directory {
+        let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
+        return Directory(adopting: try checked(Glibc.open(path, flags), "open", path), path: path)
+    }
+
+    /// Creates one directory by an ordinary path with `mode`; an existing one is left as it is.
+    package static func create(_ path: String, mode: UInt32) throws(DiskError) {
+        if mkdir(path, mode) < 0 && errno != EEXIST { throw DiskError("create", path, code: errno) }
+    }
+
+    /// Creates a directory by an ordinary path, and what is missing above it (mode 0755).
+    package static func createAll(_ path: String, mode: UInt32 = 0o755) throws(DiskError) {
+        var prefix = ""
+        for component in path.split(separator: "/", omittingEmptySubsequences: false).dropLast() {
+            prefix += component + "/"
+            try create(prefix, mode: 0o755)
+        }
+        try create(path, mode: mode)
+    }
+
+    // MARK: Opening
+
+    /// Opens the directory at `name`.
+    package func directory(_ name: String) throws(DiskError) -> Directory {
+        Directory(adopting: try openBeneath(name, O_RDONLY | O_DIRECTORY, "open"), path: path + "/" + name)
+    }
+
+    /// Opens the directory at `name`, creating it first where it is missing.
+    package func directory(creating name: String, mode: UInt32 = 0o755) throws(DiskError) -> Directory {
+        try requireComponent(name, "create")
+        if mkdirat(descriptor, name, mode) < 0 && errno != EEXIST {
+            throw DiskError("create", display(name), code: errno)
+        }
+        return try directory(name)
+    }
+
+    /// Creates the directory `name`, one component, which must not exist.
+    package func makeDirectory(_ name: String, mode: UInt32 = 0o755) throws(DiskError) {
+        try requireComponent(name, "create")
+        _ = try checked(mkdirat(descriptor, name, mode), "create", display(name))
+    }
+
+    /// Opens the regular file at `name` for reading.
+    package func file(_ name: String) throws(DiskError) -> File {
+        let file = File(
+            adopting: try openBeneath(name, O_RDONLY | O_NONBLOCK, "open"), path: display(name))
+        try file.requireRegular()
+        return file
+    }
+
+    /// Creates the file `name`, which must not exist, for writing and reading.
+    package func file(creating name: String, mode: UInt32 = 0o644) throws(DiskError) -> File {
+        File(adopting: try openBeneath(name, O_RDWR | O_CREAT | O_EXCL, "create", mode), path: display(name))
+    }
+
+    /// Opens the file `name` for writing and reading, creating it where it is missing.
+    package func file(appending name: String, mode: UInt32 = 0o600) throws(DiskError) -> File {
+        let file = File(adopting: try openBeneath(name, O_RDWR | O_CREAT, "open", mode), path: display(name))
+        try file.requireRegular()
+        return file
+    }
+
+    private func openBeneath(
+        _ name: String, _ flags: Int32, _ operation: String, _ mode: UInt32 = 0
+    ) throws(DiskError) -> Int32 {
+        try checkedNegative(clinux_open_beneath(descriptor, name, flags, mode), operation, display(name))
+    }
+
+    // MARK: Whole files
+
+    /// Creates `name` with exactly `bytes`. Not yet durable.
+    package func createFile(_ name: String, _ bytes: UnsafeRawBufferPointer) throws(DiskError) {
+        let file = try openBeneath(name, O_WRONLY | O_CREAT | O_EXCL, "create", 0o644)
+        defer { close(file) }
+        try writeAll(bytes, to: file, display(name))
+    }
+
+    /// The bytes of `name`, or nil where there is no such file. Refuses more than `maximumBytes`.
+    package func contents(_ name: String, maximumBytes: Int) throws(DiskError) -> [UInt8]? {
+        do {
+            return try file(name).readAll(maximumBytes: maximumBytes)
+        } catch  where error.kind == .missing {
+            return nil
+        }
+    }
+
+    /// Replaces `name` by `bytes`, whole and durably: write aside, sync, rename, sync the directory.
+    ///
+    /// After a stop at any point, `name` holds the old bytes or the new ones.
+    package func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        try createDurableFile(aside, bytes, mode: mode)
+        try rename(aside, to: name)
+        try sync()
+    }
+
+    /// Puts `bytes` in the place of `name`, as one file with exactly this mode: a reader sees the old one or the new one, whole. A
+    /// power cut may lose it, and no disk is worn by it.
+    package func replaceBriefly(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+        let aside = name + ".new"
+        try removeFile(aside)
+        let file = try file(creating: aside, mode: mode)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        _ = try checked(fchmod(file.descriptor, mode), "change", file.path)
+        try rename(aside, to: name)
+    }
+
+    /// Creates `name` with exactly `bytes`, which are on the disk when it returns; the name is not yet.
+    package func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
+        let file = try file(creating: name, mode: mode)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        try file.sync()
+    }
+
+    /// Whether `name` is a file that holds exactly `bytes`. Uses `scratch`, which is at least as long as `bytes`.
+    package func holds(
+        _ name: String, _ bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
+    ) throws(DiskError) -> Bool {
+        let file = clinux_open_beneath(descriptor, name, O_RDONLY | O_NONBLOCK, 0)
+        if file < 0 { return false }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size == bytes.count else {
+            return false
+        }
+        guard let wanted = bytes.baseAddress, let found = scratch.baseAddress, bytes.count > 0 else { return true }
+        guard read(file, found, bytes.count) == bytes.count else { return false }
+        return memcmp(found, wanted, bytes.count) == 0
+    }
+
+    // MARK: Names
+
+    /// Renames over whatever file is at `target`.
+    package func rename(_ name: String, to target: String) throws(DiskError) {
+        try rename(name, to: self, as: target)
+    }
+
+    /// Renames over whatever file is at `target` in another directory.
+    package func rename(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "rename")
+        _ = try checked(renameat(descriptor, name, other.descriptor, target), "rename", display(name))
+    }
+
+    /// Renames `name` to `target` in another directory, refusing to replace anything.
+    package func move(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "rename")
+        _ = try checkedNegative(
+            clinux_rename_noreplace(descriptor, name, other.descriptor, target), "rename", display(name))
+    }
+
+    /// Gives the file `name` a second name in another directory of the same file system.
+    package func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
+        try requireComponents(name, target, "link")
+        // Lent, not copied: a client has thousands of names.
+        let result = name.withCString { name in
+            target.withCString { linkat(descriptor, name, other.descriptor, $0, 0) }
+        }
+        _ = try checked(result, "link", display(name))
+    }
+
+    /// Removes the file `name`; nothing happens where there is none.
+    package func removeFile(_ name: String) throws(DiskError) {
+        try requireComponent(name, "remove")
+        if unlinkat(descriptor, name, 0) < 0 && errno != ENOENT {
+            throw DiskError("remove", display(name), code: errno)
+        }
+    }
+
+    /// Removes `name` and all below it, by descriptor, never following a link; nothing happens where there is none.
+    package func removeTree(_ name: String) throws(DiskError) {
+        try requireComponent(name, "remove")
+        try name.withCString { bytes in
+            Result { () throws(DiskError) in try removeTree(bytes) }
+        }.get()
+    }
+
+    private func removeTree(_ name: UnsafePointer<CChar>) throws(DiskError) {
+        if unlinkat(descriptor, name, 0) == 0 || errno == ENOENT { return }
+        let shown = String(cString: name)
+        guard errno == EISDIR || errno == EPERM else { throw DiskError("remove", display(shown), code: errno) }
+        let flags = O_RDONLY | O_DIRECTORY
+        do {
+            let below = Directory(
+                adopting: try checkedNegative(
+                    clinux_open_beneath(descriptor, name, flags, 0), "open", display(shown)),
+                path: display(shown))
+            for entry in try below.rawNames() { try below.removeTree(entry) }
+        } catch  where error.kind == .missing {
+            // Somebody else removes it as well.
+            return
+        }
+        if unlinkat(descriptor, name, AT_REMOVEDIR) < 0 && errno != ENOENT {
+            throw DiskError("remove", display(shown), code: errno)
+        }
+    }
+
+    /// What a name is, without following it.
+    package enum EntryKind: Sendable { case file(size: Int), directory, symbolicLink, other }
+
+    /// What `name` is, or nil where there is no such name.
+    package func kind(of name: String) throws(DiskError) -> EntryKind? {
+        try requireComponent(name, "examine")
+        var status = stat()
+        if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
+            if errno == ENOENT { return nil }
+            throw DiskError("examine", display(name), code: errno)
+        }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: return .file(size: Int(status.st_size))
+        case S_IFDIR: return .directory
+        case S_IFLNK: return .symbolicLink
+        default: return .other
+        }
+    }
+
+    // MARK: Durability
+
+    /// Makes the names in this directory durable.
+    package func sync() throws(DiskError) {
+        _ = try checked(fsync(descriptor), "sync", path)
+    }
+
+    /// Makes everything on this file system durable: one call in place of one sync a file.
+    package func syncFileSystem() throws(DiskError) {
+        _ = try checkedNegative(clinux_sync_file_system(descriptor), "sync", path)
+    }
+
+    /// What is free on the file system under this directory.
+    package func freeSpace() throws(DiskError) -> FreeSpace {
+        var status = statvfs()
+        _ = try checked(fstatvfs(descriptor, &status), "examine", path)
+        let block = Int(clamping: status.f_frsize)
+        return FreeSpace(
+            bytes: Int(clamping: status.f_bavail).multipliedClamping(by: block),
+            totalBytes: Int(clamping: status.f_blocks).multipliedClamping(by: block),
+            blockBytes: block,
+            files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
+    }
+
+    /// Owner and permission bits of this directory.
+    package func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), "examine", path)
+        return (status.st_uid, status.st_mode & 0o7777)
+    }
+
+    private func display(_ name: String) -> String { path + "/" + name }
+
+    /// These calls resolve paths without a fence, so they get none.
+    private func requireComponent(_ name: String, _ operation: String) throws(DiskError) {
+        if name.utf8.contains(UInt8(ascii: "/")) || name == "." || name == ".." {
+            throw DiskError(operation, display(name), code: EXDEV)
+        }
+    }
+
+    private func requireComponents(_ name: String, _ target: String, _ operation: String) throws(DiskError) {
+        try requireComponent(name, operation)
+        try requireComponent(target, operation)
+    }
+}

@@ -1,0 +1,45 @@
+import Glibc
+
+/// An exclusive advisory lock, released by the kernel when its holder dies.
+package final class FileLock: Sendable {
+    private let file: File
+
+    private init(_ file: File) { self.file = file }
+
+    /// Given back at once: closing alone would leave it held by a child between fork and exec, which has the descriptor too.
+    deinit { flock(file.descriptor, LOCK_UN) }
+
+    /// Takes the lock at `name` without waiting; nil when another process holds it.
+    package static func take(_ name: String, in directory: Directory) throws(DiskError) -> FileLock? {
+        try take(try directory.file(appending: name))
+    }
+
+    /// Takes the lock on the folder itself, where no file of ours may stand.
+    package static func take(_ directory: Directory) throws(DiskError) -> FileLock? {
+        let again = try directory.directory(".")
+        return try take(File(duplicating: again))
+    }
+
+    /// Takes the lock on the folder itself, waiting up to `milliseconds` for another process that holds it briefly; nil
+    /// when it still does then.
+    package static func take(_ directory: Directory, waiting milliseconds: Int) throws(DiskError) -> FileLock? {
+        for _ in 0..<max(1, milliseconds / 2) {
+            if let lock = try take(directory) { return lock }
+            usleep(2000)
+        }
+        return nil
+    }
+
+    /// Takes a shared lock on the folder itself: it is in use. Nil when another process holds it exclusively.
+    package static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
+        try take(File(duplicating: try directory.directory(".")), LOCK_SH)
+    }
+
+    private static func take(_ file: File, _ kind: Int32 = LOCK_EX) throws(DiskError) -> FileLock? {
+        while flock(file.descriptor, kind | LOCK_NB) < 0 {
+            if errno == EWOULDBLOCK { return nil }
+            if errno != EINTR { throw DiskError("lock", file.path, code: errno) }
+        }
+        return FileLock(file)
+    }
+}

@@ -1,0 +1,19 @@
+import Glibc
+
+/// A private folder that is gone when the value is.
+package final class TemporaryDirectory: Sendable {
+    /// The folder, mode 0700.
+    package let directory: Directory
+    private let parent: Directory
+    private let name: String
+
+    /// Creates a folder below `$TMPDIR`, or `/tmp`.
+    package init() throws(DiskError) {
+        parent = try Directory.open(getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp")
+        name = randomName("clientctl-")
+        try parent.makeDirectory(name, mode: 0o700)
+        directory = try parent.directory(name)
+    }
+
+    deinit { try? parent.removeTree(name) }
+}

@@ -1,0 +1,111 @@
+import Synchronization
+
+/// Makes transports of the sockets that somebody else owns.
+///
+/// The owner has one socket at a time: connecting again gives up the one before.
+package final class DelegateConnector: TransportConnector {
+    /// What one transport lets wait.
+    package struct Limits: Sendable {
+        /// The largest message that comes in or goes out, in bytes.
+        package var message = 1 << 20
+        /// Messages that may wait to be received.
+        package var waitingMessages = 16
+        /// Bytes that may wait to be received.
+        package var waitingBytes = 256 << 10
+
+        /// The limits as they are recommended.
+        package init() {}
+    }
+
+    private let delegate: any WebSocketDelegate
+    private let limits: Limits
+    private let current = Mutex<SyncBridge?>(nil)
+
+    /// Connects through `delegate`.
+    package init(_ delegate: any WebSocketDelegate, limits: Limits = Limits()) {
+        self.delegate = delegate
+        self.limits = limits
+    }
+
+    /// Has a socket opened, and waits until it is.
+    package func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        let bridge = SyncBridge(
+            MessageQueue.Limit(messages: limits.waitingMessages, bytes: limits.waitingBytes),
+            maximumMessage: limits.message)
+        let former = current.withLock { current in
+            defer { current = bridge }
+            return current
+        }
+        if let former {
+            former.onError("another socket was opened in its place")
+            await delegate.closeWebSocket()
+        }
+        do {
+            try Task.checkCancellation()
+            await delegate.openWebSocket(url, reportingTo: bridge)
+            try await bridge.opened.value
+        } catch {
+            await release(bridge)
+            throw error
+        }
+        return DelegateTransport(delegate, bridge, maximumMessage: limits.message) { [self] in await release(bridge) }
+    }
+
+    /// Closes the owner's socket if it is still the one of `bridge`.
+    private func release(_ bridge: SyncBridge) async {
+        bridge.queue.discard()
+        let isCurrent = current.withLock { current in
+            guard current === bridge else { return false }
+            current = nil
+            return true
+        }
+        if isCurrent { await delegate.closeWebSocket() }
+    }
+}
+
+/// A socket that somebody else owns.
+private final class DelegateTransport: SyncTransport {
+    private let delegate: any WebSocketDelegate
+    private let bridge: SyncBridge
+    private let maximumMessage: Int
+    private let release: @Sendable () async -> Void
+
+    init(
+        _ delegate: any WebSocketDelegate, _ bridge: SyncBridge, maximumMessage: Int,
+        release: @escaping @Sendable () async -> Void
+    ) {
+        self.delegate = delegate
+        self.bridge = bridge
+        self.maximumMessage = maximumMessage
+        self.release = release
+    }
+
+    func sendBinary(_ bytes: [UInt8]) async throws {
+        try await send(bytes.count) { try await delegate.sendBinary(bytes) }
+    }
+
+    func sendText(_ text: String) async throws {
+        try await send(text.utf8.count) { try await delegate.sendText(text) }
+    }
+
+    func sendPing() async throws {
+        try await send(0) { try await delegate.sendPing() }
+    }
+
+    private func send(_ count: Int, _ work: () async throws -> Void) async throws {
+        if count > maximumMessage { throw TransportError.messageTooLarge(limit: maximumMessage) }
+        // Else the message would go out over the socket that took this one's place.
+        if bridge.queue.hasEnded { throw TransportError.isClosed }
+        do {
+            try await work()
+        } catch {
+            // Each owner fails in its own words.
+            if error is CancellationError || error is TransportError { throw error }
+            throw bridge.queue.hasEnded ? TransportError.isClosed : TransportError.lost("\(error)")
+        }
+    }
+
+    func receive() async throws -> TransportMessage? { try await bridge.queue.take() }
+
+    func close() async { await release() }
+}

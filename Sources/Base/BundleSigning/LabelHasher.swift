@@ -1,0 +1,80 @@
+import COpenSSL
+
+/// Digests that name content in other people's formats; no signature and no trust of ours rests on them.
+package enum LabelAlgorithm: Sendable, CaseIterable {
+    /// 20 bytes (FIPS 180-4); collisions can be made on purpose.
+    case sha1
+    /// 64 bytes (FIPS 180-4), as in subresource integrity.
+    case sha512
+
+    /// The bytes in a digest.
+    package var byteCount: Int {
+        switch self {
+        case .sha1: 20
+        case .sha512: 64
+        }
+    }
+
+    fileprivate func method(in library: LibraryContext) -> OpaquePointer {
+        switch self {
+        case .sha1: library.sha1
+        case .sha512: library.sha512
+        }
+    }
+}
+
+/// A running digest over bytes that come in pieces, by one of the label algorithms.
+///
+/// One hasher belongs to one thread at a time; many threads may each have their own.
+package struct LabelHasher: ~Copyable {
+    private let algorithm: LabelAlgorithm
+    private let context: DigestContext
+    private let library: LibraryContext
+
+    /// Starts a digest of nothing; throws only if OpenSSL itself cannot work.
+    package init(_ algorithm: LabelAlgorithm) throws(OpenSSLFailure) {
+        let library = try LibraryContext.current()
+        let context = try DigestContext()
+        try Self.restart(context, algorithm, library)
+        self.algorithm = algorithm
+        self.context = context
+        self.library = library
+    }
+
+    /// Adds `bytes` to the digest.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
+
+    /// Adds `bytes` to the digest.
+    package mutating func update(_ bytes: [UInt8]) throws(OpenSSLFailure) { try context.update(bytes) }
+
+    /// The digest of everything added since the start or the last `finish()`; the hasher then starts anew.
+    package mutating func finish() throws(OpenSSLFailure) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: algorithm.byteCount)
+        guard EVP_DigestFinal_ex(context.pointer, &digest, nil) == 1 else {
+            throw OpenSSLFailure(draining: "finishing a digest")
+        }
+        try Self.restart(context, algorithm, library)
+        return digest
+    }
+
+    /// The digest of `bytes`.
+    package static func digest(_ bytes: [UInt8], _ algorithm: LabelAlgorithm) throws(OpenSSLFailure) -> [UInt8] {
+        var hasher = try LabelHasher(algorithm)
+        try hasher.update(bytes)
+        return try hasher.finish()
+    }
+
+    /// `digest` as lower-case hex digits.
+    package static func hex(_ digest: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    private static func restart(
+        _ context: borrowing DigestContext, _ algorithm: LabelAlgorithm, _ library: LibraryContext
+    ) throws(OpenSSLFailure) {
+        guard EVP_DigestInit_ex(context.pointer, algorithm.method(in: library), nil) == 1 else {
+            throw OpenSSLFailure(draining: "starting a digest")
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/// Writes values as UTF-8 JSON that `JSONScanner` reads back to the same value.
+///
+/// That holds for numbers within ±(2^53-1) and for the nesting that the reading side allows.
+package enum JSONWriter {
+    /// How a document is laid out.
+    package enum Layout: Sendable {
+        /// No white space at all.
+        case compact
+        /// One member or element a line, indented by two spaces, with a line feed at the end.
+        case pretty
+    }
+
+    /// Returns the document; members stand in the object's order, and only what RFC 8259 demands is escaped.
+    package static func bytes(of value: JSONValue, layout: Layout = .compact) -> [UInt8] {
+        var page = Page(layout: layout)
+        page.write(value, indent: 0)
+        if layout == .pretty { page.bytes.append(0x0A) }
+        return page.bytes
+    }
+
+    private struct Page {
+        let layout: Layout
+        var bytes: [UInt8] = []
+
+        mutating func write(_ value: JSONValue, indent: Int) {
+            switch value {
+            case .null: write("null")
+            case .bool(let flag): write(flag ? "true" : "false")
+            case .integer(let number): write(String(number))
+            case .string(let text): writeQuoted(text)
+            case .array(let elements):
+                writeList("[", elements, "]", indent: indent) { page, element in
+                    page.write(element, indent: indent + 1)
+                }
+            case .object(let object):
+                writeList("{", object.members, "}", indent: indent) { page, member in
+                    page.writeQuoted(member.name)
+                    page.write(page.layout == .pretty ? ": " : ":")
+                    page.write(member.value, indent: indent + 1)
+                }
+            }
+        }
+
+        private mutating func writeList<Item>(
+            _ opening: String, _ items: [Item], _ closing: String, indent: Int, item: (inout Page, Item) -> Void
+        ) {
+            write(opening)
+            for (index, entry) in items.enumerated() {
+                if index > 0 { write(",") }
+                breakLine(indent: indent + 1)
+                item(&self, entry)
+            }
+            if !items.isEmpty { breakLine(indent: indent) }
+            write(closing)
+        }
+
+        private mutating func breakLine(indent: Int) {
+            guard layout == .pretty else { return }
+            bytes.append(0x0A)
+            bytes.append(contentsOf: repeatElement(0x20, count: 2 * indent))
+        }
+
+        private mutating func write(_ text: String) {
+            bytes.append(contentsOf: text.utf8)
+        }
+
+        private mutating func writeQuoted(_ text: String) {
+            bytes.append(UInt8(ascii: "\""))
+            for byte in text.utf8 {
+                switch byte {
+                case UInt8(ascii: "\""): write("\\\"")
+                case UInt8(ascii: "\\"): write("\\\\")
+                case 0x08: write("\\b")
+                case 0x09: write("\\t")
+                case 0x0A: write("\\n")
+                case 0x0C: write("\\f")
+                case 0x0D: write("\\r")
+                case 0..<0x10: write("\\u000" + String(byte, radix: 16))
+                case 0x10..<0x20: write("\\u00" + String(byte, radix: 16))
+                default: bytes.append(byte)
+                }
+            }
+            bytes.append(UInt8(ascii: "\""))
+        }
+    }
+}

@@ -1,0 +1,122 @@
+/// One GET.
+public struct FetchRequest: Sendable {
+    /// Where to start; redirects may lead elsewhere.
+    public var url: FetchURL
+    /// What is already here, when a download goes on; nil starts at the first byte.
+    package var resume: Resume?
+    /// The most body bytes to accept, counted from offset 0 of the resource, so a resumed part counts too.
+    public var maximumBytes: Int
+
+    /// Creates a request for at most `maximumBytes` bytes of `url`.
+    package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil) {
+        self.url = url
+        self.maximumBytes = maximumBytes
+        self.resume = resume
+    }
+
+    /// The place to go on from, and the proof that the resource is still the same one (RFC 9110, section 13.1.5).
+    package struct Resume: Sendable, Equatable {
+        /// Bytes already here; at least 1.
+        package let offset: Int
+        /// A strong entity tag or a Last-Modified date, sent as `If-Range`.
+        package let validator: String
+
+        /// Nil, which means "start over", for an offset below 1, a weak or empty validator, or one that is not a header
+        /// value: a stored record must not be able to add header lines.
+        package init?(offset: Int, validator: String) {
+            guard offset > 0, FetchHead.isStrong(validator: validator) else { return nil }
+            self.offset = offset
+            self.validator = validator
+        }
+    }
+}
+
+/// What the final answer said before its first body byte.
+public struct FetchHead: Sendable, Equatable {
+    /// 200 for a whole resource, 206 for the rest of one; the same two for a file.
+    public var status: Int
+    /// Where the answer came from, after redirects.
+    public var effectiveURL: FetchURL
+    /// Bytes of this body, when the server said so; of a 206, the rest only.
+    public var contentLength: Int?
+    /// The entity tag as sent, quotes included.
+    public var entityTag: String?
+    /// The Last-Modified date as sent.
+    public var lastModified: String?
+    /// The offset of the first body byte of a 206, never another one than was asked for; nil means that the body starts over at
+    /// byte 0.
+    public var rangeStart: Int?
+    /// The codings of this body, as sent; nil where it is the resource's own bytes.
+    public var contentEncoding: String?
+    /// Whether the answer says where its body ends; otherwise one that was cut short looks complete.
+    public var isDelimited: Bool
+
+    /// Creates a head, for a `Fetcher` to hand over.
+    public init(
+        status: Int, effectiveURL: FetchURL, contentLength: Int? = nil, entityTag: String? = nil,
+        lastModified: String? = nil, rangeStart: Int? = nil, contentEncoding: String? = nil, isDelimited: Bool = true
+    ) {
+        self.status = status
+        self.effectiveURL = effectiveURL
+        self.contentLength = contentLength
+        self.entityTag = entityTag
+        self.lastModified = lastModified
+        self.rangeStart = rangeStart
+        self.contentEncoding = contentEncoding
+        self.isDelimited = isDelimited
+    }
+
+    /// What to keep for a later `Resume`: the strong entity tag, else the date, else nil.
+    public var validator: String? {
+        [entityTag, lastModified].lazy.compactMap(\.self).first(where: Self.isStrong(validator:))
+    }
+
+    static func isStrong(validator: String) -> Bool {
+        let bytes = validator.utf8
+        return !bytes.isEmpty && bytes.count <= 1024 && !validator.hasPrefix("W/")
+            && bytes.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
+    }
+}
+
+/// Receives one answer: the head once, then the body in order.
+///
+/// Throwing from either ends the transfer, and `fetch` throws that very error. Neither is called for a redirect or an
+/// answer that is an error.
+public protocol FetchSink: ~Copyable {
+    /// The answer is acceptable and its body follows; `rangeStart` nil means from byte 0, whatever was asked.
+    mutating func begin(_ head: FetchHead) throws
+    /// The next bytes of the body, valid only during the call.
+    mutating func receive(_ bytes: UnsafeRawBufferPointer) throws
+}
+
+/// Brings one resource over http, https or file.
+public protocol Fetcher: Sendable {
+    /// Brings the whole answer into `sink`, or throws; several calls may run at once.
+    ///
+    /// The sink is used from another thread while the call lasts and is back, with its state, however the call ends. It
+    /// should be quick: it holds up the other transfers of the fetcher.
+    /// Throws `FetchError`, the sink's own error, or `CancellationError`.
+    func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout sending Sink) async throws
+        -> FetchHead
+}
+
+extension Fetcher {
+    /// Brings a small resource into memory; more than `maximumBytes` is `FetchError.tooLarge`.
+    public func fetchBytes(_ url: FetchURL, maximumBytes: Int) async throws -> [UInt8] {
+        var sink = ByteSink()
+        _ = try await fetch(FetchRequest(url: url, maximumBytes: maximumBytes), into: &sink)
+        return sink.bytes
+    }
+}
+
+private struct ByteSink: FetchSink {
+    var bytes: [UInt8] = []
+
+    mutating func begin(_ head: FetchHead) throws {
+        bytes.reserveCapacity(min(head.contentLength ?? 0, 1 << 20))
+    }
+
+    mutating func receive(_ chunk: UnsafeRawBufferPointer) throws {
+        bytes.append(contentsOf: chunk)
+    }
+}

@@ -1,0 +1,108 @@
+/// A number of bytes: a size, a limit or an amount to free.
+package struct ByteCount: Sendable, Hashable {
+    /// The number.
+    package var bytes: Int
+
+    /// Wraps a number of bytes.
+    package init(bytes: Int) {
+        self.bytes = bytes
+    }
+
+    /// Accepts digits with an optional unit right behind them: B, kB, KB, MB, GB (1000), KiB, MiB, GiB (1024).
+    package init(parsing text: some StringProtocol) throws(ByteCountError) {
+        let shown = UntrustedName.display(text)
+        guard let number = LeadingNumber(text) else { throw .notASize(text: shown) }
+        guard let factor = Self.factor(of: number.unit) else { throw .unknownUnit(text: shown) }
+        guard let value = number.value, case let (bytes, overflowed) = value.multipliedReportingOverflow(by: factor),
+            !overflowed
+        else { throw .tooLarge(text: shown) }
+        self.init(bytes: bytes)
+    }
+
+    private static func factor(of unit: Substring) -> Int? {
+        switch unit {
+        case "", "B": 1
+        case "kB", "KB": 1_000
+        case "MB": 1_000_000
+        case "GB": 1_000_000_000
+        case "KiB": 1 << 10
+        case "MiB": 1 << 20
+        case "GiB": 1 << 30
+        default: nil
+        }
+    }
+}
+
+extension ByteCount: Comparable, CustomStringConvertible {
+    /// The order of the numbers.
+    package static func < (left: ByteCount, right: ByteCount) -> Bool { left.bytes < right.bytes }
+
+    /// The size for people, in decimal units with one rounded digit: `512 bytes`, `182.1 MB`.
+    package var description: String {
+        let sign = bytes < 0 ? "-" : ""
+        let magnitude = bytes.magnitude
+        if magnitude < 1000 { return magnitude == 1 ? "\(sign)1 byte" : "\(sign)\(magnitude) bytes" }
+        var unit: UInt = 1000
+        var names = ["kB", "MB", "GB", "TB"][...]
+        var tenths = Self.tenths(magnitude, of: unit)
+        while tenths >= 10_000, names.count > 1 {
+            unit *= 1000
+            names = names.dropFirst()
+            tenths = Self.tenths(magnitude, of: unit)
+        }
+        return "\(sign)\(tenths / 10).\(tenths % 10) \(names.first ?? "")"
+    }
+
+    /// Rounded half up; splits off the remainder first, because ten times the whole need not fit.
+    private static func tenths(_ magnitude: UInt, of unit: UInt) -> UInt {
+        let (whole, rest) = magnitude.quotientAndRemainder(dividingBy: unit)
+        return whole * 10 + (rest * 10 + unit / 2) / unit
+    }
+}
+
+/// Why a text is not a size; `text` is always printable and cut to a line.
+package enum ByteCountError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The text does not start with a digit.
+    case notASize(text: String)
+    /// What follows the digits is no unit.
+    case unknownUnit(text: String)
+    /// The size does not fit 63 bits.
+    case tooLarge(text: String)
+
+    /// One sentence for people: what was refused and what to write.
+    package var description: String {
+        switch self {
+        case .notASize(let text): "\"\(text)\" is not a size; write it like 4096, 10MB or 256MiB"
+        case .unknownUnit(let text): "\"\(text)\" has no known unit; use B, kB, MB, GB, KiB, MiB or GiB"
+        case .tooLarge(let text): "the size \"\(text)\" is too large; use less than 8589934592GiB"
+        }
+    }
+}
+
+/// The digits at the start of a text such as `10MB` or `15m`, and what follows them.
+struct LeadingNumber {
+    /// The number; nil when it does not fit.
+    let value: Int?
+    let unit: Substring
+
+    /// Nil unless the text is ASCII and starts with a digit; signs and white space are no digits.
+    ///
+    /// Beyond ASCII, `String` would take the Kelvin sign for the K of a unit.
+    init?(_ text: some StringProtocol) {
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        let digits = text.utf8.prefix(while: \.isASCIIDigit)
+        guard !digits.isEmpty else { return nil }
+        var total: Int? = 0
+        for digit in digits {
+            total = total.flatMap { Self.append(digit, to: $0) }
+        }
+        value = total
+        unit = Substring(String(decoding: text.utf8.dropFirst(digits.count), as: UTF8.self))
+    }
+
+    private static func append(_ digit: UInt8, to total: Int) -> Int? {
+        let (tenfold, overflowed) = total.multipliedReportingOverflow(by: 10)
+        let (sum, overflowedAgain) = tenfold.addingReportingOverflow(Int(digit - UInt8(ascii: "0")))
+        return overflowed || overflowedAgain ? nil : sum
+    }
+}

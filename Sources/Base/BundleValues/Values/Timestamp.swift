@@ -1,0 +1,85 @@
+import Glibc
+
+/// A moment in UTC in whole seconds, from 1970 to 9999, written as RFC 3339 with `Z`.
+public struct Timestamp: Sendable, Hashable {
+    /// The last second of the year 9999.
+    public static let latestSecond = 253_402_300_799
+
+    /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
+    public let secondsSinceEpoch: Int
+
+    /// Accepts 0...`latestSecond`.
+    package init(secondsSinceEpoch seconds: Int) throws(TimestampError) {
+        guard (0...Self.latestSecond).contains(seconds) else { throw .outOfRange(seconds: seconds) }
+        secondsSinceEpoch = seconds
+    }
+
+    /// Takes a clock's reading as it is, moved to the nearest moment that can be written.
+    public init(clamping seconds: Int) {
+        secondsSinceEpoch = min(max(seconds, 0), Self.latestSecond)
+    }
+
+    /// The system clock's reading.
+    public static var now: Timestamp { Timestamp(clamping: time(nil)) }
+
+    /// Accepts exactly the form `2026-11-21T21:09:38Z`: a day that exists, no fraction, no offset, no leap second.
+    package init(parsing text: some StringProtocol) throws(TimestampError) {
+        guard let seconds = Self.seconds(in: [UInt8](text.utf8)) else {
+            throw .notATimestamp(text: UntrustedName.display(text))
+        }
+        secondsSinceEpoch = seconds
+    }
+
+    private static let form = [UInt8]("0000-00-00T00:00:00Z".utf8)
+
+    private static func seconds(in bytes: [UInt8]) -> Int? {
+        guard bytes.count == form.count else { return nil }
+        var fields = [0]
+        for (byte, wanted) in zip(bytes, form) {
+            if wanted == UInt8(ascii: "0") {
+                guard let digit = byte.digitValue else { return nil }
+                fields[fields.count - 1] = fields[fields.count - 1] * 10 + digit
+            } else {
+                guard byte == wanted else { return nil }
+                fields.append(0)
+            }
+        }
+        let date = CivilDate(year: fields[0], month: fields[1], day: fields[2])
+        guard date.year >= 1970, date.exists, fields[3] < 24, fields[4] < 60, fields[5] < 60 else { return nil }
+        return date.daysSinceEpoch * 86_400 + fields[3] * 3600 + fields[4] * 60 + fields[5]
+    }
+}
+
+extension Timestamp: Comparable, CustomStringConvertible {
+    /// Earlier is less.
+    public static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.secondsSinceEpoch < right.secondsSinceEpoch
+    }
+
+    /// The moment in the form that `init(parsing:)` accepts.
+    public var description: String {
+        let (days, second) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86_400)
+        let date = CivilDate(daysSinceEpoch: days)
+        let day = "\(date.year)-\(Self.twoDigits(date.month))-\(Self.twoDigits(date.day))"
+        let fields = [second / 3600, second / 60 % 60, second % 60]
+        return "\(day)T\(fields.map(Self.twoDigits).joined(separator: ":"))Z"
+    }
+
+    private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+}
+
+/// Why a text or a number is not a timestamp; `text` is always printable and cut to a line.
+package enum TimestampError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The text has another form, or names a moment that does not exist.
+    case notATimestamp(text: String)
+    /// The number lies before 1970 or after 9999.
+    case outOfRange(seconds: Int)
+
+    /// One sentence for people: what was refused and what to write.
+    package var description: String {
+        switch self {
+        case .notATimestamp(let text): "\"\(text)\" is not a UTC time; write it like 2026-11-21T21:09:38Z"
+        case .outOfRange(let seconds): "\(seconds) seconds since 1970 is not within the years 1970 to 9999"
+        }
+    }
+}

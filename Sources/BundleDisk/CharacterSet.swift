@@ -1,7 +1,0 @@
-import CLinux
-
-/// The process's character set, which C libraries read names in.
-public enum CharacterSet {
-    /// Chooses UTF-8 in place of the "C" that a Swift process starts in; false where the system has none.
-    public static func useUTF8() -> Bool { clinux_use_utf8() == 0 }
-}

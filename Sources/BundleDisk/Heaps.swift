@@ -1,8 +1,0 @@
-import CLinux
-
-/// The process's heaps.
-public enum Heaps {
-    /// Lets all threads share so many; otherwise every thread has one of its own, and keeps there what it does not need any
-    /// more. Before the first thread is started.
-    public static func limit(to count: Int32) { _ = clinux_limit_heaps(count) }
-}

@@ -1,0 +1,44 @@
+import BundleDisk
+import BundleServe
+import BundleThreads
+import Synchronization
+
+/// A line an answer, written on a thread of its own: whoever reads the log slowly slows no server.
+final class AccessLog: Sendable {
+    private static let mostWaiting = 4096
+
+    private let file: File?
+    private let worker: SerialWorker
+    private let waiting = Atomic(0)
+    private let lost = Atomic(0)
+
+    /// Writes to the file at `path`, behind what is in it; to standard error for nil.
+    init(to path: String?) throws {
+        file = try path.map { try File.open(appending: $0) }
+        worker = try SerialWorker()
+    }
+
+    /// Takes an entry; while too many wait to be written, further ones are only counted.
+    func note(_ entry: AccessEntry) {
+        if waiting.wrappingAdd(1, ordering: .relaxed).newValue > Self.mostWaiting {
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            lost.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        worker.submit { [self] in
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            let lost = lost.exchange(0, ordering: .relaxed)
+            if lost > 0 { write("- \(lost) lines lost, written too slowly") }
+            write(entry.line)
+        }
+    }
+
+    private func write(_ line: String) {
+        guard let file else { return Output.line("\(line)\n") }
+        // A full disk takes the log, not the service.
+        try? Array("\(line)\n".utf8).withUnsafeBytes { try file.write($0) }
+    }
+
+    /// Writes what waits; the last call.
+    func finish() { worker.finish() }
+}

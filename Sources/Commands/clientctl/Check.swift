@@ -1,0 +1,111 @@
+import ArgumentParser
+import BundleCore
+import BundleValues
+import ClientShell
+
+/// `clientctl check`.
+struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Tells what install would do, with every rule's outcome. Changes nothing.",
+        discussion: """
+            Exit status 0: a release is available; 3: nothing to do.
+            --explain also tells what speaks about every other release of a channel.
+
+            Example:
+              clientctl check --trust release.pub.pem \\
+                --manifest https://updates.example.com/manifest.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl check --trust trust.json --explain \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl check --meteor https://app.example.com/ \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+            """)
+
+    @Flag(help: "Tell of every release of the channel, not only of the one that decides.")
+    var explain = false
+
+    @OptionGroup var update: UpdateOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let json = try settings.isOn("json", common.json)
+        let explains = try settings.isOn("explain", explain)
+        try Wiring.requireSeed(update, settings)
+        var answers: [CheckOutput] = []
+        var failure: (any Error)?
+        // Each source has its turn, whatever becomes of the others.
+        for source in try Wiring.sources(update, settings, report: { _ in }) {
+            do { answers.append(try CheckOutput(try await source.check(explaining: explains))) } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure {
+            if answers.isEmpty { throw failure }
+            if !json { Output.give(json: false, [:], answers.flatMap(\.lines)) }
+            throw FailureWithOutput(
+                failure: UpdateFailure(failure), members: ["sources": .array(answers.map { .object($0.object) })])
+        }
+        // Of several sources, the first one that has something to do speaks for all.
+        guard let told = answers.first(where: \.isToDo) ?? answers.first else { return }
+        var object = told.object
+        if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
+        Output.give(json: json, object, answers.flatMap(\.lines))
+        if !told.isToDo { throw ExitCode(ExitTable.nothingToDo) }
+    }
+}
+
+/// What `check` found out about one source.
+struct CheckOutput {
+    let version: ClientVersion
+    let decision: Decision
+    /// What speaks about the other releases of the channel; empty unless asked for.
+    let others: [Decision.Outcome]
+
+    /// Throws where the offer is for another application, or unsuitable.
+    init(_ found: (offered: ClientVersion, decision: Decision, others: [Decision.Outcome])) throws {
+        (version, decision, others) = found
+        switch decision.verdict {
+        case .wrongApp, .unsuitable:
+            if let failure = decision.verdict.failure(of: version) { throw failure }
+        default: break
+        }
+    }
+
+    /// Whether `install` would do something.
+    var isToDo: Bool {
+        switch decision.verdict {
+        case .install, .choose: true
+        default: false
+        }
+    }
+
+    private var word: String {
+        switch decision.verdict {
+        case .install, .choose: "available"
+        case .upToDate: "upToDate"
+        case .incompatible, .wrongApp, .unsuitable: "incompatible"
+        case .blocked, .withdrawn: "blocked"
+        case .notInRollout: "notInRollout"
+        }
+    }
+
+    var object: JSONObject {
+        [
+            "outcome": .string(word), "version": .string(version.description),
+            "source": .string(version.source.rawValue),
+            "rules": .array(
+                (decision.outcomes + others).map {
+                    .object([
+                        "rule": .string($0.rule), "passed": .bool($0.passed), "detail": .string($0.detail),
+                    ])
+                }),
+        ]
+    }
+
+    var lines: [String] {
+        ["\(word): \(version)"]
+            + (decision.outcomes + others).map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
+    }
+}

@@ -1,0 +1,113 @@
+import ArchiveSource
+import ArgumentParser
+import BundleArchive
+import BundleValues
+import BundleDisk
+import BundlePublish
+
+/// `clientctl inspect`.
+struct Inspect: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows a manifest, a channel document, a trust root or an archive's entries, without trusting it.",
+        discussion: """
+            Nothing is verified; use verify for that.
+
+            Examples:
+              clientctl inspect https://updates.example.com/manifest.json
+              clientctl inspect https://updates.example.com/channels/stable.json
+              clientctl inspect client-v1.5.0.tar.zst
+            """)
+
+    @Argument(help: "A URL or a path.")
+    var source: String
+
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let limits = try limits.limits(settings)
+        let json = try settings.isOn("json", common.json)
+        // Whatever was fetched is gone before the answer: its reader may end this program.
+        let (object, lines) = try await description(limits, settings)
+        Output.give(json: json, object, lines)
+    }
+
+    private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
+        // No copy of what is here already.
+        if !source.contains("://") { return try describe(any: try File.open(reading: source), limits) }
+        let url = try Wiring.url(source)
+        let temporary = try TemporaryDirectory()
+        let file = try await SpoolFile.fetch(
+            url, with: try Wiring.fetcher(network, for: url, settings),
+            maximumBytes: max(limits.archiveBytes, ManifestFormat.maximumBytes), into: temporary.directory)
+        return try withExtendedLifetime(temporary) { try describe(any: file, limits) }
+    }
+
+    private func describe(any file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+        let first = try file.head(64).first { !" \t\r\n".utf8.contains($0) }
+        guard first == UInt8(ascii: "{") else { return try describe(file, limits) }
+        return try describe(try file.readAll(maximumBytes: ChannelFormat.maximumBytes))
+    }
+
+    /// A document says what it is; a manifest does not.
+    private func describe(_ bytes: [UInt8]) throws -> (JSONObject, [String]) {
+        let members = (try? JSONScanner.parse(bytes, maximumBytes: bytes.count))?.objectValue
+        var told: (kind: String, object: JSONObject, lines: [String])
+        switch members?["payloadType"]?.stringValue {
+        case ChannelFormat.payloadType:
+            let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes))
+            told = (
+                "channel", ChannelView.object(document.claims, now: .now), ChannelView.lines(document.claims, now: .now)
+            )
+            told.object["signatures"] = .array(
+                document.envelope.signatures.map { .object(["keyId": .string(orNull: $0.keyId)]) })
+        case TrustRootFormat.payloadType:
+            let root = TrustFile.of(try TrustRootFormat.parse(bytes))
+            told = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
+        default: return describe(try ManifestFormat.parse(bytes))
+        }
+        return (
+            ["kind": .string(told.kind), "verified": .bool(false), told.kind: .object(told.object)],
+            ["nothing in it is verified"] + told.lines
+        )
+    }
+
+    private func describe(_ manifest: UnverifiedManifest) -> (JSONObject, [String]) {
+        let members = manifest.document.objectValue?.members ?? []
+        let width = members.map(\.name.utf8.count).max() ?? 0
+        return (
+            ["kind": .string("manifest"), "verified": .bool(false), "manifest": manifest.document],
+            ["a manifest; nothing in it is verified"]
+                + members.map { member in
+                    let name = UntrustedName.display(member.name)
+                    let value =
+                        member.value.stringValue ?? String(decoding: JSONWriter.bytes(of: member.value), as: UTF8.self)
+                    return "  \(name)\(String(repeating: " ", count: max(0, width - name.utf8.count)))  "
+                        + UntrustedName.display(value)
+                }
+        )
+    }
+
+    private func describe(_ file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
+        let listing = try ArchiveListing.read(file, limits: limits)
+        return (
+            [
+                "kind": .string("archive"), "verified": .bool(false), "format": .string(listing.format.rawValue),
+                "installable": .bool(listing.refusal == nil),
+                "refusal": listing.refusal.map { .string($0.failure.subject) } ?? .null,
+                "entries": .array(
+                    listing.entries.map {
+                        .object([
+                            "path": .string($0.shownName), "kind": .string($0.kind.rawValue),
+                            "size": $0.size.map(JSONValue.integer) ?? .null,
+                        ])
+                    }),
+            ],
+            ["an archive (\(listing.format.rawValue)), \(listing.entries.count) entries; nothing in it is verified"]
+                + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
+                + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])
+        )
+    }
+}

@@ -1,0 +1,145 @@
+import ArgumentParser
+import BundleCore
+import BundleValues
+import ClientShell
+
+/// `clientctl install`.
+struct Install: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Brings the newest release into the store, if it is for this device.",
+        discussion: """
+            Fetches the manifest, verifies its signature, decides, downloads and
+            verifies the archive, and unpacks it into STORE/clients/vX.Y.Z. After a
+            failure the store is what it was; the next run needs no cleaning up.
+
+            Examples:
+              clientctl install --trust release.pub.pem \\
+                --manifest https://updates.example.com/manifest.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl install --trust /etc/kiosk/keys \\
+                --manifest /media/usb/feed/manifest.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --json
+              clientctl install --trust trust.json \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --store /var/lib/kiosk --shell-version 1.2.0
+              clientctl install --meteor https://app.example.com/ \\
+                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+
+            With --channel it follows a channel document: staged rollouts, recalls and
+            expiry are decided here, and keys may be rotated by a trust root.
+
+            With --meteor it takes a hot code push from a Meteor server instead: only files
+            that neither the seed nor an installed client has are downloaded.
+            """)
+
+    @OptionGroup var update: UpdateOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let json = try settings.isOn("json", common.json)
+        let progress = Progress()
+        try Wiring.requireSeed(update, settings)
+        let sources = try Wiring.sources(update, settings, report: progress.report)
+        var answers: [InstallOutput] = []
+        var failure: (any Error)?
+        // Each source has its turn, whatever becomes of the others.
+        for source in sources {
+            do { answers.append(InstallOutput(outcome: try await source.update())) } catch {
+                failure = failure ?? error
+            }
+        }
+        progress.end()
+        if let failure {
+            if !json { Output.give(json: false, afterChange: true, [:], answers.flatMap(\.lines)) }
+            throw Self.answered(failure, beside: answers)
+        }
+        // Of several sources, the first one that did something speaks for all.
+        guard let told = answers.first(where: \.hasChanged) ?? answers.first else { return }
+        var object = told.object
+        object["timings"] = .object(progress.timings)
+        if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
+        Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
+    }
+
+    /// A failure that answers something, too: that the shell is no match, and what the other sources did.
+    private static func answered(_ error: any Error, beside answers: [InstallOutput]) -> any Error {
+        let failure = UpdateFailure(error)
+        var members: JSONObject = [:]
+        if failure.code == .incompatibleShell {
+            members["outcome"] = .string("incompatible")
+            members["version"] = .string(failure.subject)
+        }
+        if !answers.isEmpty { members["sources"] = .array(answers.map { .object($0.object) }) }
+        return members.members.isEmpty ? error : FailureWithOutput(failure: failure, members: members)
+    }
+}
+
+/// What `install` did with one source.
+struct InstallOutput {
+    let outcome: UpdateOutcome
+
+    var hasChanged: Bool { if case .upToDate = outcome { false } else { true } }
+
+    var object: JSONObject {
+        switch outcome {
+        case .installed(let version, let report), .chosen(let version, let report):
+            [
+                "outcome": .string("installed"),
+                "version": .string(version.description),
+                "source": .string(version.source.rawValue),
+                "path": .string(orNull: report.bundle?.path),
+                "previous": .string(orNull: report.previous?.description),
+                "bytesDownloaded": .integer(report.bytesDownloaded),
+                "retained": .names(report.retention.retained),
+                "removed": .names(report.retention.removed),
+                "current": .string(report.current.description),
+                "pending": .string(orNull: report.pending?.description),
+            ]
+        case .upToDate(let offered, let inventory, let newest):
+            [
+                "outcome": .string("upToDate"),
+                "version": .string(newest.shortDescription),
+                "source": .string(offered.source.rawValue),
+                "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
+                "previous": .string(orNull: inventory.ledger.previous?.description),
+                "bytesDownloaded": .integer(0),
+                "retained": .names(inventory.bundles.map(\.name)),
+                "removed": .array([]),
+                "current": .string(inventory.ledger.current.description),
+                "pending": .string(orNull: inventory.ledger.pending?.description),
+            ]
+        }
+    }
+
+    var lines: [String] {
+        switch outcome {
+        case .installed(let version, let report):
+            [
+                "installed \(version) in \(report.bundle?.path ?? "") "
+                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)"
+            ] + roles(report) + report.retention.removed.map { "removed \($0)" }
+        case .chosen(let version, let report):
+            ["\(version) is here already, as \(report.name)"] + roles(report)
+                + report.retention.removed.map { "removed \($0)" }
+        case .upToDate(let offered, _, let newest):
+            [
+                newest.shortDescription == offered.description
+                    ? "up to date: \(offered) is installed"
+                    : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)"
+            ]
+        }
+    }
+
+    private func roles(_ report: InstallReport) -> [String] {
+        [
+            "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
+                + (report.previous.map { ", previous \($0)" } ?? "")
+        ]
+    }
+}
+
+extension JSONValue {
+    /// Clients by the names that `list` gives them.
+    static func names(_ names: [ClientName]) -> JSONValue { .array(names.map { .string($0.description) }) }
+}

@@ -1,0 +1,90 @@
+import BundleValues
+import ArgumentParser
+import BundlePublish
+import BundleSigning
+
+/// `clientctl keys`.
+struct Keys: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Makes and shows keys.", subcommands: [Generate.self, Show.self])
+
+    struct Generate: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Makes a key pair: PREFIX.key.pem (PKCS#8, mode 0600) and PREFIX.pub.pem. Never overwrites.",
+            discussion: """
+                Examples:
+                  clientctl keys generate --out release
+                  clientctl keys generate --out release --algorithm ecdsa-p256 \\
+                    --passphrase-file secret.txt
+                  CLIENTCTL_PASSPHRASE=… clientctl keys generate --out release
+                """)
+
+        @Option(help: ArgumentHelp("Path in front of .key.pem and .pub.pem.", valueName: "prefix"))
+        var out: String?
+
+        @Option(help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).")
+        var algorithm: String?
+
+        @OptionGroup var passphrase: PassphraseOptions
+
+        @Flag(help: "Ask for a passphrase at the terminal, twice.")
+        var prompt = false
+
+        @OptionGroup var common: CommonOptions
+
+        func run() throws {
+            let settings = try common.settings()
+            let name = try settings.optional("algorithm", algorithm) ?? KeyAlgorithm.ed25519.rawValue
+            guard let algorithm = KeyAlgorithm(rawValue: name) else {
+                throw ValidationError("--algorithm takes ed25519, ecdsa-p256 or rsa-pss.")
+            }
+            let prefix = try settings.required("out", out)
+            let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
+            if secret == nil {
+                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
+            }
+            let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
+            Output.give(
+                json: try settings.isOn("json", common.json), afterChange: true,
+                [
+                    "algorithm": .string(algorithm.rawValue), "keyId": .string(pair.publicKey.id),
+                    "key": .string(pair.keyPath), "publicKey": .string(pair.publicPath),
+                    "encrypted": .bool(secret != nil),
+                ],
+                [
+                    "\(pair.keyPath)  private key, keep it secret", "\(pair.publicPath)  public key, for --trust",
+                    "key id \(pair.publicKey.id)",
+                ])
+        }
+    }
+
+    struct Show: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows algorithm and key id of a public or private key.",
+            discussion: """
+                Example:
+                  clientctl keys show release.pub.pem
+                """)
+
+        @Argument(help: "A PEM key.")
+        var file: String
+
+        @OptionGroup var passphrase: PassphraseOptions
+        @OptionGroup var common: CommonOptions
+
+        func run() throws {
+            let settings = try common.settings()
+            let (key, isPrivate) = try KeyFile.publicHalf(at: file) { try passphrase.require(settings, for: file) }
+            Output.give(
+                json: try settings.isOn("json", common.json),
+                [
+                    "algorithm": .string(key.algorithm.rawValue), "keyId": .string(key.id),
+                    "bits": .integer(key.bits), "private": .bool(isPrivate),
+                ],
+                [
+                    "algorithm  \(key.algorithm.rawValue) (\(key.bits) bits)", "key id     \(key.id)",
+                    "kind       \(isPrivate ? "private" : "public")",
+                ])
+        }
+    }
+}

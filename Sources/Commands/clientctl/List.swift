@@ -1,0 +1,50 @@
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundleSigning
+
+/// `clientctl list`.
+struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lists the installed clients: archives, oldest version first, then hot code pushes.",
+        discussion: """
+            Example:
+              clientctl list --store /var/lib/kiosk
+            """)
+
+    @OptionGroup var place: StoreOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let inventory = try Wiring.inventory(try settings.required("store", place.store))
+        let ledger = inventory.ledger
+        let names = [ClientName.embedded] + inventory.bundles.map(\.name)
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "versions": .array(names.map { .string($0.description) }),
+                "current": .string(ledger.current.description),
+                "pending": .string(orNull: ledger.pending?.description),
+                "previous": .string(orNull: ledger.previous?.description),
+                "clients": .array(inventory.bundles.map(describe)),
+            ],
+            names.map { "\($0 == ledger.current ? "*" : " ") \($0)" })
+    }
+
+    private func describe(_ bundle: InstalledBundle) -> JSONValue {
+        let entry = bundle.entry
+        return .object([
+            "name": .string(bundle.name.description),
+            "version": .string(entry.version.description),
+            "source": .string(entry.identity.source.rawValue),
+            "path": .string(bundle.path),
+            "files": .integer(entry.fileCount),
+            "installedSize": .integer(entry.installedSize),
+            "contentSha256": .string(entry.contentSha256.hex),
+            "minShellVersion": .string(orNull: entry.shells?.minimum.description),
+            "maxShellVersion": .string(orNull: entry.shells?.maximum?.description),
+            "installedAt": .string(entry.installedAt.description),
+        ])
+    }
+}

@@ -1,0 +1,134 @@
+import BundleCore
+import ArchiveSource
+import BundleValues
+import BundlePush
+import ClientShell
+import MeteorSource
+
+/// What lets `serve` look at once instead of at its next check: a host that announces, a Meteor server that states versions.
+///
+/// Neither is needed: where there is no connection, updates are found by checking from time to time.
+struct Listening: Sendable {
+    /// Whoever announces what is new in the followed feed.
+    struct Host: Sendable {
+        let url: SocketURL
+        let channel: String
+        let connector: any TransportConnector
+        /// The sequence of the document that was taken last.
+        let sequence: @Sendable () -> Int?
+    }
+
+    /// The Meteor server that is followed.
+    struct Server: Sendable {
+        let rootURL: FetchURL
+        let connector: any TransportConnector
+    }
+
+    /// How often to see whether another page is shown, which may name another server.
+    private static let pageInterval = Duration.seconds(2)
+
+    let host: Host?
+    let server: Server?
+    let say: @Sendable (String) -> Void
+
+    /// Listens until the task is cancelled, and has `shell` check soon.
+    func run(_ shell: ClientShell) async {
+        await withTaskGroup { group in
+            if let host { group.addTask { await follow(host, shell) } }
+            if let server { group.addTask { await follow(server, shell) } }
+        }
+    }
+
+    // MARK: A host
+
+    private func follow(_ host: Host, _ shell: ClientShell) async {
+        let watcher = ReleaseWatcher(
+            SyncClient.Configuration(url: host.url), channel: host.channel, connector: host.connector,
+            known: { host.sequence() },
+            // The shell knows the jitter that the channel asks for, and waits.
+            check: { await shell.checkSoon() }
+        ) { report in
+            switch report {
+            case .link(let link): say(Self.describe(link, host.url))
+            case .heard(let sequence):
+                say("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
+            }
+        }
+        await watcher.run()
+    }
+
+    // MARK: A Meteor server
+
+    /// Watches what the page that is shown names, and begins again when another page names something else.
+    private func follow(_ server: Server, _ shell: ClientShell) async {
+        while !Task.isCancelled {
+            do {
+                try await watch(server, shell)
+            } catch {
+                if !Task.isCancelled { say("\(server.rootURL.display) is not listened to: \(error)") }
+                return
+            }
+        }
+    }
+
+    private func watch(_ server: Server, _ shell: ClientShell) async throws {
+        let configuration = try await configuration(server, shell)
+        let watcher = VersionWatcher(
+            configuration, connector: server.connector, running: { await Self.page(of: shell)?.version },
+            onNewVersion: { version in
+                say("\(configuration.url) states version \(version): checking")
+                await shell.checkSoon(within: .zero)
+            }, report: { say(Self.describe($0, configuration.url.socket)) })
+        try await withThrowingTaskGroup(of: VersionWatcher.End?.self) { group in
+            group.addTask { await watcher.run() }
+            group.addTask {
+                try await untilAnother(configuration, server, shell)
+                return nil
+            }
+            defer { group.cancelAll() }
+            guard case .refused(let reason)?? = try await group.next() else { return }
+            say("\(configuration.url) is not listened to any more: \(UntrustedName.display(reason))")
+            // Another page may name another server.
+            _ = try await group.next()
+        }
+    }
+
+    private func configuration(_ server: Server, _ shell: ClientShell) async throws -> VersionWatcher.Configuration {
+        try VersionWatcher.Configuration(server: server.rootURL, page: await Self.page(of: shell)?.config)
+    }
+
+    /// Returns when the page that is shown names another socket or application.
+    private func untilAnother(
+        _ configuration: VersionWatcher.Configuration, _ server: Server, _ shell: ClientShell
+    ) async throws {
+        var name = await shell.nextLaunch
+        while true {
+            try await Task.sleep(for: Self.pageInterval)
+            let now = await shell.nextLaunch
+            if now == name { continue }
+            name = now
+            if try await self.configuration(server, shell) != configuration { return }
+        }
+    }
+
+    /// What the page that is shown says of itself; nil where it is no Meteor client's.
+    private static func page(of shell: ClientShell) async -> (version: MeteorVersion?, config: RuntimeConfig)? {
+        guard let shown = try? await shell.shownPage(), let config = try? RuntimeConfig.read(page: shown.page) else {
+            return nil
+        }
+        if case .meteor(let version)? = shown.name.version { return (version, config) }
+        return (config.pageVersion.flatMap { try? MeteorVersion(parsing: $0) }, config)
+    }
+
+    // MARK: Words
+
+    private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {
+        switch report {
+        case .connected: "\(url) is listened to"
+        // Whoever is at the other end has a say in these words.
+        case .lost(let reason):
+            "\(url) cannot be listened to: \(UntrustedName.display(reason)). Updates are found by checking meanwhile"
+        case .note(let sentence): "\(url): \(UntrustedName.display(sentence))"
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import BundleCore
+import BundleValues
+import Glibc
+import Synchronization
+
+/// A progress line on stderr, only where that is a terminal; and the times at which the steps began.
+///
+/// Unchecked is not needed: all state is behind the mutex.
+final class Progress: Sendable {
+    private struct State {
+        var shown = ContinuousClock.now - .seconds(1)
+        var isVisible = false
+        var began: [(step: String, at: ContinuousClock.Instant)] = []
+    }
+
+    private let isTerminal = isatty(2) == 1
+    private let state = Mutex(State())
+    private let start = ContinuousClock.now
+
+    /// Takes an event.
+    func report(_ event: UpdateEvent) {
+        let (step, text) = Self.describe(event)
+        state.withLock { state in
+            let now = ContinuousClock.now
+            if state.began.last?.step != step { state.began.append((step, now)) }
+            guard isTerminal, now - state.shown > .milliseconds(100) else { return }
+            state.shown = now
+            state.isVisible = true
+            Output.line("\r\u{1B}[K\(text)")
+        }
+    }
+
+    /// Clears the line.
+    func end() {
+        state.withLock { state in
+            if state.isVisible { Output.line("\r\u{1B}[K") }
+            state.isVisible = false
+            state.began.append(("end", .now))
+        }
+    }
+
+    /// Seconds that each step took, in order.
+    var timings: JSONObject {
+        state.withLock { state in
+            var object: JSONObject = [:]
+            var last = (step: "decideMilliseconds", at: start)
+            for (step, at) in state.began {
+                object[last.step] = .integer(Int((at - last.at) / .milliseconds(1)))
+                last = (step + "Milliseconds", at)
+            }
+            return object
+        }
+    }
+
+    private static func describe(_ event: UpdateEvent) -> (step: String, text: String) {
+        switch event {
+        case .planning: ("plan", "looking for what is here already")
+        case .downloading(let bytes, let total):
+            ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
+        case .unpacking(let files, let total): ("unpack", "unpacking " + bar(files, total) + " \(files) files")
+        case .settling: ("settle", "writing everything to the disk")
+        case .packing(let bytes, let total): ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
+        }
+    }
+
+    private static func bar(_ done: Int, _ total: Int?) -> String {
+        guard let total, total > 0 else { return "" }
+        let cells = min(20, done * 20 / total)
+        return "[" + String(repeating: "#", count: cells) + String(repeating: ".", count: 20 - cells) + "]"
+    }
+}

@@ -1,0 +1,219 @@
+import ArchiveSource
+import ArgumentParser
+import BundleArchive
+import BundleValues
+import BundleDisk
+import BundlePublish
+import BundleSigning
+
+/// `clientctl publish`.
+struct Publish: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Packs a built web folder, signs it, and writes it into a feed.",
+        discussion: """
+            The feed is a static folder: serve it with any web server, or copy it to
+            a bucket, manifest.json last. Publishing the same content again changes
+            nothing; other content under a published version is refused.
+            SOURCE_DATE_EPOCH, if set, is the release's time.
+
+            Examples:
+              clientctl publish dist --version 1.5.0 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0
+              clientctl publish dist --version 1.5.1 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0 --dry-run
+              clientctl publish dist --version 1.5.1 --feed feed \\
+                --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
+                --channel stable --channel-key channel.key.pem --rollout 10% --create
+              clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
+                --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
+                --public release.pub.pem
+
+            Without a trust root in the feed, a release is signed by a key that signed what the
+            feed offers now; --trust says otherwise what devices trust.
+
+            --channel also adds the release to FEED/channels/NAME.json, for the --rollout
+            share of its devices. Publishing again never changes a rollout: use
+            `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
+            """)
+
+    @Argument(help: "The folder with index.html at its top.")
+    var directory: String
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"))
+    var key: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            valueName: "command"))
+    var signCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    var `public`: [String] = []
+
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var channelOptions: PublishChannelOptions
+
+    @Option(help: ArgumentHelp("Lowest shell version that can show it.", valueName: "version"))
+    var minShell: String?
+
+    @Option(help: ArgumentHelp("Highest shell version that can show it.", valueName: "version"))
+    var maxShell: String?
+
+    @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
+    var appId: String?
+
+    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"))
+    var notes: String?
+
+    @Option(help: "tar.zst (default), tar.gz, zip or tar.")
+    var format: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Compression level: 1 to 19 for zstd (\(ReleaseOptions.defaultZstdLevel)), 1 to 9 for gzip and zip (9).",
+            valueName: "n"))
+    var level: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "log2 of the zstd window, which an installer needs as memory (\(ReleaseOptions.defaultWindowLog)).",
+            valueName: "n"))
+    var windowLog: String?
+
+    @Flag(help: "Do everything but write.")
+    var dryRun = false
+
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let options = try releaseOptions(settings, isDryRun)
+        let feed = try settings.feedFolder(feed)
+        let signers = try Signers.read(
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
+            publicKeys: `public`, passphrase, settings)
+        if signers.isEmpty {
+            throw ValidationError(
+                "Missing --key: give the flag, set CLIENTCTL_KEY, put \"key\" into the configuration file, or give "
+                    + "--sign-command with --public.")
+        }
+        let plan = try channelOptions.plan(
+            release: signers, issuedAt: options.createdAt, isDryRun: isDryRun, passphrase, settings)
+        let progress = Progress()
+        defer { progress.end() }
+        let release = try ReleaseBuilder(options, feed: feed, report: progress.report)
+            .publish(directory, signers: signers, to: plan)
+        progress.end()
+        if !release.raisedLimits.isEmpty {
+            Output.say(
+                "clientctl: this release is larger than devices allow by default: every device needs "
+                    + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
+        }
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
+        )
+    }
+
+    private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
+        let minimum = try settings.required("min-shell", minShell)
+        let maximum = try settings.optional("max-shell", maxShell)
+        let shells = try settings.parsed("max-shell", maximum ?? "") { _ in
+            try ShellRange(
+                minimum: try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) },
+                maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
+        }
+        var options = ReleaseOptions(
+            version: try version.semantic(settings),
+            shells: shells, createdAt: try PublishTime.issued())
+        options.appId = try settings.optional("app-id", appId)
+        if let appId = options.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
+        options.notes = try settings.optional("notes", notes).map(Self.text)
+        if let name = try settings.optional("format", format) {
+            guard let format = ArchiveFormat(rawValue: name) else {
+                throw ValidationError("--format takes tar.zst, tar.gz, zip or tar.")
+            }
+            options.format = format
+        }
+        let levels = options.format == .tarZstd ? 1...19 : 1...9
+        options.level = try settings.optional("level", level).map { text in
+            guard let number = Int(text), levels.contains(number) else {
+                throw ValidationError(
+                    "--level takes \(levels.lowerBound) to \(levels.upperBound) for \(options.format.rawValue).")
+            }
+            return number
+        }
+        if let text = try settings.optional("window-log", windowLog) {
+            guard let number = Int(text), ZstdCompressor.windowLogs.contains(number) else {
+                throw ValidationError("--window-log takes 10 to 27.")
+            }
+            options.windowLog = number
+        }
+        options.limits = try limits.limits(settings)
+        options.trust = try channelOptions.anchor(settings)
+        options.isDryRun = isDryRun
+        return options
+    }
+
+    private static func text(of path: String) throws -> String {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: ManifestFormat.maximumBytes / 2)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UpdateFailure(.configInvalid, subject: path, "The notes \(path) are not UTF-8 text.")
+        }
+        return text
+    }
+
+    // MARK: Output
+
+    private func object(_ release: ReleaseReport, _ feed: String) -> JSONObject {
+        let manifest = release.manifest
+        var object: JSONObject = [
+            "outcome": .string(release.outcome.rawValue),
+            "version": .string(manifest.version.description),
+            "feed": .string(feed),
+            "newest": .bool(release.isNewest),
+            "files": .integer(manifest.fileCount ?? 0),
+            "installedSize": .integer(manifest.installedSize ?? 0),
+            "archiveSize": .integer(manifest.size ?? 0),
+            "sha256": .string(manifest.sha256.hex),
+            "contentSha256": .string(orNull: manifest.contentSha256?.hex),
+            "keyId": .string(orNull: manifest.keyId),
+            "largest": .array(
+                release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
+        ]
+        object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
+        object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
+        return object
+    }
+
+    private func lines(_ release: ReleaseReport, _ feed: String) -> [String] {
+        let manifest = release.manifest
+        let installed = manifest.installedSize ?? 0
+        let archive = manifest.size ?? 0
+        let percent = installed == 0 ? 100 : archive * 100 / installed
+        let what =
+            switch release.outcome {
+            case .published: "published \(manifest.version) to \(feed)"
+            case .unchanged: "\(manifest.version) was published to \(feed) before with this content; nothing changed"
+            case .completed:
+                "\(manifest.version) was published to \(feed) before with this content; what leads to it was missing and was written"
+            case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
+            }
+        return [
+            what,
+            "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
+            "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
+            "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
+            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers another version")",
+            "  largest    "
+                + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
+        ] + (release.channel.map(ChannelOutput.lines) ?? [])
+    }
+}

@@ -1,0 +1,86 @@
+import ArchiveSource
+import ArgumentParser
+import BundleValues
+import BundlePublish
+
+/// The channel that a release is published to.
+struct PublishChannelOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Also add it to this channel: FEED/channels/NAME.json.", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The share of the channel's devices that may have it, such as 2.5%; all by default.", valueName: "percent"))
+    var rollout: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Private key (PEM) that signs the channel, by default those of the release; repeat it where several must.",
+            valueName: "file"))
+    var channelKey: [String] = []
+
+    @Option(help: ArgumentHelp("Command that signs the channel, as --sign-command.", valueName: "command"))
+    var channelSignCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"))
+    var channelPublic: [String] = []
+
+    @Flag(help: "Make the channel, which is not there yet.")
+    var create = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --create, the sequence to begin with; 1 by default, more where the channel's document was lost.",
+            valueName: "n"))
+    var sequence: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What devices trust. With --channel also what vouches for its present document, by default the keys that sign it.",
+            valueName: "path"))
+    var trust: String?
+
+    @Option(help: ArgumentHelp("How long the channel's new document counts; 30d by default.", valueName: "duration"))
+    var expiresIn: String?
+
+    @Option(
+        help: ArgumentHelp("Refuse unless the channel's document has this sequence now; 0 for none.", valueName: "n"))
+    var expectSequence: String?
+
+    /// What devices trust, as far as it tells whose releases: plain keys may be those of the channel alone.
+    func anchor(_ settings: Settings) throws -> TrustAnchor? {
+        guard let anchor = try settings.optional("trust", trust).map(TrustAnchor.read) else { return nil }
+        if case .keys = anchor, try settings.optional("channel", channel) != nil { return nil }
+        return anchor
+    }
+
+    /// nil without a channel, which the other flags are for.
+    func plan(
+        release: [Signer], issuedAt: Timestamp, isDryRun: Bool, _ passphrase: PassphraseOptions, _ settings: Settings
+    ) throws -> ChannelPlan? {
+        guard let name = try settings.optional("channel", channel) else {
+            let isAboutChannel = try ["rollout", "expect-sequence", "sequence"].contains { name in
+                try settings.optional(name, nil) != nil
+            }
+            if try isAboutChannel || settings.isOn("create", create) || rollout != nil || !channelKey.isEmpty
+                || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
+                || sequence != nil
+            {
+                throw ValidationError("Missing --channel: flags of a channel's document were given without it.")
+            }
+            return nil
+        }
+        let own = try Signers.read(
+            Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-public"),
+            keys: channelKey, commands: channelSignCommand, publicKeys: channelPublic, passphrase, settings)
+        var options = ChannelTerms(signers: own.isEmpty ? release : own, issuedAt: issuedAt)
+        options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
+        options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        options.isDryRun = isDryRun
+        let rollout = try settings.optional("rollout", rollout).map {
+            try ChannelEditOptions.share("--rollout", $0).permille
+        }
+        return ChannelPlan(name, rollout: rollout, options)
+    }
+}

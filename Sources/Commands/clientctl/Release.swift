@@ -1,0 +1,405 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundlePublish
+
+/// `clientctl release`.
+struct Release: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows and changes a channel: rollouts, pauses, recalls, promotions.",
+        discussion: """
+            A channel is FEED/channels/NAME.json: which releases devices may run. Each
+            change signs a new document; publish --channel adds releases.
+
+            Examples:
+              clientctl release list --feed feed --channel stable
+              clientctl release rollout 25% --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+                --feed feed --channel stable --channel-key channel.key.pem
+            """,
+        subcommands: [
+            ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseResign.self,
+        ])
+}
+
+extension ChannelEditOptions {
+    /// Applies `change` and answers.
+    func apply(_ change: (Settings) throws -> ChannelChange) throws {
+        let settings = try common.settings()
+        let change = try change(settings)
+        let (feed, channel) = try place(settings)
+        let options = try options(settings)
+        try answer(try ChannelEditor(feed: feed, options).apply(change, to: channel), settings)
+    }
+
+    func answer(_ report: ChannelReport, _ settings: Settings) throws {
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true, ChannelOutput.object(report),
+            ChannelOutput.lines(report))
+    }
+}
+
+struct ReleaseRollout: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollout",
+        abstract: "Sets how many devices may have a release, in percent.",
+        discussion: """
+            Which ones is drawn by release and device, so raising it only adds devices.
+            Lowering it takes the release back from those that are left out then.
+
+            Examples:
+              clientctl release rollout 2.5% --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release rollout 100% --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem --dry-run
+            """)
+
+    @OptionGroup var version: VersionOption
+    @Argument(help: "The share of devices, 0% to 100%, such as 25% or 2.5%.")
+    var percent: String
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        try edit.apply {
+            .rollout(try version.semantic($0), try ChannelEditOptions.share("PERCENT", percent).permille)
+        }
+    }
+}
+
+struct ReleasePause: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Lets no further device take a release; those that have it keep it.",
+        discussion: """
+            Example:
+              clientctl release pause --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .pause(try version.semantic($0)) } }
+}
+
+struct ReleaseResume: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Lets devices take a paused release again.",
+        discussion: """
+            Example:
+              clientctl release resume --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .resume(try version.semantic($0)) } }
+}
+
+struct ReleaseRevoke: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revoke",
+        abstract: "Recalls a release: devices that run it go to the best of the rest.",
+        discussion: """
+            --below recalls everything below a version, for good: that floor only rises.
+            --undo takes a mistaken revocation of a version back.
+
+            Examples:
+              clientctl release revoke --version 1.5.0 --reason "white screen" \\
+                --feed feed --channel stable --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("Why, for people; devices show it.", valueName: "text"))
+    var reason: String?
+
+    @Option(help: ArgumentHelp("Recall everything below this version, for good.", valueName: "version"))
+    var below: String?
+
+    @Flag(help: "The version was revoked by mistake.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply(change) }
+
+    private func change(_ settings: Settings) throws -> ChannelChange {
+        let reason = try settings.optional("reason", reason)
+        let undoes = try settings.isOn("undo", undo)
+        switch (try settings.optional("version", version.version), try settings.optional("below", below)) {
+        case (nil, let below?):
+            if undoes || reason != nil { throw ValidationError("--below takes neither --undo nor --reason.") }
+            return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
+        case (_?, nil):
+            let version = try version.semantic(settings)
+            if undoes { return .unrevoke(version) }
+            guard let reason, !reason.isEmpty else {
+                throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
+            }
+            return .revoke(version, reason: reason)
+        default: throw ValidationError("Give --version or --below, one of them.")
+        }
+    }
+}
+
+struct ReleasePromote: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "promote",
+        abstract: "Copies a release from one channel to another, paused or staged as it is there.",
+        discussion: """
+            Example:
+              clientctl release promote --version 1.5.0 --channel beta --to stable \\
+                --rollout 10% --feed feed --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("The channel that gets it.", valueName: "name"))
+    var to: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The share of devices that may have it there, such as 10%; by default as in the channel it comes from.",
+            valueName: "percent"))
+    var rollout: String?
+
+    @Flag(help: "Make the channel that gets it, which is not there yet.")
+    var create = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --create, the sequence to begin with; 1 by default, more where the channel's document was lost.",
+            valueName: "n"))
+    var sequence: String?
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let version = try version.semantic(settings)
+        let (feed, source) = try edit.place(settings)
+        let target = try settings.required("to", to)
+        if source == target { throw ValidationError("--to names another channel than --channel.") }
+        let rollout = try settings.optional("rollout", rollout).map {
+            try ChannelEditOptions.share("--rollout", $0).permille
+        }
+        var terms = try edit.options(settings)
+        terms.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        let editor = ChannelEditor(feed: feed, terms)
+        try edit.answer(try editor.promote(version, from: source, to: target, rollout: rollout), settings)
+    }
+}
+
+struct ReleaseRemove: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Takes a release out of a channel; where it runs, it goes on. To recall it, revoke it.",
+        discussion: """
+            Example:
+              clientctl release remove --version 1.2.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply { .remove(try version.semantic($0)) } }
+}
+
+struct ReleasePoll: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "poll",
+        abstract: "Says how often devices that serve check for updates.",
+        discussion: """
+            From their next check on; a device that is given --check-interval keeps to that.
+            The jitter also spreads the checks of devices that hear of a change by push: it
+            is none unless stated.
+
+            Examples:
+              clientctl release poll --interval 5m --jitter 1m --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release poll --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Option(help: ArgumentHelp("The time between two checks, 10s to 7d.", valueName: "duration"))
+    var interval: String?
+
+    @Option(help: ArgumentHelp("At most so much later, at random; 0s by default.", valueName: "duration"))
+    var jitter: String?
+
+    @Flag(help: "Leave it to the devices.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws { try edit.apply(change) }
+
+    private func change(_ settings: Settings) throws -> ChannelChange {
+        let interval = try seconds("interval", interval, settings)
+        let jitter = try seconds("jitter", jitter, settings)
+        if try settings.isOn("undo", undo) {
+            if interval != nil || jitter != nil {
+                throw ValidationError("--undo takes neither --interval nor --jitter.")
+            }
+            return .poll(nil)
+        }
+        guard let interval else { throw ValidationError("Missing --interval: say how often, or --undo.") }
+        guard PollPace.allowed.contains(.seconds(interval)) else {
+            throw ValidationError("--interval takes 10s to 7d: devices keep to nothing else.")
+        }
+        if let jitter, jitter > interval { throw ValidationError("--jitter is at most the interval.") }
+        return .poll(ChannelDocument.Poll(interval: interval, jitter: jitter ?? 0))
+    }
+
+    private func seconds(_ name: String, _ given: String?, _ settings: Settings) throws -> Int? {
+        guard let text = try settings.optional(name, given) else { return nil }
+        let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
+        if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
+        return Int(clamping: parts.seconds)
+    }
+}
+
+struct ReleaseResign: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resign",
+        abstract: "Signs a channel's document anew, with a later expiry.",
+        discussion: """
+            Devices install nothing by a document that is out of date, so a quiet channel
+            is signed anew from time to time, as by cron:
+
+            Examples:
+              clientctl release resign --if-expires-within 7d --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release resign --feed feed --channel stable \\
+                --channel-key new.key.pem --trust old.pub.pem
+            """)
+
+    @Option(help: ArgumentHelp("Do nothing unless it expires so soon, such as 7d.", valueName: "duration"))
+    var ifExpiresWithin: String?
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let (feed, channel) = try edit.place(settings)
+        let editor = ChannelEditor(feed: feed, try edit.options(settings))
+        let report =
+            if let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings) {
+                try editor.resign(channel, ifExpiresWithin: time)
+            } else {
+                try editor.apply(.resign, to: channel)
+            }
+        try edit.answer(report, settings)
+    }
+}
+
+struct ReleaseList: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
+        discussion: """
+            Nothing is verified unless --trust is given.
+
+            Example:
+              clientctl release list --feed feed --channel stable --trust trust.json
+            """)
+
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"))
+    var trust: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let now = Timestamp.now
+        let document = try ChannelEditor.read(
+            try settings.required("channel", channel), inFeed: try settings.feedFolder(feed), trust: trust,
+            clock: now)
+        var object = ChannelView.object(document, now: now)
+        object["verified"] = .bool(trust != nil)
+        Output.give(
+            json: try settings.isOn("json", common.json), object,
+            ChannelView.lines(document, now: now) + (trust == nil ? ["nothing in it is verified"] : []))
+    }
+}
+
+/// A channel document as it is shown.
+enum ChannelView {
+    static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {
+        [
+            "channel": .string(document.channel), "appId": .string(orNull: document.appId),
+            "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
+            "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
+            "minimumVersion": .string(orNull: document.minimumVersion?.description),
+            "poll": document.poll.map {
+                .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
+            } ?? .null,
+            "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
+            "revoked": .array(
+                document.revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+        ]
+    }
+
+    private static func sorted(_ document: ChannelDocument) -> [ChannelDocument.Release] {
+        document.releases.sorted { $0.version > $1.version }
+    }
+
+    private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
+        let claims = release.manifest.claims
+        return [
+            "version": .string(release.version.description),
+            "rollout": .string(RolloutShare(permille: release.rollout).description),
+            "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
+            "minShellVersion": .string(claims.shells.minimum.description),
+            "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
+        ]
+    }
+
+    private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
+        document.revoked.contains { $0.version == release.version }
+            || document.minimumVersion.map { release.version < $0 } == true
+    }
+
+    static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
+        let isLate = document.expires < now
+        return [
+            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
+                + "sequence \(document.sequence)",
+            "  issued   \(document.issuedAt)",
+            "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
+        ] + (document.poll.map { ["  " + ChannelDocument.words($0)] } ?? [])
+            + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
+            + sorted(document).map { "  " + line($0, document) }
+            + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
+    }
+
+    private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
+        let shells = release.manifest.claims.shells
+        return
+            ([
+                "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
+                "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+            ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
+            .joined(separator: "  ")
+    }
+}

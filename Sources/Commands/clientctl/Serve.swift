@@ -1,0 +1,235 @@
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundleServe
+import ClientShell
+import LoopbackShell
+import MeteorSource
+
+/// `clientctl serve`.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "The Linux shell host: shows the client to a browser on this machine, watches it, takes it back.",
+        discussion: """
+            Prints its address as soon as it listens; open that in a browser. The page
+            calls WebAppLocalServer.startupDidComplete() once it works; a new version that
+            does not do so in time is rolled back in the same window, retried once, then
+            blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
+            without, it notices what `clientctl install` brings. With --push it hears from a
+            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
+            then checks at once. Ends on SIGTERM or SIGINT.
+
+            The first check comes after 10 to 90 % of the interval, the next ones as often as
+            the channel's document asks, or every 15m, or as --check-interval says; an outage
+            is asked about after a minute, then less and less, up to four intervals, or when
+            the server says (Retry-After). With --activation-window a client that is ready is
+            shown by itself in these times, and else only where the page asks for it or the
+            shell starts. With --once it checks at once and ends with the verdict on what
+            it shows: 0 when that confirms its start, 40 when it is rolled back.
+
+            Once somebody has logged in (`clientctl login`), the client is shown to those
+            that are logged in, the seed to guests, and on a locked device neither; the page
+            changes within a second. A device that nobody ever logged in on shows its client.
+
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
+            works. GET /__clientctl/v1/metrics answers in the text format of Prometheus, to
+            this machine only; --metrics-file writes the same for node_exporter.
+
+            Examples:
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --seed /usr/share/kiosk/www
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --manifest https://updates.example.com/manifest.json \\
+                --trust /etc/kiosk/keys --check-interval 15m \\
+                --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --meteor https://app.example.com/ --seed /usr/share/kiosk/www
+              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --trust /etc/kiosk/trust.json --activation-window "Mon-Fri 02:00-04:00"
+            """)
+
+    @OptionGroup var update: UpdateOptions
+
+    @Flag(help: "Compare every file with its receipt before a client is launched.")
+    var verifyOnLaunch = false
+
+    @Option(help: ArgumentHelp("Port; from --app-id, or 12000, and the next free one by default.", valueName: "n"))
+    var port: String?
+
+    @Option(help: ArgumentHelp("Time to confirm a start; 10s by default.", valueName: "duration"))
+    var startupTimeout: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How often to check for updates; as the channel asks, or 15m, by default.", valueName: "duration"))
+    var checkInterval: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where a host announces what is new in the feed, such as wss://updates.example.com/push.", valueName: "url")
+    )
+    var push: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "When to show a new client unasked, in local time, such as 02:00-04:00 or \"Mon-Fri 22:00-01:30\".",
+            valueName: "times"))
+    var activationWindow: String?
+
+    @Flag(help: "Check once, show the client once, and end with its verdict.")
+    var once = false
+
+    @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
+    var csp: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What gets the index page where there is no file: navigation (the default), or everything, as in Cordova.",
+            valueName: "requests"))
+    var fallback: String?
+
+    @OptionGroup var agent: AgentOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let agent = try agent.agent(update.place.store, settings)
+        let configuration = try shellConfiguration(settings)
+        let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        let bridge = LoopbackBridge()
+        let container = try Wiring.container(update, configuration, settings, report: agent.note)
+        let shell = try container.shell(bridge: bridge)
+        let verdict = FirstVerdict()
+        let host = try LoopbackHost(shell, bridge) { event in
+            agent.note(event, isTimed: configuration.activation != nil)
+            verdict.hear(event)
+        }
+        let isOnce = try settings.isOn("once", once)
+        if isOnce { try await shell.checkForUpdates() }
+        let boot = ShellBootSequence(
+            sessions: Wiring.sessions(configuration.device.store), shell, host,
+            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
+        let shown = try await boot.first()
+        var serving = try serverConfiguration(
+            settings, application: await shell.meteorAppId(), server: container.followedServer)
+        serving.metrics = agent.metrics
+        let server = try await PageServer.start(serving, host: host)
+        // Whoever reads the address may end it at once.
+        let signals = StopSignals { verdict.stop() }
+        try await announce(server, shell, settings)
+        agent.ready(server)
+        let status = await withTaskGroup { group in
+            group.addTask { await host.run() }
+            group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
+            group.addTask { await agent.run(shell, server) }
+            if !isOnce { group.addTask { await listening.run(shell) } }
+            var status: Int32 = 0
+            if isOnce { status = await verdict.status() } else { await signals.wait() }
+            agent.stopping()
+            group.cancelAll()
+            return status
+        }
+        await server.stop(grace: .seconds(2))
+        if status != 0 { throw ExitCode(status) }
+    }
+}
+
+extension Serve {
+    private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
+        var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
+        configuration.visibility = .reported
+        if let text = try settings.optional("startup-timeout", startupTimeout) {
+            configuration.startupTimeout = try settings.parsed("startup-timeout", text) {
+                try StartupTimeout(try DurationText(parsing: $0).duration)
+            }
+        }
+        configuration.polling = try polling(settings)
+        configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
+            try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }
+        }
+        return configuration
+    }
+
+    /// Nil where no feed is named, and where the one check is not left to chance.
+    private func polling(_ settings: Settings) throws -> ShellConfiguration.Polling? {
+        let given = try settings.optional("check-interval", checkInterval)
+        let text = given ?? "15m"
+        let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
+        if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
+        if try settings.isOn("once", once) { return nil }
+        let (feed, meteor) = try Wiring.places(update, settings)
+        return feed != nil || meteor != nil
+            ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
+    }
+
+    /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does. Pages may talk to the
+    /// `server` that is followed.
+    private func serverConfiguration(
+        _ settings: Settings, application: String?, server: MeteorServerOptions?
+    ) throws -> ServerConfiguration {
+        let choice: PortChoice
+        if let number = try settings.port(port) {
+            choice = .fixed(number)
+        } else {
+            choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)
+        }
+        var configuration = ServerConfiguration(port: choice, bridge: try .page())
+        switch try settings.optional("fallback", fallback) {
+        case nil, "navigation"?: configuration.fallback = .navigation
+        case "everything"?: configuration.fallback = .everything
+        case let text?:
+            throw ValidationError("--fallback is navigation or everything, not \(UntrustedName.display(text)).")
+        }
+        if let text = try settings.optional("csp", csp) {
+            configuration.extraSources = try Self.sources(text)
+        }
+        if let server {
+            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
+        }
+        return configuration
+    }
+
+    /// A Meteor page talks to its server, over HTTP and WebSockets.
+    private static func connections(to origin: FetchURL.Origin) -> [String] {
+        let host = "\(origin.host):\(origin.port)"
+        return origin.scheme == .https ? ["https://\(host)", "wss://\(host)"] : ["http://\(host)", "ws://\(host)"]
+    }
+
+    /// A policy as its header has it: directives with their sources, separated by semicolons.
+    private static func sources(_ policy: String) throws -> [String: [String]] {
+        var sources: [String: [String]] = [:]
+        for directive in policy.split(separator: ";") {
+            let words = directive.split(separator: " ").map(String.init)
+            guard let name = words.first else { continue }
+            if words.count == 1 { throw ValidationError("--csp: \(UntrustedName.display(name)) names no source.") }
+            sources[name, default: []] += words.dropFirst()
+        }
+        if sources.isEmpty {
+            throw ValidationError("--csp names no directive: write \"connect-src https://api.example.com\".")
+        }
+        return sources
+    }
+
+    private func announce(_ server: PageServer, _ shell: ClientShell, _ settings: Settings) async throws {
+        let url = "http://127.0.0.1:\(server.port)/"
+        if server.port != server.wantedPort {
+            Self.say(
+                "port \(server.wantedPort) is in use, so it is \(server.port): another origin, where pages do not find "
+                    + "what they stored before. Free the port, or choose one with --port.")
+        }
+        let names = try await shell.clientNames().map(\.description)
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "url": .string(url), "port": .integer(server.port),
+                "versions": .array(names.map(JSONValue.string)),
+                "next": .string(orNull: await shell.nextLaunch?.description),
+            ], [url])
+    }
+
+    private static func say(_ line: String) { Output.say("clientctl: \(line)") }
+}

@@ -1,0 +1,59 @@
+import BundleValues
+import ShellBoot
+
+/// What answers tell of a device's session; never the token.
+struct SessionOutput {
+    private let record: SessionRecord
+    private let status: SessionStatus
+
+    init(_ record: SessionRecord, at time: Timestamp) {
+        self.record = record
+        status = record.status(at: time)
+    }
+
+    /// Prints what a command did, and what holds now.
+    func give(_ outcome: String, json: Bool, _ lines: [String]) {
+        Output.give(json: json, afterChange: true, ["outcome": .string(outcome), "session": value], lines)
+    }
+
+    /// `state` is `none`, `active`, `signedOut`, `expired`, `locked` or `maintenance`; what stands behind a lock is beside it.
+    var value: JSONValue {
+        var object: JSONObject = ["state": .string(state), "required": .bool(record.isRequired)]
+        switch record.access {
+        case .open: break
+        case .session(let session):
+            object["since"] = .string(session.since.description)
+            object["expires"] = .string(orNull: session.expires?.description)
+        case .ended(let ending):
+            object["ended"] = .object([
+                "cause": .string(ending.cause.rawValue), "at": .string(ending.at.description),
+            ])
+        }
+        return .object(object)
+    }
+
+    private var state: String {
+        switch status {
+        case .notRequired: "none"
+        case .authenticated: "active"
+        case .locked(let lock): lock.rawValue
+        case .unauthenticated(.ended(.signedOut)): "signedOut"
+        case .unauthenticated: "expired"
+        }
+    }
+
+    /// What people have to know; nothing where no session is needed.
+    var lines: [String] {
+        switch status {
+        case .notRequired: []
+        case .authenticated:
+            ["session: logged in" + (record.session?.expires.map { " until \($0)" } ?? "")]
+        case .locked(.byOperator): ["session: the device is locked"]
+        case .locked(.forMaintenance): ["session: the device is locked for maintenance"]
+        case .unauthenticated(.ended(.signedOut)): ["session: logged out; guests see the seed"]
+        case .unauthenticated(.ended(.rejected)):
+            ["session: ended, because the feed refused its token; guests see the seed. Log in again"]
+        case .unauthenticated: ["session: expired; guests see the seed. Log in again"]
+        }
+    }
+}

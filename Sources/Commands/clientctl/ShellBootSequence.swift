@@ -1,0 +1,67 @@
+import BundleValues
+import ClientShell
+import LoopbackShell
+import ShellBoot
+
+/// How `serve` boots: wires the bootstrapper, starts it, and starts it again for as long as the host runs, since a session ends, and
+/// other commands lock, unlock, log in and out.
+struct ShellBootSequence {
+    private let sessions: any SessionRepository
+    private let coordinator: ShellCoordinator
+    private let bootstrapper: AppBootstrapper
+    private let say: @Sendable (String) -> Void
+
+    init(
+        sessions: any SessionRepository, _ shell: ClientShell, _ host: LoopbackHost,
+        say: @escaping @Sendable (String) -> Void
+    ) {
+        self.sessions = sessions
+        self.say = say
+        let coordinator = ShellCoordinator(host, report: { say(UpdateFailure($0).message) })
+        self.coordinator = coordinator
+        bootstrapper = AppBootstrapper(
+            restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
+            prepareLaunch: ShellLaunch(shell), router: coordinator)
+    }
+
+    /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, there is nothing to
+    /// host: throws why.
+    func first() async throws -> LaunchState? {
+        await coordinator.start()
+        await bootstrapper.start()
+        let state = coordinator.state
+        if case .failure(let reason)? = state, await isOpen { throw reason }
+        if let state { Self.describe(state, isFirst: true).map(say) }
+        return state
+    }
+
+    /// A device whose sessions cannot be read is not open.
+    private var isOpen: Bool {
+        get async { (try? await sessions.record().isRequired) == false }
+    }
+
+    /// Boots again and again, until it is cancelled, and says what is shown in place of `state`.
+    func again(every interval: Duration, after state: LaunchState?) async {
+        var said = state
+        while true {
+            do { try await Task.sleep(for: interval) } catch { return }
+            await bootstrapper.start()
+            guard let state = coordinator.state, state != said else { continue }
+            Self.describe(state, isFirst: said == nil).map(say)
+            said = state
+        }
+    }
+
+    /// What an operator wants to read in the log; nothing about a start as usual.
+    private static func describe(_ state: LaunchState, isFirst: Bool) -> String? {
+        switch state {
+        case .authenticated: isFirst ? nil : "the device shows its client"
+        case .unauthenticated: "nobody is logged in: guests see the seed"
+        case .locked: "the device is locked"
+        case .updateRequired(let minimum):
+            "the best client \(ShellCompatibility.shellTooOld(minimum: minimum)); another one is shown"
+        case .maintenance: "the device is locked for maintenance"
+        case .failure(let reason): reason.message
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import ArchiveSource
+import ArgumentParser
+import BundleValues
+import BundlePublish
+import BundleSigning
+import Glibc
+
+/// Key files and signing commands, turned into signers; a command's public key comes with it.
+enum Signers {
+    /// The flags that name them.
+    struct Flags {
+        let key: String
+        let command: String
+        let publicKey: String
+    }
+
+    static func read(
+        _ flags: Flags, keys: [String], commands: [String], publicKeys: [String], _ passphrase: PassphraseOptions,
+        _ settings: Settings
+    ) throws -> [Signer] {
+        // Flags win as a group: a key of the configuration must not sign beside those of the command line.
+        let isGiven = !keys.isEmpty || !commands.isEmpty
+        let keys = isGiven ? keys : try settings.list(flags.key, [])
+        let commands = isGiven ? commands : try settings.list(flags.command, [])
+        let publicKeys = commands.isEmpty && isGiven ? publicKeys : try settings.list(flags.publicKey, publicKeys)
+        guard commands.count == publicKeys.count else {
+            throw ValidationError(
+                "Each --\(flags.command) comes with its --\(flags.publicKey), the PEM public key that its signatures are "
+                    + "checked with: \(commands.count) and \(publicKeys.count) were given.")
+        }
+        let signers =
+            try keys.map { path in
+                try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) }
+            } + zip(commands, publicKeys).map { Signer(SigningCommand($0), publicKey: try KeyFile.publicKey(at: $1)) }
+        if Set(signers.map(\.publicKey.id)).count != signers.count {
+            throw ValidationError("The same key is given twice: one signature of a key is all that counts.")
+        }
+        return signers
+    }
+}
+
+/// Times of the publisher's.
+enum PublishTime {
+    /// `SOURCE_DATE_EPOCH`, else now.
+    static func issued() throws -> Timestamp {
+        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }) else {
+            return Timestamp(clamping: Glibc.time(nil))
+        }
+        guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "SOURCE_DATE_EPOCH",
+                "SOURCE_DATE_EPOCH is no number of seconds: \(UntrustedName.display(text)).")
+        }
+        return time
+    }
+
+    /// The duration of flag `name` in whole seconds, at least one; `standard` where it is not given.
+    static func duration(_ name: String, _ given: String?, _ settings: Settings) throws -> Duration? {
+        guard let text = try settings.optional(name, given) else { return nil }
+        let duration = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }
+        guard duration >= .seconds(1) else {
+            throw ValidationError("--\(name) takes a second or more, such as 30d, not \(UntrustedName.display(text)).")
+        }
+        return duration
+    }
+}
+
+/// How every change of a channel document is made.
+struct ChannelEditOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp("Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file")
+    )
+    var channelKey: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Command that signs the channel in place of a key file: message on stdin, raw signature on stdout.",
+            valueName: "command"))
+    var signCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    var `public`: [String] = []
+
+    @OptionGroup var passphrase: PassphraseOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "What vouches for the present document, by default the signing keys: a PEM, a folder of *.pem, a trust root.",
+            valueName: "path"))
+    var trust: String?
+
+    @Option(help: ArgumentHelp("How long the new document counts; 30d by default.", valueName: "duration"))
+    var expiresIn: String?
+
+    @Option(help: ArgumentHelp("Refuse unless the document has this sequence now; 0 for none.", valueName: "n"))
+    var expectSequence: String?
+
+    @Flag(help: "Tell what would change, and write nothing.")
+    var dryRun = false
+
+    @OptionGroup var common: CommonOptions
+
+    func place(_ settings: Settings) throws -> (feed: String, channel: String) {
+        (try settings.feedFolder(feed), try settings.required("channel", channel))
+    }
+
+    func options(_ settings: Settings) throws -> ChannelTerms {
+        let signers = try Signers.read(
+            Signers.Flags(key: "channel-key", command: "sign-command", publicKey: "public"), keys: channelKey,
+            commands: signCommand, publicKeys: `public`, passphrase, settings)
+        if signers.isEmpty {
+            throw ValidationError(
+                "Missing --channel-key: give the key that signs the channel, or --sign-command with --public.")
+        }
+        var options = ChannelTerms(signers: signers, issuedAt: try PublishTime.issued())
+        options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        try Self.fill(&options, expiresIn, expectSequence, settings)
+        options.isDryRun = try settings.isOn("dry-run", dryRun)
+        return options
+    }
+
+    static func fill(
+        _ options: inout ChannelTerms, _ expiresIn: String?, _ expectSequence: String?, _ settings: Settings
+    ) throws {
+        if let duration = try PublishTime.duration("expires-in", expiresIn, settings) { options.lifetime = duration }
+        options.expectedSequence = try settings.optional("expect-sequence", expectSequence).map {
+            try settings.integer("expect-sequence", $0, atLeast: 0)
+        }
+    }
+
+    /// Where a channel that is made begins; nil where none may be made.
+    static func firstSequence(_ create: Bool, _ sequence: String?, _ settings: Settings) throws -> Int? {
+        let number = try settings.optional("sequence", sequence).map {
+            try settings.integer("sequence", $0, atLeast: 1)
+        }
+        if try settings.isOn("create", create) { return number ?? 1 }
+        if number != nil {
+            throw ValidationError("--sequence says where a channel begins that is made: give --create too.")
+        }
+        return nil
+    }
+
+    static func share(_ name: String, _ text: String) throws -> RolloutShare {
+        guard let share = RolloutShare(parsing: text) else {
+            throw ValidationError(
+                "\(name) takes a share of the devices, 0% to 100%, such as 25% or 2.5%, not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        return share
+    }
+}
+
+/// A channel document's fate as an answer.
+enum ChannelOutput {
+    static func object(_ report: ChannelReport) -> JSONObject {
+        [
+            "outcome": .string(report.outcome.rawValue), "channel": .string(report.document.channel),
+            "sequence": .integer(report.document.sequence),
+            "previousSequence": report.previousSequence.map(JSONValue.integer) ?? .null,
+            "issuedAt": .string(report.document.issuedAt.description),
+            "expires": .string(report.document.expires.description),
+            "changes": .array(report.changes.map(JSONValue.string)), "manifest": manifest(report.newest),
+        ]
+    }
+
+    private static func manifest(_ change: NewestChange) -> JSONValue {
+        switch change {
+        case .untouched: .object(["changed": .bool(false)])
+        case .offers(let version): .object(["changed": .bool(true), "offers": .string(version.description)])
+        case .keepsRecalled(let version):
+            .object(["changed": .bool(false), "offers": .string(version.description), "recalled": .bool(true)])
+        }
+    }
+
+    private static func line(_ change: NewestChange, isDryRun: Bool) -> [String] {
+        switch change {
+        case .untouched: []
+        case .offers(let version): ["  manifest.json \(isDryRun ? "would offer" : "offers") \(version) from now on"]
+        case .keepsRecalled(let version):
+            [
+                "  manifest.json goes on offering \(version): there is no other release for every device. Devices that follow it "
+                    + "go on with \(version) until a higher version is published."
+            ]
+        }
+    }
+
+    static func lines(_ report: ChannelReport) -> [String] {
+        let document = report.document
+        let what =
+            switch report.outcome {
+            case .changed: report.previousSequence == nil ? "made" : "changed"
+            case .unchanged: "unchanged, nothing was written"
+            case .completed: "unchanged; manifest.json was missing or behind, and was written"
+            case .dryRun: "would change (dry run; nothing was written)"
+            }
+        return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
+            + line(report.newest, isDryRun: report.outcome == .dryRun)
+            + ["  sequence \(document.sequence), until \(document.expires)"]
+    }
+}

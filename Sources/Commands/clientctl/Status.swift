@@ -1,0 +1,137 @@
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundlePlatform
+
+/// `clientctl status`.
+struct Status: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Tells what runs, what runs next, and why each other client does not.",
+        discussion: """
+            Without --shell-version it answers for the shell that launched last; where none
+            has, every shell range counts as met.
+
+            Examples:
+              clientctl status --store /var/lib/kiosk
+              clientctl status --store /var/lib/kiosk --shell-version 1.2.0 --json
+            """)
+
+    @OptionGroup var place: StoreOptions
+
+    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
+    var shellVersion: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let store = try settings.required("store", place.store)
+        let named = try settings.optional("shell-version", shellVersion).map {
+            try settings.parsed("shell-version", $0) { try SemanticVersion(parsingArgument: $0) }
+        }
+        let inventory = try Wiring.inventory(store)
+        let ledger = inventory.ledger
+        // Before its first launch nobody knows what the shell brings.
+        let hasSeed = ledger.seed != nil || ledger.shell == nil
+        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
+        let stale = StatusRule.staleness(of: ledger.feed, at: .now)
+        let session = session(of: store)
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "wouldRun": .string(orNull: rows.first { $0.runs }?.name.description),
+                "current": .string(ledger.current.description),
+                "pending": .string(orNull: ledger.pending?.description),
+                "previous": .string(orNull: ledger.previous?.description),
+                "lastKnownGood": .string(ledger.lastKnownGood.description),
+                "appId": .string(orNull: ledger.appId),
+                "sources": .array(ledger.sources.names.map { .string($0.rawValue) }),
+                "offered": .string(orNull: ledger.offered?.description),
+                "meteor": ledger.meteorFacts.map(describe) ?? .null,
+                "launch": ledger.launch.map(describe) ?? .null,
+                "clients": .array(rows.map(describe)),
+                "blocked": .array(ledger.blocks.map(describe)),
+                "feed": describe(ledger.feed, stale),
+                "session": session.value,
+            ],
+            rows.map(line) + session.lines + (stale.map { ["! \($0)"] } ?? []))
+    }
+
+    /// A session that cannot be read keeps nobody from seeing the rest.
+    private func session(of store: String) -> (value: JSONValue, lines: [String]) {
+        do {
+            let answer = SessionOutput(try Wiring.sessions(store).record(), at: .now)
+            return (answer.value, answer.lines)
+        } catch {
+            let failure = UpdateFailure(error)
+            return (
+                .object([
+                    "state": .string("unreadable"), "required": .bool(true), "reason": .string(failure.message),
+                ]), ["! session: \(failure.message)"]
+            )
+        }
+    }
+
+    /// The reasons of blocked and failed clients say so themselves.
+    private func line(_ row: StatusRule.Row) -> String {
+        let state = ["seed", "blocked", "failed"].contains(row.state) ? "" : "\(row.state): "
+        return "\(row.runs ? "*" : " ") \(row.name)  \(state)\(row.reason)"
+    }
+
+    private func describe(_ row: StatusRule.Row) -> JSONValue {
+        .object([
+            "name": .string(row.name.description), "runs": .bool(row.runs), "state": .string(row.state),
+            "reason": .string(row.reason),
+            "failures": .array(
+                row.failures.map {
+                    .object([
+                        "cause": .string($0.cause.rawValue), "detail": .string($0.detail),
+                        "at": .string($0.at.description),
+                    ])
+                }),
+        ])
+    }
+
+    private func describe(_ feed: FeedMemory, _ stale: String?) -> JSONValue {
+        .object([
+            "trustRoot": feed.trust.map { .integer($0.version) } ?? .null,
+            "deviceId": .string(orNull: feed.deviceId), "clock": .string(orNull: feed.clock?.description),
+            "channel": feed.followed.map(describe) ?? .null, "stale": .string(orNull: stale),
+        ])
+    }
+
+    private func describe(_ channel: FeedMemory.Channel) -> JSONValue {
+        .object([
+            "name": .string(channel.name), "sequence": .integer(channel.sequence),
+            "issuedAt": .string(channel.issuedAt.description), "expires": .string(channel.expires.description),
+            "minimumVersion": .string(orNull: channel.minimumVersion?.description),
+            "revoked": .array(
+                channel.revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+            "leftOut": .array(channel.leftOut.map { .string($0.description) }),
+        ])
+    }
+
+    private func describe(_ facts: MeteorFacts) -> JSONValue {
+        .object([
+            "version": .string(facts.version.description), "appId": .string(orNull: facts.appId),
+            "rootURL": .string(orNull: facts.rootURL), "compatibility": .string(orNull: facts.compatibility),
+        ])
+    }
+
+    private func describe(_ launch: Launch) -> JSONValue {
+        .object([
+            "name": .string(launch.name.description), "at": .string(launch.at.description),
+            "trial": .bool(launch.isTrial), "verdict": .string(orNull: launch.verdict?.rawValue),
+        ])
+    }
+
+    private func describe(_ block: Ledger.Block) -> JSONValue {
+        .object([
+            "name": .string("\(ClientName.installed(block.version))"),
+            "version": .string(block.version.description), "cause": .string(block.cause.rawValue),
+            "reason": .string(block.reason), "count": .integer(block.count), "since": .string(block.since.description),
+        ])
+    }
+}

@@ -1,0 +1,300 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePublish
+import BundleSigning
+
+/// `clientctl trust`.
+struct Trust: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Makes and changes trust roots: whose signatures devices believe, and how many.",
+        discussion: """
+            A trust root names root keys, which sign the next root, release keys, which
+            sign releases, and perhaps channel keys, which sign channels. Devices are
+            given one with --trust and follow FEED/trust/N.json from there. Editing a
+            root makes a draft of the next version; it counts when enough root keys of
+            both versions have signed it.
+
+            Examples:
+              clientctl trust init --out trust.json --app-id com.example.kiosk \\
+                --root-key root1.pub.pem --root-key root2.pub.pem \\
+                --root-key root3.pub.pem --root-threshold 2 \\
+                --release-key release.pub.pem --channel-key channel.pub.pem
+              clientctl trust sign trust.json --key root1.key.pem
+              clientctl trust sign trust.json --key root2.key.pem
+              clientctl trust publish trust.json --feed feed
+            """,
+        subcommands: [
+            TrustInit.self, TrustShow.self, TrustAddKey.self, TrustRemoveKey.self, TrustRotate.self, TrustRenew.self,
+            TrustSign.self, TrustPublish.self, TrustUpdateFile.self,
+        ])
+}
+
+struct TrustInit: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract: "Makes the first trust root. Never overwrites.",
+        discussion: """
+            Keep the root keys offline and apart; two of three is a good number. Without
+            channel keys, the release keys sign channels too.
+
+            Examples:
+              clientctl trust init --out trust.json --app-id com.example.kiosk \\
+                --root-key root1.pub.pem --root-key root2.pub.pem \\
+                --root-key root3.pub.pem --root-threshold 2 \\
+                --release-key release.pub.pem --channel-key channel.pub.pem \\
+                --sign-key root1.key.pem --sign-key root2.key.pem
+            """)
+
+    @Option(help: ArgumentHelp("The file to make.", valueName: "file"))
+    var out: String?
+
+    @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
+    var appId: String?
+
+    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"))
+    var rootKey: [String] = []
+
+    @Option(help: ArgumentHelp("How many root keys must sign; 1 by default.", valueName: "n"))
+    var rootThreshold: String?
+
+    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"))
+    var releaseKey: [String] = []
+
+    @Option(help: ArgumentHelp("How many release keys must sign; 1 by default.", valueName: "n"))
+    var releaseThreshold: String?
+
+    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"))
+    var channelKey: [String] = []
+
+    @Option(help: ArgumentHelp("How many channel keys must sign; 1 by default.", valueName: "n"))
+    var channelThreshold: String?
+
+    @Option(help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"))
+    var signKey: [String] = []
+
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var lifetime: TrustLifetime
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let out = try settings.required("out", out)
+        let issued = try PublishTime.issued()
+        var root = TrustRoot(
+            version: 1, appId: try settings.optional("app-id", appId), issued: issued,
+            expires: issued, keys: [], roles: [:])
+        if let appId = root.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
+        try add("root", rootKey, rootThreshold, as: .root, to: &root, settings)
+        try add("release", releaseKey, releaseThreshold, as: .release, to: &root, settings)
+        try add("channel", channelKey, channelThreshold, as: .channel, to: &root, settings)
+        for role in [TrustRole.root, .release] where root.roles[role] == nil {
+            throw ValidationError(
+                "Missing --\(role)-key: name at least one public key that signs for the role \(role).")
+        }
+        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings))
+        for path in try settings.list("sign-key", signKey) {
+            _ = try file.sign(try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) })
+        }
+        try file.write(to: out, replacing: false)
+        if file.claims.roles[.root]?.threshold == 1 {
+            Output.say(
+                "clientctl: one root key alone can replace every other key: better name three with --root-threshold 2, and keep "
+                    + "them offline and apart")
+        }
+        try TrustView.answer(file, out, outcome: "made", [], json: try settings.isOn("json", common.json))
+    }
+
+    private func add(
+        _ name: String, _ paths: [String], _ threshold: String?, as role: TrustRole, to root: inout TrustRoot,
+        _ settings: Settings
+    ) throws {
+        let threshold = try settings.optional("\(name)-threshold", threshold).map {
+            try settings.integer("\(name)-threshold", $0, atLeast: 1)
+        }
+        for path in try settings.list("\(name)-key", paths) {
+            let key = try KeyFile.publicKey(at: path)
+            _ = try TrustEdit.add(key, to: role, threshold: threshold, notAfter: nil).apply(to: &root)
+        }
+    }
+}
+
+/// How long a trust root counts.
+struct TrustLifetime: ParsableArguments {
+    @Option(help: ArgumentHelp("How long it counts; 365d by default.", valueName: "duration"))
+    var expiresIn: String?
+
+    func duration(_ settings: Settings) throws -> Duration {
+        try PublishTime.duration("expires-in", expiresIn, settings) ?? TrustFile.standardLifetime
+    }
+}
+
+struct TrustShow: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Shows a trust root or a draft: roles, keys, who has signed, and whether that is enough.",
+        discussion: """
+            Example:
+              clientctl trust show trust.json
+            """)
+
+    @Argument(help: "The trust root.")
+    var file: String
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let root = try TrustFile.read(file)
+        Output.give(
+            json: try settings.isOn("json", common.json), TrustView.object(root), TrustView.lines(root, now: .now))
+    }
+}
+
+struct TrustSign: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sign",
+        abstract: "Adds one signature to a trust root.",
+        discussion: """
+            Examples:
+              clientctl trust sign trust.json --key root1.key.pem
+              clientctl trust sign trust.json --public root2.pub.pem \\
+                --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
+            """)
+
+    @Argument(help: "The trust root, or a draft of one.")
+    var file: String
+
+    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"))
+    var key: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            valueName: "command"))
+    var signCommand: String?
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    var `public`: String?
+
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let signers = try Signers.read(
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key.map { [$0] } ?? [],
+            commands: signCommand.map { [$0] } ?? [], publicKeys: `public`.map { [$0] } ?? [], passphrase, settings)
+        guard let signer = signers.first, signers.count == 1 else {
+            throw ValidationError("Give --key, or --sign-command with --public, one of them: each adds one signature.")
+        }
+        var root = try TrustFile.read(file)
+        let isNew = try root.sign(signer)
+        if isNew { try root.write(to: file, replacing: true) }
+        let id = signer.publicKey.id
+        if !root.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey) {
+            Output.say(
+                "clientctl: \(id) is no root key of version \(root.claims.version): its signature counts only if it was one of "
+                    + "the version before")
+        }
+        try TrustView.answer(
+            root, file, outcome: isNew ? "signed" : "unchanged", ["signed by \(id)"],
+            json: try settings.isOn("json", common.json))
+    }
+}
+
+struct TrustPublish: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "publish",
+        abstract: "Puts the next trust root into a feed, where devices find it.",
+        discussion: """
+            The feed's whole chain is checked first. FEED/trust.json is the newest, for
+            whoever pins one.
+
+            Example:
+              clientctl trust publish trust.json --feed feed
+            """)
+
+    @Argument(help: "The trust root.")
+    var file: String
+
+    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    var feed: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let feed = try settings.feedFolder(feed)
+        let root = try TrustFile.read(file)
+        let report = try TrustPublisher(feed: feed).publish(root)
+        for name in report.channelsToSign {
+            Output.say(
+                "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "
+                    + "`clientctl release resign --channel \(name)` and the new key, and --trust with the old one")
+        }
+        let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            [
+                "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed),
+                "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),
+            ],
+            [
+                report.isNew
+                    ? "published trust root \(report.version) to \(feed)"
+                    : "trust root \(report.version) was published to \(feed) before; "
+                        + (report.isCompleted ? "trust.json was missing or behind, and was written" : "nothing changed")
+            ])
+    }
+}
+
+struct TrustUpdateFile: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "update",
+        abstract: "Follows a feed's chain of trust roots from FILE, and replaces FILE by the newest.",
+        discussion: """
+            For whoever builds shells: pin the newest.
+
+            Examples:
+              clientctl trust update trust.json --feed https://updates.example.com/
+              clientctl trust update trust.json --feed feed
+            """)
+
+    @Argument(help: "The trust root to start from.")
+    var file: String
+
+    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"))
+    var feed: String?
+
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let feed = try settings.required("feed", feed)
+        let url = try Wiring.url(feed.hasSuffix("/") ? feed : feed + "/")
+        if url.isFile { _ = try Directory.open(feed) }
+        guard case .root(let known) = try TrustAnchor.read(at: file) else {
+            throw UpdateFailure(
+                .configInvalid, subject: file, "\(file) is a public key: name the trust root to follow the chain from.")
+        }
+        let newest = try await TrustChain.newest(
+            after: known, inFeed: url, fetcher: try Wiring.fetcher(network, for: url, settings), now: .now)
+        let isNewer = newest.root.version > known.root.version
+        if isNewer { try TrustFile.of(try TrustRootFormat.parse(newest.document)).write(to: file, replacing: true) }
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            [
+                "outcome": .string(isNewer ? "updated" : "unchanged"), "version": .integer(newest.root.version),
+                "previous": .integer(known.root.version), "file": .string(file),
+            ],
+            [
+                isNewer
+                    ? "\(file): trust root \(known.root.version) → \(newest.root.version)"
+                    : "\(file): trust root \(known.root.version) is the feed's newest"
+            ])
+    }
+}

@@ -1,0 +1,185 @@
+import ArchiveSource
+import ArgumentParser
+import BundleValues
+import BundlePublish
+import BundleSigning
+
+/// What edits of a trust root have in common.
+struct TrustEditOptions: ParsableArguments {
+    @Argument(help: "The trust root, or a draft of one.")
+    var file: String
+
+    @Option(help: ArgumentHelp("Write the draft here instead of over FILE.", valueName: "file"))
+    var out: String?
+
+    @OptionGroup var lifetime: TrustLifetime
+    @OptionGroup var common: CommonOptions
+
+    func apply(_ edit: (Settings) throws -> TrustEdit) throws {
+        let settings = try common.settings()
+        let edit = try edit(settings)
+        let before = try TrustFile.read(file)
+        let (draft, changes) = try before.editing(
+            edit, issued: try PublishTime.issued(), lifetime: try lifetime.duration(settings))
+        try finish(draft, changes, settings)
+    }
+
+    /// Writes the draft, unless nothing is different.
+    func finish(_ draft: TrustFile, _ changes: [String], _ settings: Settings) throws {
+        let out = try settings.optional("out", out)
+        if !changes.isEmpty || out != nil { try draft.write(to: out ?? file, replacing: out == nil) }
+        try TrustView.answer(
+            draft, out ?? file, outcome: changes.isEmpty ? "unchanged" : "drafted", changes,
+            json: try settings.isOn("json", common.json))
+    }
+
+    /// A key's id: as given, or that of the public key in a file.
+    static func id(_ text: String) throws -> String {
+        let isId = (try? SHA256Digest(parsingHex: text)) != nil
+        return isId ? text : try KeyFile.publicKey(at: text).id
+    }
+
+    static func threshold(_ given: String?, _ settings: Settings) throws -> Int? {
+        try settings.optional("threshold", given).map { try settings.integer("threshold", $0, atLeast: 1) }
+    }
+}
+
+struct TrustAddKey: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add-key",
+        abstract: "Lets a key sign for a role; makes the draft of the next version.",
+        discussion: """
+            Example:
+              clientctl trust add-key trust.json --role release \\
+                --public release2.pub.pem --out next.json
+            """)
+
+    @OptionGroup var edit: TrustEditOptions
+
+    @Option(help: ArgumentHelp("root, release or channel.", valueName: "role"))
+    var role: String?
+
+    @Option(help: ArgumentHelp("The public key (PEM).", valueName: "file"))
+    var `public`: String?
+
+    @Option(help: ArgumentHelp("How many keys of the role must sign from then on.", valueName: "n"))
+    var threshold: String?
+
+    @Option(help: ArgumentHelp("Until when the key counts, such as 2030-01-01T00:00:00Z.", valueName: "time"))
+    var notAfter: String?
+
+    func run() throws {
+        try edit.apply { settings in
+            let name = try settings.required("role", role)
+            guard let role = TrustRole(rawValue: name) else {
+                throw ValidationError("--role is root, release or channel, not \(UntrustedName.display(name)).")
+            }
+            return .add(
+                try KeyFile.publicKey(at: try settings.required("public", `public`)), to: role,
+                threshold: try TrustEditOptions.threshold(threshold, settings),
+                notAfter: try settings.optional("not-after", notAfter).map { text in
+                    try settings.parsed("not-after", text) { try Timestamp(parsing: $0) }
+                })
+        }
+    }
+}
+
+struct TrustRemoveKey: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove-key",
+        abstract: "Takes a key out of a role, or out of all; --revoke also voids what it signed.",
+        discussion: """
+            Examples:
+              clientctl trust remove-key trust.json --role release \\
+                --public release1.pub.pem
+              clientctl trust remove-key trust.json --role all --revoke \\
+                --key-id 0f4b… --threshold 1
+            """)
+
+    @OptionGroup var edit: TrustEditOptions
+
+    @Option(help: ArgumentHelp("root, release, channel or all.", valueName: "role"))
+    var role: String?
+
+    @Option(help: ArgumentHelp("The key's id, 64 hex digits.", valueName: "id"))
+    var keyId: String?
+
+    @Option(help: ArgumentHelp("The public key (PEM), in place of --key-id.", valueName: "file"))
+    var `public`: String?
+
+    @Flag(help: "The key counts for nothing any more, whatever it signed. Only with --role all.")
+    var revoke = false
+
+    @Option(help: ArgumentHelp("How many keys of the role must sign from then on.", valueName: "n"))
+    var threshold: String?
+
+    func run() throws {
+        try edit.apply { settings in
+            let name = try settings.required("role", role)
+            let role = TrustRole(rawValue: name)
+            if role == nil && name != "all" {
+                throw ValidationError("--role is root, release, channel or all, not \(UntrustedName.display(name)).")
+            }
+            let revokes = try settings.isOn("revoke", revoke)
+            if revokes && role != nil { throw ValidationError("A revoked key has no role: give --role all.") }
+            let id =
+                switch (try settings.optional("key-id", keyId), try settings.optional("public", `public`)) {
+                case (let id?, nil): id
+                case (nil, let path?): try KeyFile.publicKey(at: path).id
+                default: throw ValidationError("Name the key with --key-id or --public, one of them.")
+                }
+            return .remove(
+                id, from: role, revoked: revokes, threshold: try TrustEditOptions.threshold(threshold, settings))
+        }
+    }
+}
+
+struct TrustRotate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rotate",
+        abstract: "Puts a new key in an old one's place, in every role that it has.",
+        discussion: """
+            Example:
+              clientctl trust rotate trust.json --old release.pub.pem \\
+                --new release2.pub.pem --revoke
+            """)
+
+    @OptionGroup var edit: TrustEditOptions
+
+    @Option(help: ArgumentHelp("The key to replace: its id, or its public key (PEM).", valueName: "id|file"))
+    var old: String?
+
+    @Option(help: ArgumentHelp("The new public key (PEM).", valueName: "file"))
+    var new: String?
+
+    @Flag(help: "The old key counts for nothing any more, whatever it signed.")
+    var revoke = false
+
+    func run() throws {
+        try edit.apply { settings in
+            .replace(
+                try TrustEditOptions.id(try settings.required("old", old)),
+                by: try KeyFile.publicKey(at: try settings.required("new", new)),
+                revoked: try settings.isOn("revoke", revoke))
+        }
+    }
+}
+
+struct TrustRenew: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "renew",
+        abstract: "Makes the draft of the next version with the same keys and a later expiry.",
+        discussion: """
+            Example:
+              clientctl trust renew trust.json --expires-in 365d
+            """)
+
+    @OptionGroup var edit: TrustEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let draft = try TrustFile.read(edit.file).renewing(
+            issued: try PublishTime.issued(), lifetime: try edit.lifetime.duration(settings))
+        try edit.finish(draft, ["until \(draft.claims.expires)"], settings)
+    }
+}

@@ -1,0 +1,111 @@
+import ArchiveSource
+import BundleValues
+import BundlePublish
+import BundleSigning
+
+/// A trust root as it is shown.
+enum TrustView {
+    static func object(_ file: TrustFile) -> JSONObject {
+        let root = file.claims
+        var roles: JSONObject = [:]
+        for role in TrustRole.allCases {
+            roles[role.rawValue] = root.roles[role].map {
+                .object(["threshold": .integer($0.threshold), "keyIds": .array($0.keyIds.map(JSONValue.string))])
+            }
+        }
+        return [
+            "version": .integer(root.version), "appId": .string(orNull: root.appId),
+            "issued": .string(root.issued.description), "expires": .string(root.expires.description),
+            "expired": .bool(root.expires < .now), "roles": .object(roles),
+            "keys": .array(
+                root.keys.map { key in
+                    .object([
+                        "keyId": .string(key.publicKey.id), "algorithm": .string(key.publicKey.algorithm.rawValue),
+                        "roles": .array(root.roles(of: key.publicKey.id).map { .string($0.rawValue) }),
+                        "notAfter": .string(orNull: key.notAfter?.description),
+                    ])
+                }),
+            "revoked": .array(root.revoked.map(JSONValue.string)),
+            "signatures": .array(
+                file.signatures.map { signature in
+                    .object([
+                        "keyId": .string(orNull: signature.keyId), "rootKey": .bool(signature.isRootKey),
+                        "good": signature.isGood.map(JSONValue.bool) ?? .null,
+                    ])
+                }),
+            "complete": .bool(file.isComplete),
+        ]
+    }
+
+    static func lines(_ file: TrustFile, now: Timestamp) -> [String] {
+        let root = file.claims
+        var lines = [
+            "trust root \(root.version) of \(UntrustedName.display(root.appId ?? "no named application"))",
+            "  issued   \(root.issued)",
+            "  expires  \(root.expires)" + (root.expires < now ? "  EXPIRED: nothing is installed by it" : ""),
+        ]
+        for role in TrustRole.allCases {
+            guard let named = root.roles[role] else { continue }
+            lines.append("  \(role): \(named.threshold) of \(named.keyIds.count) must sign")
+            for id in named.keyIds {
+                guard let key = root.keys.first(where: { $0.publicKey.id == id }) else { continue }
+                lines.append(
+                    "    \(key.publicKey.algorithm.rawValue) \(id)" + (key.notAfter.map { " until \($0)" } ?? "")
+                        + (root.revoked.contains(id) ? " REVOKED" : ""))
+            }
+        }
+        lines += root.revoked.map { "  revoked  \(UntrustedName.display($0))" }
+        lines += file.signatures.map { signature in
+            "  signed   \(UntrustedName.display(signature.keyId ?? "by whom, it does not say")), \(judgement(signature))"
+        }
+        return lines + [
+            file.isComplete
+                ? "  complete: enough of its own root keys have signed it"
+                : "  DRAFT: more root keys have to sign it (clientctl trust sign)"
+        ]
+    }
+
+    private static func judgement(_ signature: TrustFile.Signature) -> String {
+        switch (signature.isGood, signature.isRootKey) {
+        case (true?, true): "a root key"
+        case (false?, _): "NOT its signature"
+        default: "no root key of this version: counts if it was one of the version before"
+        }
+    }
+
+    /// What became of a file.
+    static func answer(
+        _ file: TrustFile, _ path: String, outcome: String, _ changes: [String], json: Bool
+    ) throws {
+        let root = file.claims
+        let signed = file.signatures.filter { $0.isRootKey && $0.isGood == true }.count
+        let needed = root.roles[.root]?.threshold ?? 1
+        Output.give(
+            json: json, afterChange: true,
+            [
+                "outcome": .string(outcome), "file": .string(path), "version": .integer(root.version),
+                "expires": .string(root.expires.description), "complete": .bool(file.isComplete),
+                "signatures": .integer(signed), "threshold": .integer(needed),
+                "changes": .array(changes.map(JSONValue.string)),
+            ],
+            ["\(path): trust root \(root.version), \(outcome)"] + changes.map { "  \($0)" } + [
+                "  until \(root.expires), \(signed) of \(needed) signatures of its own root keys"
+            ])
+    }
+}
+
+/// An application's name.
+enum AppId {
+    static let usage = "--app-id takes a reverse-DNS name such as com.example.kiosk."
+
+    static func isReverseDNS(_ text: String) -> Bool {
+        let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return labels.count >= 2 && text.utf8.count <= 255
+            && labels.allSatisfy { label in
+                !label.isEmpty
+                    && label.allSatisfy {
+                        $0.isASCIILetter || $0.isASCIIDigit || "-_".utf8.contains($0)
+                    }
+            }
+    }
+}

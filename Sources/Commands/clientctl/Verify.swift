@@ -1,0 +1,92 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// `clientctl verify`.
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Checks a release: its manifest, its archive, a folder (--rebuild); or an installed store (--store).",
+        discussion: """
+            With --store, every installed file is compared with its receipt; a difference
+            ends with status 33.
+
+            Examples:
+              clientctl verify https://updates.example.com/manifest.json \\
+                --trust release.pub.pem
+              clientctl verify feed/releases/v1.5.0/manifest.json \\
+                --trust release.pub.pem --rebuild dist
+              clientctl verify --store /var/lib/kiosk
+            """)
+
+    @Argument(help: "The manifest: a URL or a path.")
+    var source: String?
+
+    @OptionGroup var place: StoreOptions
+
+    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
+    var trust: String?
+
+    @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"))
+    var rebuild: String?
+
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        guard let source else {
+            try verifyStore(try settings.required("store", place.store), settings)
+            return
+        }
+        let rebuild = try settings.optional("rebuild", rebuild)
+        if place.store != nil {
+            throw ValidationError("Name a manifest or --store, not both: they are two checks.")
+        }
+        let url = try Wiring.url(source)
+        let temporary = try TemporaryDirectory()
+        let report = try await ReleaseVerifier(
+            manifestURL: url,
+            trusted: try TrustAnchor.read(at: try settings.required("trust", trust)).keys(for: .release, at: .now),
+            limits: try limits.limits(settings), fetcher: try Wiring.fetcher(network, for: url, settings),
+            scratch: temporary.directory
+        ).verify()
+        if let rebuild { try ReleaseVerifier.require(try Directory.open(rebuild), rebuilds: report) }
+        let manifest = report.manifest.manifest
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "outcome": .string("verified"), "version": .string(manifest.version.description),
+                "keyId": .string(orNull: report.manifest.signers.first?.id), "sha256": .string(manifest.sha256.hex),
+                "contentSha256": .string(report.contentSha256.hex), "rebuilt": .bool(rebuild != nil),
+            ],
+            [
+                "verified \(manifest.version): signed by "
+                    + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
+                "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
+            ] + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+    }
+
+    private func verifyStore(_ store: String, _ settings: Settings) throws {
+        // A check of nothing is no check.
+        guard try Inventory.exists(at: store) else {
+            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
+        }
+        try StoreMark.require(in: try Directory.open(store))
+        let inventory = try Inventory.read(at: store)
+        for bundle in inventory.bundles {
+            guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
+            throw UpdateFailure(
+                .storeDamaged, subject: "\(bundle.name): \(difference)",
+                "The store disagrees with its receipts: in \(bundle.name), \(difference). "
+                    + "Remove \(bundle.path) and install again.")
+        }
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name))],
+            inventory.bundles.map { "verified \($0.name): every file is what was installed" })
+    }
+}

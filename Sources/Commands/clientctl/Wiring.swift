@@ -1,0 +1,218 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleSigning
+import ClientShell
+import Glibc
+import MeteorSource
+import ShellBoot
+
+/// Builds real collaborators out of settings; the only place here that names concrete adapters.
+enum Wiring {
+    /// The address that an argument means: a URL, or the path of a file.
+    static func url(_ text: String) throws -> FetchURL {
+        if text.contains("://") { return try FetchURL(parsing: text) }
+        return try FetchURL(filePath: Array(try absolute(text).utf8))
+    }
+
+    /// The path from the root.
+    static func absolute(_ path: String) throws -> String {
+        if path.hasPrefix("/") { return path }
+        guard let folder = getcwd(nil, 0) else { throw DiskError("find", ".", code: errno) }
+        defer { free(folder) }
+        return "\(String(cString: folder))/\(path)"
+    }
+
+    /// Whoever started this process, and wants to hear how it is doing; called once.
+    static func serviceManager() -> ServiceManager { ServiceManager.adopt() }
+
+    /// What remembers who is signed in on the device with that store.
+    static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
+
+    /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone.
+    static func fetcher(
+        _ network: NetworkOptions, for url: FetchURL, store: String? = nil, _ settings: Settings
+    ) throws -> any Fetcher {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = try settings.optional("ca-file", network.caFile)
+        options.credential = try credential(network, for: url, settings)
+        guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
+        return try DeviceContainer.fetcher(
+            options, for: url, sessions: sessions(store),
+            report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
+    }
+
+    /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
+    static func credential(
+        _ network: NetworkOptions, for url: FetchURL, _ settings: Settings
+    ) throws -> BearerCredential? {
+        guard let path = try settings.optional("token-file", network.tokenFile) else { return nil }
+        let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
+        do {
+            return try BearerCredential(tokenFile: bytes, origin: url.origin)
+        } catch {
+            throw UpdateFailure(.configInvalid, subject: path, "The token of \(path) is not used: \(error)")
+        }
+    }
+
+    /// The feed and the Meteor server that are named. Flags name them; where none does, the environment and the file.
+    static func places(
+        _ options: UpdateOptions, _ settings: Settings
+    ) throws -> (feed: FeedAddress?, meteor: String?) {
+        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor.meteor != nil
+        return (
+            try source(options, settings, isFlagged: isFlagged),
+            isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
+        )
+    }
+
+    /// The device, with whatever feed and server are named.
+    static func container(
+        _ options: UpdateOptions, _ configuration: ShellConfiguration, _ settings: Settings,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> DeviceContainer {
+        let (feed, meteor) = try places(options, settings)
+        var container = DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
+        container.report = report
+        container.feed = try feed.map { try self.feed($0, options, settings) }
+        container.server = try meteor.map { try server($0, isAlone: feed == nil, options, settings) }
+        return container
+    }
+
+    /// The sources that a command works with, which has nothing to do without one.
+    static func sources(
+        _ options: UpdateOptions, _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
+    ) throws -> [any DeviceSource] {
+        let (feed, meteor) = try places(options, settings)
+        if feed == nil && meteor == nil {
+            throw ValidationError(
+                "Missing --channel, --manifest or --meteor: give one of them, set CLIENTCTL_CHANNEL, CLIENTCTL_MANIFEST or "
+                    + "CLIENTCTL_METEOR, or put \"channel\", \"manifest\" or \"meteor\" into the configuration file.")
+        }
+        let configuration = try configuration(options, verifies: false, settings)
+        let sources = try container(options, configuration, settings, report: report).sources()
+        if sources.isEmpty {
+            throw ValidationError(
+                "--sources leaves out the only channel that has an address: there is nothing to do. Name it there, or give "
+                    + "the other channel's address.")
+        }
+        return sources
+    }
+
+    /// Where archives come from: a channel document or a flat manifest; nil where neither is named.
+    private static func source(
+        _ options: UpdateOptions, _ settings: Settings, isFlagged: Bool
+    ) throws -> FeedAddress? {
+        let manifest = isFlagged ? options.manifest : try settings.optional("manifest", nil)
+        let channel = isFlagged ? options.channel : try settings.optional("channel", nil)
+        switch (manifest, channel) {
+        case (nil, nil): return nil
+        case (let manifest?, nil): return .manifest(try url(manifest))
+        case (nil, let channel?): return .channel(try url(channel))
+        case (_?, _?):
+            throw ValidationError(
+                "Give --channel or --manifest, not both: a channel document holds the manifests of its releases.")
+        }
+    }
+
+    private static func feed(
+        _ source: FeedAddress, _ options: UpdateOptions, _ settings: Settings
+    ) throws -> DeviceContainer.Feed {
+        let store = try settings.required("store", options.place.store)
+        var feed = DeviceContainer.Feed(
+            source, trust: try settings.required("trust", options.trust),
+            appId: try settings.optional("app-id", options.appId),
+            fetcher: try fetcher(options.network, for: source.url, store: store, settings))
+        feed.deviceId = try settings.optional("device-id", options.deviceId)
+        feed.limits = try options.limits.limits(settings)
+        return feed
+    }
+
+    private static func server(
+        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, _ settings: Settings
+    ) throws -> DeviceContainer.Server {
+        let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
+        if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
+        var server = MeteorServerOptions(rootURL: url, platform: try platform(options.meteor.platform, settings))
+        server.verification = try verification(options.meteor, settings)
+        // Beside archives, --app-id is their word for the application, which Meteor does not know.
+        if isAlone { server.appId = try settings.optional("app-id", options.appId) }
+        server.maximumFiles = try options.limits.limits(settings).entries
+        let store = try settings.required("store", options.place.store)
+        return DeviceContainer.Server(server, fetcher: try fetcher(options.network, for: url, store: store, settings))
+    }
+
+    private static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {
+        let text = try settings.optional("platform", given) ?? MeteorPlatform.android.rawValue
+        guard let platform = MeteorPlatform(rawValue: text) else {
+            throw ValidationError("--platform is android or ios, not \(UntrustedName.display(text)).")
+        }
+        return platform
+    }
+
+    private static func verification(_ options: MeteorOptions, _ settings: Settings) throws -> VerificationMode {
+        switch try settings.optional("verify-assets", options.verifyAssets) {
+        case nil, "compatible"?: return .compatible
+        case "strict"?: return .strict
+        case let text?:
+            throw ValidationError("--verify-assets is compatible or strict, not \(UntrustedName.display(text)).")
+        }
+    }
+
+    /// A device that only launches what is here.
+    static func launcher(
+        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
+    ) throws -> Launcher {
+        let configuration = ShellConfiguration(device: try device(place, shell, settings))
+        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launcher()
+    }
+
+    /// Who and where a device is that updates itself, and what it keeps.
+    static func configuration(
+        _ options: UpdateOptions, verifies: Bool, _ settings: Settings
+    ) throws -> ShellConfiguration {
+        var shell = ShellOptions()
+        shell.shellVersion = options.shellVersion
+        shell.seed = options.seed
+        shell.verifyOnLaunch = verifies
+        shell.sources = options.sources
+        shell.platform = options.meteor.platform
+        var configuration = ShellConfiguration(device: try device(options.place, shell, settings))
+        configuration.keep = try settings.keep(options.keep)
+        return configuration
+    }
+
+    /// Who and where the device is.
+    private static func device(
+        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
+    ) throws -> Launcher.Device {
+        let version = try settings.required("shell-version", shell.shellVersion)
+        var device = Launcher.Device(
+            store: try settings.required("store", place.store),
+            shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
+            seed: try settings.optional("seed", shell.seed),
+            verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch),
+            sources: try shell.sources.order(settings))
+        device.layout = MeteorBundles(platform: try platform(shell.platform, settings))
+        return device
+    }
+
+    /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
+    static func inventory(_ store: String) throws -> Inventory {
+        if try !Inventory.exists(at: store) { Output.say("clientctl: there is no store at \(store) yet") }
+        return try Inventory.read(at: store)
+    }
+
+    /// The seed is what runs when nothing else can, so it had better be there before anything is installed over it.
+    static func requireSeed(_ options: UpdateOptions, _ settings: Settings) throws {
+        guard let path = try settings.optional("seed", options.seed) else { return }
+        guard case .file? = try Directory.open(path).kind(of: "index.html") else {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The seed \(path) has no index.html: name the shell's own client folder."
+            )
+        }
+    }
+}

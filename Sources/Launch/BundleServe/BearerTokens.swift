@@ -1,0 +1,63 @@
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// Whose requests are answered: those that bring one of these bearer tokens (RFC 6750).
+///
+/// Only digests are kept, so that a comparison tells nothing of a token, its length included.
+package struct BearerTokens: Sendable {
+    private static let maximumBytes = 1 << 20
+    private static let longest = 8192
+
+    private let digests: [[UInt8]]
+
+    /// Reads a file with one token a line. One that others can read is refused: its tokens may be known to them already.
+    package init(file path: String) throws {
+        let file = try File.open(reading: path)
+        if try file.permissions() & 0o077 != 0 {
+            throw UpdateFailure(
+                .permissionDenied, subject: path,
+                "Others can read the tokens in \(path): run `chmod 600` on it, or better, make new ones.")
+        }
+        try self.init(lines: try file.readAll(maximumBytes: Self.maximumBytes), of: path)
+    }
+
+    init(lines bytes: [UInt8], of path: String) throws {
+        var digests: [[UInt8]] = []
+        for (index, line) in bytes.split(separator: HTTPBytes.lineFeed, omittingEmptySubsequences: false).enumerated() {
+            let text = line.last == HTTPBytes.carriageReturn ? line.dropLast() : line
+            let word = text.withUnsafeBytes { Array(HTTPBytes.trimmed($0)) }
+            if word.isEmpty { continue }
+            guard word.count <= Self.longest, word.allSatisfy(Self.isTokenByte) else {
+                throw UpdateFailure(
+                    .configInvalid, subject: "\(path):\(index + 1)",
+                    "Line \(index + 1) of \(path) is no bearer token: write one a line, of letters, digits and -._~+/= only."
+                )
+            }
+            digests.append(try Self.digest(word))
+        }
+        if digests.isEmpty {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) holds no token, so nobody could ask: write one a line.")
+        }
+        self.digests = digests
+    }
+
+    /// Whether the value of an `Authorization` field brings one of them. Takes the same time whichever it is.
+    func admit(_ authorization: UnsafeRawBufferPointer) -> Bool {
+        guard authorization.count > 7, authorization[6] == HTTPBytes.space,
+            HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: authorization[..<6]), "bearer"),
+            let given = try? Self.digest(
+                Array(HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: authorization[7...]))))
+        else { return false }
+        return digests.reduce(false) { isKnown, digest in constantTimeEquals(digest, given) || isKnown }
+    }
+
+    private static func digest(_ token: [UInt8]) throws -> [UInt8] {
+        Array(try SHA256Digest.of(token).hex.utf8)
+    }
+
+    private static func isTokenByte(_ byte: UInt8) -> Bool {
+        HTTPBytes.isLetter(byte) || HTTPBytes.isDigit(byte) || "-._~+/=".utf8.contains(byte)
+    }
+}

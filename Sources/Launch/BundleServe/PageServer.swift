@@ -1,0 +1,55 @@
+import NIOCore
+import NIOPosix
+
+/// A loopback HTTP/1.1 server that shows one client to browsers on the same machine.
+///
+/// Everything but the host's own work happens on one thread, which all servers of the process share and which never ends.
+package final class PageServer: Sendable {
+    /// The port it listens on.
+    package let port: Int
+    /// The port that was wanted. Where `port` is another one, browsers find nothing that the client stored before.
+    package let wantedPort: Int
+
+    private let listener: Listener
+
+    private init(_ listener: Listener, wantedPort: Int) {
+        self.listener = listener
+        port = listener.port
+        self.wantedPort = wantedPort
+    }
+
+    /// Listens on 127.0.0.1, and answers from `host`. Throws `ServerFailure`.
+    package static func start(_ configuration: ServerConfiguration, host: any PageHost) async throws -> PageServer {
+        let choice = configuration.port
+        guard (0...65535).contains(choice.wanted) else { throw ServerFailure.port(choice.wanted) }
+        // What is wrong with the configuration is told before any port is taken.
+        _ = try PageService(configuration, port: choice.wanted, host: host)
+        for candidate in choice.candidates {
+            do {
+                return try await listen(candidate, configuration, host)
+            } catch let error as IOError where error.errnoCode == EADDRINUSE {
+                continue
+            } catch let error as IOError {
+                throw ServerFailure.bind(port: candidate, code: error.errnoCode)
+            }
+        }
+        if case .derived = choice { throw ServerFailure.rangeBusy(PortChoice.range) }
+        throw ServerFailure.portBusy(choice.wanted)
+    }
+
+    private static func listen(
+        _ candidate: Int, _ configuration: ServerConfiguration, _ host: any PageHost
+    ) async throws -> PageServer {
+        let listener = try await Listener.bind(address: "127.0.0.1", port: candidate, configuration.limits) { port in
+            try PageService(configuration, port: port, host: host)
+        }
+        let wanted = configuration.port.wanted
+        return PageServer(listener, wantedPort: wanted == 0 ? listener.port : wanted)
+    }
+
+    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    package func answer() async { await listener.answer() }
+
+    /// Closes the listener and ends the streams of events; answers that are under way may go on for `grace`, then everything is closed.
+    package func stop(grace: Duration) async { await listener.stop(grace: grace) }
+}

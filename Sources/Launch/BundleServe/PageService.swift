@@ -1,0 +1,232 @@
+import BundleCore
+import BundleValues
+import NIOCore
+
+/// Answers pages: with the client's files, and with what the host has for the page.
+final class PageService: Service {
+    let limits: ServerLimits
+    let fields: ResponseFields
+
+    private let host: any PageHost
+    private let bridge: [UInt8]
+    private let fallback: ServerConfiguration.Fallback
+    private let metrics: (@Sendable () async -> String)?
+    private let rules: RequestRules
+    private let policy: ContentSecurityPolicy
+    /// The cookie's name and the equals sign.
+    private let cookie: String
+
+    init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws(ServerFailure) {
+        self.host = host
+        bridge = configuration.bridge.script
+        fallback = configuration.fallback
+        metrics = configuration.metrics
+        limits = configuration.limits
+        rules = RequestRules(port: port)
+        policy = try ContentSecurityPolicy(
+            bridge: configuration.bridge.scriptSource, extra: configuration.extraSources)
+        fields = try ResponseFields(
+            permissionsPolicy: configuration.permissionsPolicy, allowsFraming: policy.allowsFraming)
+        cookie = "clientctl-\(port)="
+    }
+
+    nonisolated(nonsending) func respond(to request: Request) async -> Response {
+        if let status = rules.refusal(of: request) {
+            return status == .misdirected ? Response.text(status, "").closing : .refusal(status)
+        }
+        guard let path = request.withTarget({ RequestPath(decoding: $1) }) else {
+            return Response.refusal(.badRequest).closing
+        }
+        switch Route(request.head.method, path) {
+        case .call(let method): return await call(method, request)
+        case .refused(let status, let allow):
+            return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
+        // No other route takes a body.
+        case _ where request.hasBody: return .refusal(.badRequest)
+        case _ where request.has(.expect): return .refusal(.expectationFailed)
+        case .file(let path): return await show(path, request)
+        case .version(let name, let path): return await show(path, ofVersion: name, request)
+        case .versionWithoutSlash(let name): return redirect(toVersion: name)
+        case .clients: return await list()
+        case .events: return await events(request)
+        case .metrics: return await showMetrics()
+        }
+    }
+
+    // MARK: Files
+
+    private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
+        switch Shown(path, in: site(for: request), for: request, fallback) {
+        case .index where request.startsLaunch: await launch(request)
+        case let shown: response(shown, request)
+        }
+    }
+
+    /// What the cookie says comes before what the connection showed.
+    private func site(for request: Request) -> Site {
+        let page = page(of: request)
+        if page == nil, let last = request.lastNavigation, last.generation == host.generation { return last.site }
+        return host.site(ofPage: page)
+    }
+
+    private nonisolated(nonsending) func show(
+        _ path: RequestPath, ofVersion name: String, _ request: Request
+    ) async -> Response {
+        do {
+            guard let site = try await elsewhere({ [host] in try await host.site(named: name) }) else {
+                return .refusal(.notFound)
+            }
+            return response(Shown(path, in: site, for: request, fallback), request)
+        } catch {
+            return .refusal(.failed)
+        }
+    }
+
+    private func response(_ shown: Shown, _ request: Request) -> Response {
+        switch shown {
+        // Pages say what they may load.
+        case .file(let file), .index(let file):
+            file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
+        case .missing: .refusal(.notFound)
+        case .failed: .refusal(.failed)
+        }
+    }
+
+    private func redirect(toVersion name: ClientName) -> Response {
+        let path = "/clients/\(PercentEncoding.encode(path: Array("\(name)".utf8)))/"
+        return .refusal(.permanentRedirect, fields: "Location: \(path)\r\n")
+    }
+
+    private nonisolated(nonsending) func list() async -> Response {
+        guard let names = try? await elsewhere({ [host] in try await host.clients() }) else {
+            return .refusal(.failed)
+        }
+        return .json(["versions": .array(names.map { .string($0) })], caching: Caching.revalidated)
+    }
+
+    /// How the host is doing, in the text format of Prometheus. Nothing of it is secret, and who may ask is settled by then.
+    private nonisolated(nonsending) func showMetrics() async -> Response {
+        guard let metrics else { return .refusal(.notFound) }
+        guard let text = try? await elsewhere(metrics) else { return .refusal(.failed) }
+        return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
+    }
+
+    // MARK: Launches
+
+    private nonisolated(nonsending) func launch(_ request: Request) async -> Response {
+        let isBrowser = request.isNavigation
+        let generation = host.generation
+        do {
+            let (page, document, tag) = try await elsewhere { [self] in try await pageOfHost(isBrowser: isBrowser) }
+            guard page.isWellFormed else { return .refusal(.failed) }
+            var response = launchResponse(page, document, tag, request)
+            response.navigation = Navigation(site: page.site, generation: generation)
+            return response
+        } catch {
+            return .refusal(.failed)
+        }
+    }
+
+    /// The page with what is sent of it, and the tag of that.
+    private func pageOfHost(isBrowser: Bool) async throws -> (Page, document: [UInt8], tag: [UInt8]) {
+        let page = try await host.page(isBrowser: isBrowser)
+        let document = document(for: page)
+        return (page, document, try Site.tag(of: [document]))
+    }
+
+    private func launchResponse(_ page: Page, _ document: [UInt8], _ tag: [UInt8], _ request: Request) -> Response {
+        let fields = """
+            \(policy.line(scriptSources: page.scriptSources))\
+            Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
+            ETag: \(String(decoding: tag, as: UTF8.self))\r\n
+            """
+        if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
+            let unchanged = fields + "Cache-Control: \(Caching.revalidated)\r\n\r\n"
+            return Response(.notModified, fields: ByteBuffer(string: unchanged))
+        }
+        return Response(
+            .ok, type: MediaType.html, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document))
+    }
+
+    /// The launch that a request says it belongs to.
+    private func page(of request: Request) -> String? {
+        request.with(.cookie) { value -> String? in
+            var page: String?
+            _ = HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
+                guard element.starts(with: cookie.utf8) else { return false }
+                page = String(validating: element.dropFirst(cookie.utf8.count), as: UTF8.self)
+                return true
+            }
+            return page
+        } ?? nil
+    }
+
+    /// The index page of a launch, with its token and the bridge.
+    private func document(for page: Page) -> [UInt8] {
+        var bytes: [UInt8] = []
+        let index = page.site.index
+        bytes.reserveCapacity(index.before.count + index.after.count + bridge.count + 256)
+        bytes += index.before
+        bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\"><script>".utf8)
+        bytes += bridge
+        bytes += Array("</script>".utf8)
+        if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
+        bytes += index.after
+        return bytes
+    }
+
+    // MARK: Calls and events
+
+    /// Checks all that the head tells before it lets the body come.
+    private nonisolated(nonsending) func call(_ method: String, _ request: Request) async -> Response {
+        let token: String
+        switch PageCall(request, isFromOurPage: rules.isFromOurPage(request)) {
+        case .refused(let status): return status.errorResponse
+        case .accepted(let given): token = given
+        }
+        guard let bytes = try? await request.body.read(),
+            let object = try? JSONScanner.parse(bytes, maximumBytes: PageCall.longestBody).objectValue
+        else { return Status.badRequest.errorResponse }
+        do {
+            let result = try await elsewhere { [host] in try await host.call(method, token: token, body: object) }
+            return .json(result, caching: Caching.never)
+        } catch {
+            return refusal(error)
+        }
+    }
+
+    private nonisolated(nonsending) func events(_ request: Request) async -> Response {
+        guard let token = request.text(.token), !token.isEmpty else { return Status.forbidden.errorResponse }
+        do {
+            let events = try await elsewhere { [host] in try await host.events(token: token) }
+            let head = "Content-Type: \(MediaType.events)\r\nCache-Control: \(Caching.never)\r\n\r\n"
+            return Response(.ok, fields: ByteBuffer(string: head), .events(events)).closing
+        } catch {
+            return refusal(error)
+        }
+    }
+
+    private func refusal(_ error: any Error) -> Response {
+        guard let refusal = error as? CallRefusal, (400...599).contains(refusal.status) else {
+            return Status.failed.errorResponse
+        }
+        return .error(refusal.status, code: refusal.code, message: refusal.message)
+    }
+}
+
+extension Status {
+    fileprivate var errorResponse: Response { .error(rawValue, code: code, message: "\(reason)") }
+
+    /// A word for programs.
+    private var code: String {
+        switch self {
+        case .forbidden: "forbidden"
+        case .unsupportedMediaType: "notJSON"
+        case .lengthRequired: "lengthRequired"
+        case .bodyTooLarge: "tooLarge"
+        case .expectationFailed: "expectationFailed"
+        case .badRequest: "badRequest"
+        default: "failed"
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import BundleValues
+import NIOCore
+
+/// What a service says to one request; the connection writes it.
+struct Response: Sendable {
+    /// What follows the head. To a HEAD the connection sends none of it, and to an upgrade nothing else.
+    enum Body: Sendable {
+        case none
+        case bytes(ByteBuffer)
+        /// A part of an open file, sent by the kernel.
+        case file(OpenFile, Range<Int>)
+        /// Events one by one, each when the one before is with the kernel; the connection ends with them.
+        case events(AsyncStream<PageEvent>)
+        /// The connection belongs to another protocol from here on.
+        case upgrade(any ProtocolSwitch, SwitchRequest)
+    }
+
+    let status: Int
+    /// The fields that not every response of the server has, and the empty line.
+    let fields: ByteBuffer
+    let body: Body
+    /// Whether nothing may follow on the connection. A body that nobody read has the same effect without it.
+    var closes = false
+    /// The navigation that this answers, for what the connection asks for next.
+    var navigation: Navigation?
+
+    /// `fields` end with the empty line.
+    init(_ status: Status, fields: ByteBuffer, _ body: Body = .none) {
+        self.init(number: status.rawValue, fields: fields, body)
+    }
+
+    private init(number: Int, fields: ByteBuffer, _ body: Body) {
+        status = number
+        self.fields = fields
+        self.body = body
+    }
+
+    /// Bytes of a type; each of `fields` has its line end.
+    init(_ status: Status, type: String, caching: String, fields: String = "", _ bytes: ByteBuffer) {
+        self.init(number: status.rawValue, type: type, caching: caching, fields: fields, bytes)
+    }
+
+    private init(number: Int, type: String, caching: String, fields: String, _ bytes: ByteBuffer) {
+        let head = ByteBuffer(
+            string: """
+                \(fields)Content-Type: \(type)\r
+                Cache-Control: \(caching)\r
+                Content-Length: \(bytes.readableBytes)\r\n\r\n
+                """)
+        self.init(number: number, fields: head, .bytes(bytes))
+    }
+
+    /// How many bytes follow the head, where that is known.
+    var length: Int {
+        switch body {
+        case .bytes(let bytes): bytes.readableBytes
+        case .file(_, let part): part.count
+        case .none, .events, .upgrade: 0
+        }
+    }
+
+    /// The same, with nothing after it on the connection.
+    var closing: Response {
+        var response = self
+        response.closes = true
+        return response
+    }
+
+    // MARK: Short ones
+
+    /// A line of text, or none, that nobody keeps.
+    static func text(_ status: Status, _ text: String, fields: String = "") -> Response {
+        let line = text.isEmpty ? ByteBuffer() : ByteBuffer(string: text + "\n")
+        return Response(status, type: MediaType.text, caching: Caching.never, fields: fields, line)
+    }
+
+    /// A refusal, with the reason phrase as its only text.
+    static func refusal(_ status: Status, fields: String = "") -> Response {
+        text(status, "\(status.reason)", fields: fields + (status == .headTooLarge ? fewerCookies : ""))
+    }
+
+    /// Cookies outlive the client that set them: too many would keep every other one from being shown, too.
+    private static var fewerCookies: String { "Clear-Site-Data: \"cookies\"\r\nRefresh: 1\r\n" }
+
+    static func json(_ object: JSONObject, caching: String) -> Response {
+        json(number: Status.ok.rawValue, object, caching: caching)
+    }
+
+    /// A refusal for programs. `status` may be one that only the host knows.
+    static func error(_ status: Int, code: String, message: String) -> Response {
+        let error: JSONObject = ["code": .string(code), "message": .string(message)]
+        return json(number: status, ["error": .object(error)], caching: Caching.never)
+    }
+
+    private static func json(number: Int, _ object: JSONObject, caching: String) -> Response {
+        let bytes = ByteBuffer(bytes: JSONWriter.bytes(of: .object(object)))
+        return Response(number: number, type: MediaType.json, caching: caching, fields: "", bytes)
+    }
+}
+
+/// Which files a navigation showed, and in which generation of the host.
+struct Navigation: Sendable {
+    let site: Site
+    let generation: Int
+}
+
+extension PageEvent {
+    /// The event as the HTML standard writes it; JSON on one line has no line ends to be escaped.
+    var text: ByteBuffer {
+        var text = ByteBuffer()
+        let line = name.utf8.prefix { $0 >= 0x20 }
+        text.writeString("event: \(String(decoding: line, as: UTF8.self))\ndata: ")
+        text.writeBytes(JSONWriter.bytes(of: .object(data)))
+        text.writeStaticString("\n\n")
+        return text
+    }
+}
+
+/// The starts of responses: the status line and the fields that every response has.
+struct ResponseFields: Sendable {
+    private let common: [UInt8]
+    /// What most responses start with; shared, never written to.
+    private let ok: ByteBuffer
+
+    init(permissionsPolicy: String, allowsFraming: Bool) throws(ServerFailure) {
+        guard !permissionsPolicy.isEmpty, permissionsPolicy.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else {
+            throw .permissionsPolicy
+        }
+        common =
+            Array(
+                """
+                X-Content-Type-Options: nosniff\r
+                Referrer-Policy: no-referrer\r
+                Cross-Origin-Opener-Policy: same-origin\r
+                Cross-Origin-Resource-Policy: same-origin\r
+                Permissions-Policy: \(permissionsPolicy)\r\n
+                """.utf8)
+            // What frames may do is then said by the policy alone.
+            + (allowsFraming ? [] : Array("X-Frame-Options: DENY\r\n".utf8))
+        ok = Self.start(Status.ok.rawValue, common, closes: false)
+    }
+
+    /// Those of a server whose files are for programs: no browser shows anything of it.
+    init() {
+        common = Array(
+            """
+            X-Content-Type-Options: nosniff\r
+            Content-Security-Policy: default-src 'none'; sandbox\r\n
+            """.utf8)
+        ok = Self.start(Status.ok.rawValue, common, closes: false)
+    }
+
+    /// The status line and the common fields, without the empty line. The status may be one that only the host knows.
+    func start(_ status: Int, closes: Bool) -> ByteBuffer {
+        if status == Status.ok.rawValue && !closes { return ok }
+        return Self.start(status, common, closes: closes)
+    }
+
+    private static func start(_ status: Int, _ common: [UInt8], closes: Bool) -> ByteBuffer {
+        let reason = Status(rawValue: status).map { "\($0.reason)" } ?? ""
+        var head = ByteBuffer(string: "HTTP/1.1 \(status) \(reason)\r\n")
+        head.writeBytes(common)
+        if closes { head.writeStaticString("Connection: close\r\n") }
+        return head
+    }
+}

@@ -1,0 +1,62 @@
+package import BundleValues
+import Glibc
+
+/// Why a server could not start.
+package enum ServerFailure: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Another program listens on the port that was asked for.
+    case portBusy(Int)
+    /// All ports of the range are taken.
+    case rangeBusy(ClosedRange<Int>)
+    /// No port has this number.
+    case port(Int)
+    /// The system does not let this program listen there; `code` is `errno`, 0 where there is none.
+    case bind(address: String = "127.0.0.1", port: Int, code: Int32)
+    /// This is no address, or none of this machine.
+    case address(String)
+    /// This is no directive of Content Security Policy that takes sources and leaves the host's script alone.
+    case directive(String)
+    /// This is no single source expression.
+    case source(String, directive: String)
+    /// The permissions policy has bytes that no header may have.
+    case permissionsPolicy
+
+    /// What happened and what to do.
+    package var description: String {
+        switch self {
+        case .portBusy(let port):
+            "port \(port) is in use by another program: stop that program, or choose another port"
+        case .rangeBusy(let range):
+            "every port from \(range.lowerBound) to \(range.upperBound) is in use: stop a program that uses one, "
+                + "or choose a port outside"
+        case .port(let port):
+            "\(port) is no port: choose one from 1 to 65535, or 0 for any that is free"
+        case .address(let text):
+            "\"\(text)\" is no address of this machine: write one in numbers, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or ::"
+        case .bind(let address, let port, let code):
+            "cannot listen on port \(port) of \(address) (\(String(cString: strerror(code)))): choose another port"
+        case .directive(let name):
+            "\"\(name)\" is no directive of Content Security Policy that can be widened: write one such as connect-src "
+                + "or script-src"
+        case .source(let source, let directive):
+            "\"\(source)\" is no source for \(directive): write one source expression, without spaces, commas or semicolons"
+        case .permissionsPolicy:
+            "the permissions policy has characters that a header cannot have: write visible ASCII on one line"
+        }
+    }
+}
+
+extension ServerFailure: ClassifiedFailure {
+    /// The public form: what the configuration asks for cannot be had.
+    package var failure: UpdateFailure {
+        let subject =
+            switch self {
+            case .portBusy(let port), .port(let port), .bind(_, let port, _): "port \(port)"
+            case .address(let text): UntrustedName.display(text)
+            case .rangeBusy(let range): "ports \(range.lowerBound) to \(range.upperBound)"
+            case .directive(let name): name
+            case .source(let source, _): source
+            case .permissionsPolicy: "permissions policy"
+            }
+        return UpdateFailure(.configInvalid, subject: subject, "The server cannot start: \(self).")
+    }
+}

@@ -1,0 +1,273 @@
+public import BundleCore
+public import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleThreads
+
+/// What a shell embeds: it launches the client, watches its start, takes it back when it fails, and reports new versions.
+///
+/// Call `start`, then `run` for as long as the shell lives, and `pageWillLoad` before every load of the client's page.
+/// `ShellState` decides; the actor carries out what it says, one event at a time and without a pause in one.
+public actor ClientShell {
+    /// Who looks at the screen.
+    public enum Audience: Sendable, Equatable {
+        /// Whoever may see every client.
+        case everybody
+        /// Guests: the seed is for them, and nothing else.
+        case guests
+        /// Nobody: nothing is shown.
+        case nobody
+    }
+
+    private let configuration: ShellConfiguration
+    private let bridge: any ShellBridge
+    private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let localTime: @Sendable () -> ActivationWindows.LocalTime
+    private let now: @Sendable () -> Timestamp
+    private let thread: ShellThread
+    private let launcher: Launcher
+    private let verdicts: Verdicts
+    private let work: ShellWork
+    private let checks: UpdateChecks
+    private let observers: AsyncStream<ShellEvent>.Continuation
+
+    /// What happens, in order; the newest hundred events wait for a slow observer.
+    public nonisolated let events: AsyncStream<ShellEvent>
+
+    private var state: ShellState<Launched>
+    private var wakeUp: Task<Void, Never>?
+
+    /// The actor runs on a thread of its own.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+
+    /// Opens the store; `storeLocked` where another shell runs on it. `update` brings new releases, `bridge` is the web view's
+    /// side, `clock` counts the time that a start takes. `random` draws from a range, `localTime` is the device's own
+    /// clock where nil, `now` is what the ledger says about when.
+    public init(
+        _ configuration: ShellConfiguration, update: UpdateStep?, bridge: any ShellBridge,
+        clock: any Clock<Duration> = SuspendingClock(),
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
+        localTime: (@Sendable () -> ActivationWindows.LocalTime)? = nil,
+        now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) throws {
+        self.configuration = configuration
+        self.bridge = bridge
+        self.clock = clock
+        reading = Self.reading(of: clock)
+        self.localTime = localTime ?? { .now }
+        self.now = now
+        checks = UpdateChecks(update, configuration.polling, clock: clock, reading: reading, random: random)
+        thread = try ShellThread()
+        launcher = try Launcher(configuration.device, now: now, warn: warn)
+        verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
+        work = ShellWork(launcher, verdicts, bridge)
+        (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
+        state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
+    }
+
+    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+
+    // MARK: What a shell calls
+
+    /// Chooses the client and hands its serving root to the bridge. No boot attempt is written before a page loads.
+    public func start() throws { try handle(.start) }
+
+    /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
+    /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
+    ///
+    /// Returns the shell that the best client needs, where this one is too old for it.
+    @discardableResult
+    public func admit(_ audience: Audience) throws -> SemanticVersion? {
+        try handle(.admit(audience))
+        return state.missingShell
+    }
+
+    /// Checks for updates as `PollRule` says, and for what others do to the store, until it is cancelled.
+    public func run() async {
+        await withTaskGroup { group in
+            group.addTask { await self.watchStore() }
+            group.addTask { await self.checks.run { _ = await self.check() } }
+            await group.waitForAll()
+        }
+    }
+
+    private func watchStore() async {
+        while !Task.isCancelled {
+            _ = carryOut(.tick(mayActivate: configuration.activation?.isOpen(at: localTime()) == true))
+            do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
+        }
+    }
+
+    /// The launch that the page about to load belongs to: the running one, or a new one whose boot attempt is on the disk
+    /// when this returns.
+    ///
+    /// Where the load `takesNext`, somebody loads the page to see it, and gets the client that is ready, if there is one.
+    /// Outside of the activation windows nothing changes: what runs stays, whoever loads its page.
+    public func pageWillLoad(takesNext: Bool = false) throws -> Launched {
+        let mayChange = configuration.activation?.isOpen(at: localTime()) != false
+        try handle(.load(.init(takesNext: takesNext, mayChange: mayChange)))
+        guard let launched = state.launched else { throw ShellError.notStarted }
+        return launched
+    }
+
+    /// The shell has seen the client of the launch with `token` fail; nothing happens where another one runs by now.
+    public func startupDidFail(_ token: LaunchToken, _ what: String) { _ = carryOut(.fail(token, what)) }
+
+    /// What a page that has not confirmed its start complains of; the first complaint is kept as evidence.
+    public func pageDidReport(_ token: LaunchToken, _ complaint: String) { _ = carryOut(.complain(token, complaint)) }
+
+    /// The client of the launch with `token` is no longer in front of anybody: its time stands still. A `report` counts if it is
+    /// the newest of the youngest page.
+    public func pageDidHide(_ token: LaunchToken, _ report: PageReport? = nil) {
+        _ = carryOut(.show(token, false, report))
+    }
+
+    /// It is in front again.
+    public func pageDidShow(_ token: LaunchToken, _ report: PageReport? = nil) {
+        _ = carryOut(.show(token, true, report))
+    }
+
+    // MARK: What a page may call
+
+    /// The client that is shown; nil before the first page.
+    public var currentVersion: ClientName? { state.launched?.name }
+
+    /// The client that the next page load launches or shows.
+    public var nextLaunch: ClientName? { state.prepared?.name }
+
+    /// Whether `token` is that of the launch that runs.
+    public func isCurrent(_ token: LaunchToken) -> Bool { state.launched?.token == token }
+
+    /// Whether another client is ready to be shown. Asks no network.
+    public var isUpdateAvailable: Bool { state.next != nil }
+
+    /// The shell that the best client needs, where this one is too old for it.
+    public var missingShell: SemanticVersion? { state.missingShell }
+
+    /// The client that `reload` would show.
+    public var availableVersion: ClientName? { state.next?.name }
+
+    /// Checks for an update and brings it into the store. A client that failed once becomes available again. Throws, and reports
+    /// in an event, why the check failed.
+    ///
+    /// A shell without an update step looks at the store only, which others fill.
+    public func checkForUpdates() async throws {
+        if let failure = await check() { throw failure }
+    }
+
+    /// Checks for an update at a random moment within `limit`, or within the jitter that the channel asks for: somebody said
+    /// that there is one. Returns at once; a shell that does not poll does not check.
+    public func checkSoon(within limit: Duration? = nil) async { await checks.want(within: limit) }
+
+    private func check() async -> UpdateFailure? {
+        let result = await checks.update()
+        let failure = result.failures.first.map { UpdateFailure($0) }
+        if let failure { observers.yield(.failed(failure)) }
+        // What one channel has brought counts, whatever became of the others.
+        if failure == nil || result.hasResponse { _ = carryOut(.inspect(retrying: true)) }
+        observers.yield(.checked(failure, next: await checks.ended(result)))
+        return failure
+    }
+
+    /// The page whose launch has `token` confirms its start. Refused with any other token.
+    public func startupDidComplete(_ token: LaunchToken) async throws {
+        let outcome = carryOut(.confirm(token))
+        if let refusal = outcome.refusal { throw refusal }
+        if outcome.retains { _ = await verdicts.retain(configuration.keep) }
+    }
+
+    /// Shows the client that is ready. Without one: `noPendingVersion`, and nothing changes.
+    public func reload() throws { try handle(.reload) }
+
+    // MARK: Other clients
+
+    /// Every client that could be shown, the seed first.
+    public func clientNames() throws -> [ClientName] { [.embedded] + (try launcher.inventory().bundles.map(\.name)) }
+
+    /// The application that the Meteor bundle which runs names, or the seed; nil where neither is one.
+    public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }
+
+    /// The client that is shown, or will be, and its index page; nil where there is none.
+    public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
+        guard let prepared = state.prepared,
+            let page = try prepared.client.root.directory.contents("index.html", maximumBytes: 16 << 20)
+        else { return nil }
+        return (prepared.name, page)
+    }
+
+    /// A client to look at, without a launch; nil where there is none of that name or it must not run.
+    public func client(named name: ClientName) throws -> ReadyClient? { try launcher.ready(name) }
+
+    // MARK: Events and actions
+
+    /// What an event came to.
+    private struct Outcome {
+        var refusal: (any Error)?
+        var retains = false
+    }
+
+    private func handle(_ event: ShellState<Launched>.Event) throws {
+        if let refusal = carryOut(event).refusal { throw refusal }
+    }
+
+    private func carryOut(_ event: ShellState<Launched>.Event) -> Outcome {
+        var outcome = Outcome()
+        carryOut(event, &outcome)
+        return outcome
+    }
+
+    private func carryOut(_ event: ShellState<Launched>.Event, _ outcome: inout Outcome) {
+        let before = status
+        let actions = state.handle(event, at: reading(), now())
+        if status != before { bridge.update(status) }
+        for action in actions {
+            switch action {
+            case .refuse(let error): outcome.refusal = error
+            case .retain: outcome.retains = true
+            case .report(let event): observers.yield(event)
+            case .reload: bridge.reload()
+            case .wake(let moment): wake(at: moment)
+            case .inspect(let request, let sequel):
+                carryOut(.inspected(work.inspect(request), sequel), &outcome)
+            case .prepare(let goal, let forGuests): carryOut(work.prepare(goal, forGuests: forGuests), &outcome)
+            case .begin(let client, let forGuests, let load):
+                carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
+            case .write(let verdict, let launched):
+                carryOut(.written(verdict, launched, work.write(verdict, launched)), &outcome)
+            }
+        }
+    }
+
+    private var status: ShellStatus {
+        ShellStatus(token: state.launched?.token, current: state.launched?.name, available: state.next?.name)
+    }
+
+    private func wake(at moment: Duration?) {
+        wakeUp?.cancel()
+        guard let moment else { return }
+        let left = moment - reading()
+        wakeUp = Task { [clock] in
+            do { try await clock.sleep(for: left) } catch { return }
+            _ = self.carryOut(.woken)
+        }
+    }
+}
+
+/// Runs an actor on a thread of its own, so that what it does to the disk blocks nobody else.
+private final class ShellThread: SerialExecutor {
+    private let worker: SerialWorker
+
+    init() throws(ThreadFailure) {
+        worker = try SerialWorker()
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        worker.submit { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}

@@ -1,0 +1,189 @@
+package import ArchiveSource
+public import BundleCore
+public import BundleValues
+package import BundlePlatform
+import BundleSigning
+public import MeteorSource
+public import ShellBoot
+
+/// A device, composed out of real collaborators: the one place that does so, for the command line, for programs that embed a
+/// shell, and for tests with a clock of their own.
+public struct DeviceContainer: Sendable {
+    /// Where archives come from, and whose are taken.
+    public struct Feed: Sendable {
+        /// A flat manifest or a channel document.
+        public let source: FeedAddress
+        /// A PEM public key, a folder of them, or a trust root.
+        public let trust: String
+        /// The device's application; nil where it names none.
+        public let appId: String?
+        /// What draws the device into rollouts; nil for what the store remembers, else the machine's id.
+        public var deviceId: String?
+        /// What archives may come to.
+        package var limits = ArchiveLimits()
+        fileprivate let fetcher: any Fetcher
+
+        /// States a feed, and what it is asked with.
+        public init(_ source: FeedAddress, trust: String, appId: String?, fetcher: any Fetcher) {
+            self.source = source
+            self.trust = trust
+            self.appId = appId
+            self.fetcher = fetcher
+        }
+    }
+
+    /// A Meteor server that pushes code.
+    public struct Server: Sendable {
+        /// The server.
+        public let source: MeteorServerOptions
+        fileprivate let fetcher: any Fetcher
+
+        /// States a server, and what it is asked with.
+        public init(_ source: MeteorServerOptions, fetcher: any Fetcher) {
+            self.source = source
+            self.fetcher = fetcher
+        }
+    }
+
+    /// How the device's shell runs, who it is and where.
+    public private(set) var configuration: ShellConfiguration
+    /// Where archives come from; nil where nobody named a feed.
+    public var feed: Feed?
+    /// Where hot code pushes come from; nil where nobody named a server.
+    public var server: Server? {
+        didSet {
+            guard let server, configuration.device.layout == nil else { return }
+            configuration.device.layout = MeteorBundles(platform: server.source.platform)
+        }
+    }
+    /// What updates under way are told to.
+    package var report: @Sendable (UpdateEvent) -> Void = { _ in }
+    private let now: @Sendable () -> Timestamp
+    private let warn: @Sendable (String) -> Void
+
+    /// A device without sources. `now` is the time that signatures, rollouts and the ledger go by; `warn` hears about repairs.
+    public init(
+        _ configuration: ShellConfiguration, now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) {
+        self.configuration = configuration
+        self.now = now
+        self.warn = warn
+    }
+
+    // MARK: Sources
+
+    /// Whether a feed or a server is named, followed or not.
+    public var hasSource: Bool { feed != nil || server != nil }
+
+    /// The Meteor server whose pushes are taken; nil where none is named, or the device's sources leave it out.
+    public var followedServer: MeteorServerOptions? { order.contains(.meteor) ? server?.source : nil }
+
+    /// Whose turn it is when. The device leaves sources out that it does not name; what the store remembers only keeps their
+    /// clients from running, so they come last.
+    private var order: [SourceName] {
+        let named = SourceName.allCases.filter { $0 == .archive ? feed != nil : server != nil }
+        if let given = configuration.device.sources { return given.names.filter(named.contains) }
+        return remembered.filter(named.contains) + named.filter { !remembered.contains($0) }
+    }
+
+    /// A ledger that cannot be read is the updater's to repair.
+    private var remembered: [SourceName] {
+        ((try? Inventory.read(at: configuration.device.store))?.ledger.sources ?? .standard).names
+    }
+
+    /// The sources that are followed, each joined to the device, in the order of their channels.
+    package func sources() throws -> [any DeviceSource] {
+        try order.compactMap { name in
+            if configuration.device.sources == nil, !remembered.contains(name) {
+                warn(
+                    "the source \(name) is switched off in this store: what it brings does not run until it is named with "
+                        + "--sources")
+            }
+            switch name {
+            case .archive: return try feed.map(archives)
+            case .meteor: return try server.map(pushes)
+            }
+        }
+    }
+
+    private func archives(_ feed: Feed) throws -> any DeviceSource {
+        let source = ArchiveSource(
+            source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
+            deviceId: ArchiveSource.DeviceId(given: feed.deviceId, machine: try MachineIdentity.deviceId()),
+            limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
+        return joined(source, appId: feed.appId)
+    }
+
+    private func pushes(_ server: Server) throws -> any DeviceSource {
+        let layout = MeteorBundles(platform: server.source.platform)
+        let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
+        if let trouble = seed?.trouble { warn(trouble) }
+        let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
+        return joined(source, appId: nil)
+    }
+
+    private func joined<Source: UpdateSource>(_ source: Source, appId: String?) -> any DeviceSource {
+        let device = Updater<Source>.Device(
+            store: configuration.device.store, shell: configuration.device.shell, appId: appId,
+            keep: configuration.keep, sources: configuration.device.sources)
+        return JoinedSource(Updater(source: source, device: device, now: now, warn: warn))
+    }
+
+    // MARK: The shell
+
+    /// Chooses and launches clients, for a shell that shows them itself.
+    public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
+
+    /// A shell that takes its updates from the sources, in front of the web view behind `bridge`.
+    public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
+        try ClientShell(
+            configuration, update: try hasSource ? allOf(sources().map(\.step)) : nil, bridge: bridge, clock: clock,
+            now: now, warn: warn)
+    }
+
+    /// The same with a step of its own in the place of the sources', and chance by `random`.
+    public func shell(
+        bridge: any ShellBridge, clock: any Clock<Duration>,
+        random: @escaping @Sendable (ClosedRange<Double>) -> Double, update: @escaping UpdateStep
+    ) throws -> ClientShell {
+        try ClientShell(
+            configuration, update: update, bridge: bridge, clock: clock, random: random, now: now, warn: warn)
+    }
+}
+
+// MARK: Fetchers
+
+extension DeviceContainer {
+    /// What remembers who is signed in on the device with the store at `path`.
+    package static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
+
+    /// What asks for updates over HTTP, under the name `userAgent`.
+    public static func fetcher(userAgent: String) throws -> any Fetcher {
+        try fetcher(FetchOptions(userAgent: userAgent))
+    }
+
+    /// The same for a feed at `url` that asks for a token: that of the session, which only the feed's origin is shown.
+    ///
+    /// `report` hears why the session could not be read or ended.
+    public static func fetcher(
+        userAgent: String, for url: FetchURL, sessions: any SessionRepository,
+        report: @escaping @Sendable (any Error) -> Void
+    ) throws -> any Fetcher {
+        try fetcher(FetchOptions(userAgent: userAgent), for: url, sessions: sessions, report: report)
+    }
+
+    package static func fetcher(_ options: FetchOptions) throws -> any Fetcher {
+        // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
+        try OpenSSLIsolation.begin()
+        return CurlFetcher(options: options)
+    }
+
+    package static func fetcher(
+        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository,
+        report: @escaping @Sendable (any Error) -> Void
+    ) throws -> any Fetcher {
+        try OpenSSLIsolation.begin()
+        return SessionFetcher(options, origin: url.origin, sessions: sessions, now: { .now }, report: report)
+    }
+}

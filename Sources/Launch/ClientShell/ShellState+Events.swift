@@ -1,0 +1,174 @@
+import BundleCore
+import BundleValues
+
+/// A client that is chosen and ready, as the state sees it.
+protocol ReadyLaunch: Sendable {
+    var name: ClientName { get }
+}
+
+/// A boot attempt, as the state sees it.
+protocol BootAttempt: Sendable {
+    associatedtype Prepared: ReadyLaunch
+
+    var name: ClientName { get }
+    var token: LaunchToken { get }
+    var isTrial: Bool { get }
+    var isRecorded: Bool { get }
+}
+
+extension PreparedLaunch: ReadyLaunch {
+    var name: ClientName { choice.name }
+}
+
+extension Launched: BootAttempt {
+    typealias Prepared = PreparedLaunch
+}
+
+extension ShellState {
+    /// What happened, or what became of an action.
+    enum Event {
+        case start
+        case admit(Audience)
+        /// A page is about to load.
+        case load(PageLoad)
+        /// The store may have changed; `retrying` where what failed once may come back.
+        case inspect(retrying: Bool)
+        /// The same from time to time; a client that is ready `mayActivate` by itself.
+        case tick(mayActivate: Bool)
+        case reload
+        case confirm(LaunchToken)
+        case fail(LaunchToken, String)
+        case complain(LaunchToken, String)
+        case show(LaunchToken, Bool, PageReport?)
+        /// The moment that was asked for has come.
+        case woken
+
+        case inspected(Inspection, Sequel)
+        case ready(Ready, Goal)
+        case notReady(any Error, Goal)
+        /// Nil where the client may not run any more.
+        case began(Launch?, PageLoad)
+        case notBegun(any Error)
+        case written(Verdict, Launch, Writing)
+    }
+
+    /// What to do.
+    enum Action {
+        /// Settle what is owed, write down what was not, and read the store.
+        case inspect(Request, Sequel)
+        /// Choose a client where `goal` names none, and hand it to the web view where `goal` shows it.
+        case prepare(Goal, forGuests: Bool)
+        /// Write the boot attempt down; one for guests is not.
+        case begin(Prepared, forGuests: Bool, PageLoad)
+        /// Write a verdict down.
+        case write(Verdict, Launch)
+        /// Remove older clients.
+        case retain
+        case report(ShellEvent)
+        /// Have the page loaded again.
+        case reload
+        /// Send `woken` at this reading of the clock, in place of any other one; nil: not at all.
+        case wake(at: Duration?)
+        /// Whoever asked is refused.
+        case refuse(any Error)
+    }
+
+    /// A page that is about to load.
+    struct PageLoad: Equatable {
+        /// Whether somebody will see it, who gets the client that is ready.
+        let takesNext: Bool
+        /// Whether the client may be changed at this time.
+        let mayChange: Bool
+    }
+
+    /// What was wanted, once the store has been read.
+    enum Sequel: Equatable {
+        case nothing
+        case retry
+        case activate
+        case reload
+        case load(PageLoad)
+
+        /// Whether a client that failed once may come back, though nobody asks for it.
+        var isRetry: Bool { self == .retry }
+    }
+
+    /// What a client is made ready for.
+    enum Goal {
+        /// To be there when a page loads; nothing runs.
+        case start(Start)
+        /// To be changed to when somebody wants it.
+        case next(Sequel)
+        /// To be shown now, in place of the one that runs.
+        case change(Prepared, Sequel)
+        /// To be shown at once, in place of one that failed or must not run.
+        case leave(Departure, Sequel)
+    }
+
+    /// Who wants a client where nothing runs.
+    enum Start {
+        case caller
+        case audience
+        case page(PageLoad)
+        case inspection(Sequel)
+    }
+
+    /// Why a client is left.
+    enum Departure {
+        case failed(StartFailure)
+        case recalled(String)
+    }
+
+    /// What there is to know before the store is read.
+    struct Request {
+        let audience: ClientShell.Audience
+        let running: ClientName?
+        let owed: Debt?
+        let unrecorded: Launch?
+    }
+
+    /// What was found.
+    struct Inspection {
+        let isSettled: Bool
+        let recorded: Launch?
+        let store: Result<Store, any Error>
+    }
+
+    /// The store, as far as the state decides by it.
+    struct Store {
+        let ledger: Ledger
+        let choice: SelectionRule.Choice?
+        let missingShell: SemanticVersion?
+        /// Why the client that runs must not.
+        let recall: String?
+    }
+
+    /// A client that was made ready, and which shell a better one needs.
+    struct Ready {
+        let client: Prepared
+        let missingShell: SemanticVersion?
+    }
+
+    /// What is said of a launch.
+    enum Verdict: Equatable {
+        case good
+        case faulty(StartFailure)
+        /// The shell itself takes its page away.
+        case abandoned
+    }
+
+    /// What became of a verdict.
+    enum Writing {
+        /// It is on the disk; `wasKnown` where it had been before.
+        case done(wasKnown: Bool)
+        /// The disk takes no writes.
+        case refused(UpdateFailure)
+        case failed(any Error)
+    }
+
+    /// A verdict that the disk refused.
+    struct Debt {
+        let verdict: Verdict
+        let launch: Launch
+    }
+}

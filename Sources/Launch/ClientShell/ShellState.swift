@@ -1,0 +1,295 @@
+import BundleCore
+import BundleValues
+
+/// What a shell shows: events in, actions out. It knows no disk, no clock and no web view.
+///
+/// Events come one at a time. The actions are carried out in their order, and what becomes of one is the next event, before the
+/// next action.
+struct ShellState<Launch: BootAttempt> {
+    typealias Prepared = Launch.Prepared
+    typealias Audience = ClientShell.Audience
+
+    private let timeout: StartupTimeout
+    private let visibility: ShellConfiguration.Visibility
+    private var audience = Audience.everybody
+    /// What the next page load shows, and what runs; between a reload and its page these are two.
+    private(set) var prepared: Prepared?
+    private(set) var launched: Launch?
+    /// What could be shown in place of what runs.
+    private(set) var next: Prepared?
+    /// The shell that the best client needs, where this one is too old for it.
+    private(set) var missingShell: SemanticVersion?
+    private var trial: Trial?
+    /// Why what runs has failed, while nothing could take its place.
+    private var failure: StartFailure?
+    private var owed: Debt?
+    private var unprepared: UpdateFailure?
+    private var trouble: UpdateFailure?
+    private var ledger: Ledger?
+    private var wake: Duration?
+
+    init(timeout: StartupTimeout, visibility: ShellConfiguration.Visibility) {
+        self.timeout = timeout
+        self.visibility = visibility
+    }
+
+    /// Takes in `event` at the clock's reading `now`, which is `time` for people.
+    mutating func handle(_ event: Event, at now: Duration, _ time: Timestamp) -> [Action] {
+        let actions = apply(event, now, time)
+        if trial?.wake == wake { return actions }
+        wake = trial?.wake
+        return [.wake(at: wake)] + actions
+    }
+
+    private mutating func apply(_ event: Event, _ now: Duration, _ time: Timestamp) -> [Action] {
+        switch event {
+        case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
+        case .admit(let audience): return admit(audience)
+        case .load(let load):
+            // What is owed is written before another launch takes its place in the ledger.
+            let isUnsettled = launched == nil || failure != nil || owed != nil
+            return isUnsettled || load.takesNext && load.mayChange ? inspect(then: .load(load)) : open(load, now)
+        case .inspect(let retrying):
+            if retrying { ledger = nil }
+            return inspect(then: retrying ? .retry : .nothing)
+        case .tick(let mayActivate): return inspect(then: mayActivate ? .activate : .nothing)
+        case .reload: return inspect(then: .reload)
+        case .confirm(let token): return confirm(token)
+        case .fail(let token, let what): return fail(token, .reported, what, time)
+        case .complain(let token, let complaint): if token == launched?.token { trial?.complain(complaint) }
+        case .show(let token, let isShown, let report):
+            if token == launched?.token { trial?.show(isShown, report, at: now) }
+        case .woken:
+            guard let launched, let end = trial?.wake(at: now) else { return [] }
+            return fail(launched.token, end.cause, end.what, time)
+        case .inspected(let inspection, let sequel): return inspected(inspection, sequel, now)
+        case .ready(let ready, let goal): return reach(goal, ready, now)
+        case .notReady(let error, let goal): return miss(goal, error, now)
+        case .began(let launch, let load): return began(launch, load, now)
+        case .notBegun(let error): return [.refuse(error)]
+        case .written(let verdict, let launch, let writing): return written(verdict, launch, writing)
+        }
+        return []
+    }
+
+    // MARK: Who looks
+
+    /// What others were shown is left without a verdict.
+    private mutating func admit(_ audience: Audience) -> [Action] {
+        guard self.audience != audience else {
+            if prepared != nil || audience == .nobody { return [] }
+            // It is looked for again with every change of the store.
+            return unprepared.map { [.refuse($0)] } ?? prepare(.start(.audience))
+        }
+        let left = launched
+        self.audience = audience
+        leave(for: nil)
+        (unprepared, ledger) = (nil, nil)
+        var actions: [Action] = []
+        if let left, left.isTrial, left.isRecorded { actions.append(.write(.abandoned, left)) }
+        return audience == .nobody ? actions : actions + prepare(.start(.audience))
+    }
+
+    /// Nothing runs any more; `client` is shown by the next page.
+    private mutating func leave(for client: Prepared?) {
+        (launched, trial, failure, next) = (nil, nil, nil, nil)
+        prepared = client
+    }
+
+    // MARK: Page loads
+
+    /// The page of what runs, or of what is prepared.
+    private mutating func open(_ load: PageLoad, _ now: Duration) -> [Action] {
+        if let launched, launched.name == prepared?.name {
+            if load.takesNext { trial?.isLoaded(at: now) }
+            return []
+        }
+        guard audience != .nobody, let prepared else { return [.refuse(ShellError.notStarted)] }
+        // What was prepared for others is not for guests.
+        if audience == .guests, prepared.name != .embedded { return prepare(.start(.page(load))) }
+        return [.begin(prepared, forGuests: audience == .guests, load)]
+    }
+
+    private mutating func began(_ launch: Launch?, _ load: PageLoad, _ now: Duration) -> [Action] {
+        guard let launch else { return prepare(.start(.page(load))) }
+        (launched, failure) = (launch, nil)
+        if next?.name == launch.name { next = nil }
+        trial = launch.isTrial ? Trial(timeout, visibility, at: now) : nil
+        return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
+    }
+
+    // MARK: Verdicts
+
+    private mutating func confirm(_ token: LaunchToken) -> [Action] {
+        guard let launched else { return [.refuse(ShellError.notStarted)] }
+        guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
+        if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
+        // What is shown without a record has proved itself before; what is owed was said before.
+        return launched.isRecorded && owed?.launch.token != token ? [.write(.good, launched)] : []
+    }
+
+    /// The launch failed: the ledger first, then the client that comes instead, in the same window.
+    private mutating func fail(
+        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, _ time: Timestamp
+    ) -> [Action] {
+        guard let launched, launched.token == token else { return [] }
+        if let failure { return prepare(.leave(.failed(failure), .nothing)) }
+        if owed?.launch.token == token { return [] }
+        let evidence = trial?.evidence.map { "; the page said: \($0)" } ?? ""
+        trial = nil
+        return [.write(.faulty(StartFailure(cause, detail: what + evidence, at: time)), launched)]
+    }
+
+    /// A disk that takes no writes must neither keep a broken client on the screen nor undo a good one: the verdict counts at
+    /// once, and is written when the disk takes it.
+    private mutating func written(_ verdict: Verdict, _ launch: Launch, _ writing: Writing) -> [Action] {
+        var actions: [Action] = []
+        switch (writing, verdict) {
+        case (.failed(let error), .good): return [.refuse(error)]
+        case (.failed(let error), _): return [.report(.failed(UpdateFailure(error)))]
+        case (.refused(let refusal), .abandoned): return [.report(.failed(refusal))]
+        case (.refused(let refusal), _):
+            owed = Debt(verdict: verdict, launch: launch)
+            actions.append(.report(.failed(refusal)))
+        case (.done, _): break
+        }
+        switch verdict {
+        case .good:
+            trial = nil
+            if case .done(wasKnown: true) = writing { return [] }
+            return actions + [.report(.confirmed(launch.name)), .retain]
+        case .faulty(let failure): return actions + prepare(.leave(.failed(failure), .nothing))
+        case .abandoned: return []
+        }
+    }
+
+    // MARK: The store
+
+    private func inspect(then sequel: Sequel) -> [Action] {
+        let unrecorded = launched.flatMap { $0.isRecorded || audience != .everybody ? nil : $0 }
+        let request = Request(audience: audience, running: launched?.name, owed: owed, unrecorded: unrecorded)
+        return [.inspect(request, sequel)]
+    }
+
+    private mutating func inspected(_ inspection: Inspection, _ sequel: Sequel, _ now: Duration) -> [Action] {
+        if inspection.isSettled { owed = nil }
+        if let recorded = inspection.recorded { launched = recorded }
+        switch inspection.store {
+        case .failure(let error): return go(on: sequel, now, after: error)
+        case .success(let store):
+            if store.ledger == ledger { return go(on: sequel, now) }
+            ledger = store.ledger
+            missingShell = store.missingShell
+            return goal(for: store, sequel).map { prepare($0) } ?? go(on: sequel, now)
+        }
+    }
+
+    /// What is to be made ready now, if anything. A client that failed is not pushed at once at the page that follows it: its
+    /// retry comes with a check or with the next start.
+    private mutating func goal(for store: Store, _ sequel: Sequel) -> Goal? {
+        guard let choice = store.choice else { return nil }
+        guard let launched else {
+            return choice.name == prepared?.name ? nil : .start(.inspection(sequel))
+        }
+        // Between a reload and its page there is nothing to report.
+        guard launched.name == prepared?.name else { return nil }
+        if let failure { return .leave(.failed(failure), sequel) }
+        if let reason = store.recall { return .leave(.recalled(reason), sequel) }
+        if choice.name == launched.name { next = nil }
+        if choice.name == launched.name || choice.name == next?.name { return nil }
+        if case .retry = choice.reason, !sequel.isRetry || trial != nil { return nil }
+        return .next(sequel)
+    }
+
+    /// The store has been read, and what follows from it is done.
+    private mutating func go(on sequel: Sequel, _ now: Duration, after error: (any Error)? = nil) -> [Action] {
+        // A client on trial is given the time to confirm its start. Whether it can be changed by itself is trouble of its own.
+        if sequel == .activate, error == nil, trial == nil, let next { return prepare(.change(next, sequel)) }
+        let actions = report(error)
+        switch sequel {
+        case .nothing, .retry, .activate: return actions
+        case .reload:
+            return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
+        case .load(let load):
+            guard let next, load.takesNext, load.mayChange else { return actions + open(load, now) }
+            return actions + prepare(.change(next, sequel))
+        }
+    }
+
+    /// The store is read twice a second: trouble is reported once, and what could not be done is tried again each time.
+    private mutating func report(_ error: (any Error)?) -> [Action] {
+        let before = trouble
+        trouble = error.map { UpdateFailure($0) }
+        if trouble != nil { ledger = nil }
+        return trouble.flatMap { $0 == before ? nil : [.report(.failed($0))] } ?? []
+    }
+
+    // MARK: Other clients
+
+    private func prepare(_ goal: Goal) -> [Action] { [.prepare(goal, forGuests: audience == .guests)] }
+
+    private mutating func reach(_ goal: Goal, _ ready: Ready, _ now: Duration) -> [Action] {
+        let client = ready.client
+        switch goal {
+        case .start(let start):
+            (prepared, unprepared, missingShell) = (client, nil, ready.missingShell)
+            switch start {
+            case .caller, .audience: return []
+            case .page(let load): return open(load, now)
+            case .inspection(let sequel): return go(on: sequel, now)
+            }
+        case .next(let sequel):
+            if client.name == launched?.name { return go(on: sequel, now) }
+            next = client
+            return [.report(.updateAvailable(client.name))] + go(on: sequel, now)
+        case .change(_, let sequel):
+            (prepared, next, trouble) = (client, nil, nil)
+            guard case .load(let load) = sequel else { return [.reload] }
+            return open(load, now)
+        case .leave(let departure, let sequel):
+            guard let name = launched?.name else { return [] }
+            leave(for: client)
+            let reason = Self.reason(departure, name, client.name)
+            return [.report(.rolledBack(name, to: client.name, reason)), .reload]
+                + go(on: sequel, now)
+        }
+    }
+
+    private mutating func miss(_ goal: Goal, _ error: any Error, _ now: Duration) -> [Action] {
+        switch goal {
+        case .start(.caller), .start(.page), .change(_, .load), .change(_, .reload): return [.refuse(error)]
+        case .start(.audience):
+            let reason = UpdateFailure(error)
+            unprepared = reason
+            return [.refuse(reason)]
+        case .change: return report(error)
+        case .start(.inspection(let sequel)), .next(let sequel): return go(on: sequel, now, after: error)
+        case .leave(let departure, let sequel):
+            if case .failed(let failure) = departure { self.failure = failure }
+            return go(on: sequel, now, after: error)
+        }
+    }
+
+    // MARK: Words
+
+    private static func reason(_ departure: Departure, _ name: ClientName, _ other: ClientName) -> UpdateFailure {
+        switch departure {
+        case .failed(let failure):
+            UpdateFailure(.healthFailed, subject: "\(name)", "\(name) was rolled back to \(other): \(failure).")
+        // Its page is not asked.
+        case .recalled(let reason):
+            UpdateFailure(.versionBlocked, subject: "\(name)", "\(name) was left for \(other), because \(reason).")
+        }
+    }
+
+    private static func foreignToken(_ name: ClientName) -> UpdateFailure {
+        UpdateFailure(
+            .versionMismatch, subject: "\(name)",
+            "The token belongs to another launch than the one of \(name) that runs, and a verdict counts for its own launch only."
+        )
+    }
+
+    private static func tooLate(_ name: ClientName, _ failure: StartFailure) -> UpdateFailure {
+        UpdateFailure(.healthFailed, subject: "\(name)", "\(name) has failed already: \(failure). Launch again.")
+    }
+}

@@ -1,0 +1,93 @@
+import BundleValues
+import BundleCore
+import BundleDisk
+
+/// What the actions of a `ShellState` do to the store and the web view. It decides nothing.
+struct ShellWork {
+    typealias State = ShellState<Launched>
+
+    private let launcher: Launcher
+    private let verdicts: Verdicts
+    private let bridge: any ShellBridge
+
+    init(_ launcher: Launcher, _ verdicts: Verdicts, _ bridge: any ShellBridge) {
+        self.launcher = launcher
+        self.verdicts = verdicts
+        self.bridge = bridge
+    }
+
+    func prepare(_ goal: State.Goal, forGuests: Bool) -> State.Event {
+        do {
+            if case .change(let client, _) = goal {
+                try bridge.setServerBasePath(client.client)
+                return .ready(.init(client: client, missingShell: nil), goal)
+            }
+            let client = try launcher.prepare(forGuests: forGuests)
+            let missingShell = launcher.missingShell(try launcher.inventory())
+            // What could be changed to is not shown yet.
+            if case .next = goal {} else { try bridge.setServerBasePath(client.client) }
+            return .ready(.init(client: client, missingShell: missingShell), goal)
+        } catch {
+            return .notReady(error, goal)
+        }
+    }
+
+    func begin(_ client: PreparedLaunch, forGuests: Bool, _ load: State.PageLoad) -> State.Event {
+        do {
+            return .began(forGuests ? try launcher.show(client) : try launcher.begin(client), load)
+        } catch {
+            return .notBegun(error)
+        }
+    }
+
+    func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
+        do {
+            switch verdict {
+            case .good: return .done(wasKnown: try verdicts.confirm(launched.name, launched.token))
+            case .faulty(let failure): _ = try verdicts.fail(launched.name, launched.token, failure)
+            case .abandoned: try verdicts.abandon(launched.name, launched.token)
+            }
+            return .done(wasKnown: false)
+        } catch let error as DiskError where error.isWriteRefusal {
+            launcher.refuseTrials()
+            return .refused(error.failure)
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    func inspect(_ request: State.Request) -> State.Inspection {
+        let isSettled = request.owed.map(settle) ?? false
+        let recorded = request.unrecorded.map { launcher.record(again: $0) }
+        do {
+            return .init(isSettled: isSettled, recorded: recorded, store: .success(try store(request)))
+        } catch {
+            return .init(isSettled: isSettled, recorded: recorded, store: .failure(error))
+        }
+    }
+
+    /// Whether nothing is owed any more.
+    private func settle(_ debt: State.Debt) -> Bool {
+        switch write(debt.verdict, debt.launch) {
+        case .refused: false
+        // A failure says that another launch is written down by now.
+        case .done, .failed: true
+        }
+    }
+
+    private func store(_ request: State.Request) throws -> State.Store {
+        let inventory = try launcher.inventory()
+        return State.Store(
+            ledger: inventory.ledger, choice: choice(inventory, for: request.audience),
+            missingShell: launcher.missingShell(inventory),
+            recall: request.running?.version.flatMap(inventory.ledger.recall(of:)))
+    }
+
+    private func choice(_ inventory: Inventory, for audience: ClientShell.Audience) -> SelectionRule.Choice? {
+        switch audience {
+        case .everybody: launcher.choice(inventory)
+        case .guests: launcher.choice(inventory, excluding: Set(inventory.bundles.map(\.name)))
+        case .nobody: nil
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import BundleCore
+package import BundleValues
+package import BundleServe
+package import ClientShell
+import ShellBoot
+
+/// Joins a shell and the loopback server: pages call the shell, the shell's events go to pages. What is shown is the bridge's
+/// `Screen`.
+package final class LoopbackHost: PageHost {
+    private static let pauseBetweenChecks = Duration.seconds(10)
+
+    private let shell: ClientShell
+    private let bridge: LoopbackBridge
+    private let observe: @Sendable (ShellEvent) -> Void
+    private let checks: AsyncStream<Void>.Continuation
+    private let wantedChecks: AsyncStream<Void>
+    private let clock: any Clock<Duration>
+    /// What there is where nothing is; its page finds out by itself when there is something.
+    private let nothing: Page
+
+    /// For a shell that shows its clients by `bridge`; `observe` receives every event. Clients are shown until something else is.
+    package init(
+        _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
+        observe: @escaping @Sendable (ShellEvent) -> Void
+    ) throws {
+        nothing = try StatePage.starting.page()
+        self.shell = shell
+        self.bridge = bridge
+        self.observe = observe
+        self.clock = clock
+        (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// Runs the shell and passes on what happens, until it is cancelled.
+    package func run() async {
+        await withTaskGroup { group in
+            group.addTask { await self.shell.run() }
+            group.addTask {
+                for await event in self.shell.events { self.pass(event) }
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { running in
+                    for await _ in self.wantedChecks {
+                        // A failure is an event of the shell. A download may take long; what is offered then may be newer.
+                        running.addTask { _ = try? await self.shell.checkForUpdates() }
+                        // A page in a loop must not become a flood at the feed.
+                        try? await self.clock.sleep(for: Self.pauseBetweenChecks)
+                    }
+                }
+            }
+            await group.waitForAll()
+        }
+        bridge.finish()
+    }
+
+    /// The state that is shown; nil while the device starts.
+    var state: LaunchState? { bridge.withScreen { $0.state } }
+
+    /// Shows `state` from now on.
+    func show(_ state: LaunchState?) throws { try bridge.show(state) }
+
+    /// Whether this trouble is another one than before.
+    func isNew(trouble: String) -> Bool { bridge.withScreen { $0.isNew(trouble: trouble) } }
+
+    func pass(_ event: ShellEvent) {
+        observe(event)
+        bridge.withScreen { screen in
+            switch event {
+            case .updateAvailable(let name): screen.send(update: name)
+            case .failed(let failure): screen.send(error: failure)
+            // The page that failed is about to go, or gone: its follower is told.
+            case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
+            case .launched, .confirmed, .checked: break
+            }
+        }
+    }
+
+    // MARK: What the server asks
+
+    /// Counts up where nothing that was shown until now may be shown any more.
+    package var generation: Int { bridge.withScreen { $0.generation } }
+
+    /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
+    ///
+    /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
+    package func page(isBrowser: Bool) async throws -> Page {
+        while true {
+            let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
+            if let ownPage { return ownPage }
+            do {
+                let launched = try await shell.pageWillLoad(takesNext: isBrowser)
+                if let page = try bridge.page(of: launched, in: generation) { return page }
+            } catch ShellError.notStarted {
+                // The shell has left its client already, and what is shown instead is about to be.
+                return nothing
+            }
+        }
+    }
+
+    /// The files of the launch that the cookie names, else those of the newest; none of a client that is not to be shown.
+    package func site(ofPage page: String?) -> Site { bridge.withScreen { $0.site(ofPage: page) } ?? nothing.site }
+
+    /// A client to look at, without a launch.
+    package func site(named name: String) async throws -> Site? {
+        guard let name = ClientName(name) else { return nil }
+        let (mayShow, site, generation) = bridge.withScreen {
+            ($0.mayShow(name), $0.site(visiting: name), $0.generation)
+        }
+        guard mayShow else { return nil }
+        if let site { return site }
+        guard let client = try await shell.client(named: name) else { return nil }
+        let files = try LoopbackBridge.open(client)
+        return bridge.withScreen { $0.visit(files, in: generation) }
+    }
+
+    /// The seed and the installed clients, as far as they may be shown.
+    package func clients() async throws -> [String] {
+        let names = try await shell.clientNames()
+        return bridge.withScreen { screen in names.filter(screen.mayShow).map(\.description) }
+    }
+
+    /// What the page of the running launch is told: first what it has missed.
+    package func events(token: String) async throws -> AsyncStream<PageEvent> {
+        guard let events = bridge.listen(token: token) else { throw Self.staleLaunch }
+        return events
+    }
+
+    /// Carries out a call of the page of the running launch; a page of another one is told to load again.
+    package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        let (status, isCurrent, isOwnPage) = bridge.withScreen {
+            ($0.status, $0.isCurrent(token), $0.ownPage != nil)
+        }
+        // A page of another launch than the one that runs is on its way out, or this server was started after it.
+        guard isCurrent else { throw Self.staleLaunch }
+        if isOwnPage { return try Self.answer(method) }
+        do {
+            return try await perform(method, LaunchToken(text: token), body, status)
+        } catch let refusal as CallRefusal {
+            throw refusal
+        } catch let error as ShellError {
+            throw CallRefusal(status: 409, code: error.rawValue, message: error.failure.message)
+        } catch {
+            let failure = UpdateFailure(error)
+            throw CallRefusal(status: 500, code: failure.code.rawValue, message: failure.message)
+        }
+    }
+
+    /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
+    private static func answer(_ method: String) throws -> JSONObject {
+        if ["visibility", "report"].contains(method) { return [:] }
+        throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
+    }
+
+    private static let staleLaunch = CallRefusal(
+        status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
+
+    private func perform(
+        _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus
+    ) async throws -> JSONObject {
+        switch method {
+        case "checkForUpdates": checks.yield()
+        case "startupDidComplete": try await shell.startupDidComplete(token)
+        case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
+        case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
+        case "reload": try await shell.reload()
+        case "visibility": await report(visibility: body, token)
+        case "report": await shell.pageDidReport(token, Self.complaint(body))
+        default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
+        }
+        return [:]
+    }
+
+    private func report(visibility body: JSONObject, _ token: LaunchToken) async {
+        let report = PageReport(
+            load: body["page"]?.stringValue ?? "", number: body["number"]?.integerValue ?? 0)
+        if body["hidden"]?.boolValue == true {
+            await shell.pageDidHide(token, report)
+        } else {
+            await shell.pageDidShow(token, report)
+        }
+    }
+
+    private static func complaint(_ body: JSONObject) -> String {
+        let source = body["source"]?.stringValue.map { $0.isEmpty ? "" : " (\($0):\(body["line"]?.integerValue ?? 0))" }
+        return (body["message"]?.stringValue ?? "") + (source ?? "")
+    }
+}

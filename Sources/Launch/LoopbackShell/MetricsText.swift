@@ -1,0 +1,74 @@
+/// One metric with all its samples, as Prometheus has it.
+package struct MetricFamily: Sendable {
+    /// What its numbers do.
+    package enum Kind: String, Sendable { case counter, gauge, histogram }
+
+    /// One number.
+    package struct Sample: Sendable {
+        let suffix: String
+        let labels: [(name: String, value: String)]
+        let value: Double
+
+        /// `suffix` goes behind the family's name, as `_sum` does.
+        package init(_ value: Double, _ labels: [(name: String, value: String)] = [], suffix: String = "") {
+            self.suffix = suffix
+            self.labels = labels
+            self.value = value
+        }
+    }
+
+    let name: String
+    let help: String
+    let kind: Kind
+    let samples: [Sample]
+
+    /// States a metric; one without samples is left out.
+    package init(_ name: String, _ kind: Kind, _ help: String, _ samples: [Sample]) {
+        self.name = name
+        self.help = help
+        self.kind = kind
+        self.samples = samples
+    }
+}
+
+/// Metrics in the text format of Prometheus, version 0.0.4: a pure rendering.
+package enum MetricsText {
+    /// The families in the order given, each with its help and its type once.
+    package static func text(of families: [MetricFamily]) -> String {
+        families.filter { !$0.samples.isEmpty }.map(text).joined()
+    }
+
+    private static func text(of family: MetricFamily) -> String {
+        var text = "# HELP \(family.name) \(escaped(family.help, quotes: false))\n"
+        text += "# TYPE \(family.name) \(family.kind.rawValue)\n"
+        for sample in family.samples {
+            let labels = sample.labels.map { "\($0.name)=\"\(escaped($0.value, quotes: true))\"" }
+            text += "\(family.name)\(sample.suffix)"
+            text += labels.isEmpty ? "" : "{\(labels.joined(separator: ","))}"
+            text += " \(number(sample.value))\n"
+        }
+        return text
+    }
+
+    private static func escaped(_ text: String, quotes: Bool) -> String {
+        var escaped = ""
+        for character in text.unicodeScalars {
+            switch character {
+            case "\\": escaped += "\\\\"
+            case "\n": escaped += "\\n"
+            case "\"" where quotes: escaped += "\\\""
+            default: escaped.unicodeScalars.append(character)
+            }
+        }
+        return escaped
+    }
+
+    private static func number(_ value: Double) -> String {
+        if value.isNaN { return "NaN" }
+        if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
+        return Int(exactly: value).map(String.init) ?? "\(value)"
+    }
+
+    /// A bound of a histogram's bucket, as its label has it.
+    static func bound(_ value: Double) -> String { number(value) }
+}

@@ -1,0 +1,65 @@
+import BundleValues
+package import ClientShell
+package import ShellBoot
+
+/// Answers for what a browser on this machine sees: which state is which page.
+package final class ShellCoordinator: Coordinator, LaunchRouting {
+    private let host: LoopbackHost
+    private let observe: @Sendable (any Error) -> Void
+
+    /// For the pages of `host`; `observe` receives why a state cannot be shown, once for as long as it is the same.
+    package init(_ host: LoopbackHost, report observe: @escaping @Sendable (any Error) -> Void) {
+        self.host = host
+        self.observe = observe
+    }
+
+    /// What is shown; nil before anything was routed to.
+    package var state: LaunchState? { host.state }
+
+    /// Nothing of a client is shown until something is routed to.
+    package func start() async { show(nil) }
+
+    /// Shows `state`; pages that are open load themselves again. One that cannot be shown is tried again with the next.
+    package func route(to state: LaunchState) async { if self.state != state { show(state) } }
+
+    /// Passes on what is wrong with the boot, once for as long as it is the same.
+    package func report(_ error: any Error) {
+        if host.isNew(trouble: UpdateFailure(error).message) { observe(error) }
+    }
+
+    private func show(_ state: LaunchState?) {
+        do {
+            try host.show(state)
+        } catch {
+            report(error)
+        }
+    }
+}
+
+/// Makes a client ready for whoever uses the device: every client for those that are signed in, the seed for guests, none behind a
+/// lock.
+package struct ShellLaunch: PrepareLaunchUseCase {
+    private let shell: ClientShell
+
+    /// For the clients of `shell`.
+    package init(_ shell: ClientShell) {
+        self.shell = shell
+    }
+
+    /// Leaves what others have been shown, and makes ready what is for this session.
+    package func execute(for session: SessionStatus) async -> LaunchReadiness {
+        do {
+            return try await shell.admit(Self.audience(of: session)).map { .shellTooOld(minimum: $0) } ?? .ready
+        } catch {
+            return .failed(UpdateFailure(error))
+        }
+    }
+
+    private static func audience(of session: SessionStatus) -> ClientShell.Audience {
+        switch session {
+        case .notRequired, .authenticated: .everybody
+        case .unauthenticated: .guests
+        case .locked: .nobody
+        }
+    }
+}

@@ -1,0 +1,168 @@
+package import BundleCore
+package import BundleValues
+package import ClientShell
+
+/// What has happened in a shell since it started, counted: values only.
+package struct ShellMetrics: Sendable {
+    private let startedAt: Timestamp
+    private var shown: ClientName?
+    private var available: ClientName?
+    private var launches = 0
+    private var rollbacks = 0
+    private var bytes = 0
+    /// How much of the download under way is counted; nil where none is.
+    private var counted: Int?
+    private var lastCheck: Timestamp?
+    private var lastGoodCheck: Timestamp?
+    private var nextCheck: Timestamp?
+    private var goodChecks = 0
+    private var failedChecks: [FailureCode: Int] = [:]
+    private var launch: (name: ClientName, reading: Duration)?
+    private var starts = DurationHistogram()
+
+    /// Nothing has happened yet.
+    package init(startedAt: Timestamp) { self.startedAt = startedAt }
+
+    // MARK: What happens
+
+    /// Takes an event in; `reading` is that of a clock that only goes forward.
+    package mutating func note(_ event: ShellEvent, at time: Timestamp, reading: Duration) {
+        switch event {
+        case .updateAvailable(let name): available = name
+        case .failed: break
+        case .checked(let failure, let next): recordCheck(failure, next: next, at: time)
+        case .launched(let name, _):
+            shown = name
+            if available == name { available = nil }
+            launches += 1
+            launch = (name, reading)
+        case .confirmed(let name):
+            if let launch, launch.name == name { starts.note(reading - launch.reading) }
+            launch = nil
+        case .rolledBack:
+            rollbacks += 1
+            launch = nil
+        }
+    }
+
+    private mutating func recordCheck(_ failure: UpdateFailure?, next: Duration?, at time: Timestamp) {
+        lastCheck = time
+        nextCheck = next.map { Timestamp(clamping: time.secondsSinceEpoch + Int($0.components.seconds)) }
+        if let failure {
+            failedChecks[failure.code, default: 0] += 1
+        } else {
+            lastGoodCheck = time
+            goodChecks += 1
+        }
+    }
+
+    /// Takes in how far an update is. What a download finds here already is not counted.
+    package mutating func note(_ event: UpdateEvent) {
+        guard case .downloading(let done, _) = event else {
+            counted = nil
+            return
+        }
+        if let counted, done > counted { bytes += done - counted }
+        counted = done
+    }
+
+    // MARK: What there is to tell
+
+    /// Everything at `now`; `ledger` is what the store remembers, nil where it cannot be read.
+    package func families(_ ledger: Ledger?, at now: Timestamp) -> [MetricFamily] {
+        clients + (ledger.map { store($0, now) } ?? []) + checks
+            + [Self.one("process_start_time_seconds", .gauge, "When this process started.", Self.seconds(startedAt))]
+    }
+
+    private var clients: [MetricFamily] {
+        let labels = shown.map { name in
+            [
+                (name: "version", value: name.shortDescription),
+                (name: "source", value: name.version?.source.rawValue ?? "embedded"),
+            ]
+        }
+        return [
+            MetricFamily(
+                "clientctl_client_info", .gauge, "The client that was shown last.",
+                labels.map { [.init(1, $0)] } ?? []),
+            Self.one(
+                "update_available", .gauge, "Whether another client is ready to be shown.", available == nil ? 0 : 1),
+            Self.one("launches_total", .counter, "Launches of clients.", Double(launches)),
+            Self.one(
+                "rollbacks_total", .counter, "Clients that were left for another one because they failed.",
+                Double(rollbacks)),
+            MetricFamily(
+                "clientctl_last_start_duration_seconds", .gauge,
+                "Time from the launch that was confirmed last to its confirmation.",
+                starts.last.map { [.init($0)] } ?? []),
+            MetricFamily(
+                "clientctl_start_duration_seconds", .histogram, "Time from a launch to its confirmation.",
+                starts.samples),
+        ]
+    }
+
+    private func store(_ ledger: Ledger, _ now: Timestamp) -> [MetricFamily] {
+        let channel = ledger.feed.followed
+        let labels = [(name: "channel", value: channel?.name ?? "")]
+        func about(_ name: String, _ help: String, _ value: (FeedMemory.Channel) -> Double) -> MetricFamily {
+            MetricFamily("clientctl_\(name)", .gauge, help, channel.map { [.init(value($0), labels)] } ?? [])
+        }
+        return [
+            Self.one("blocked_versions", .gauge, "Versions that must not run here.", Double(ledger.blocks.count)),
+            about("channel_sequence", "Sequence of the channel document that was taken last.") { Double($0.sequence) },
+            about("channel_expires_timestamp_seconds", "When that document expires.") { Self.seconds($0.expires) },
+            about("channel_days_to_expiry", "Days until it expires; negative when it has.") {
+                (Self.seconds($0.expires) - Self.seconds(now)) / 86_400
+            },
+        ]
+    }
+
+    private var checks: [MetricFamily] {
+        func moment(_ name: String, _ help: String, _ time: Timestamp?) -> MetricFamily {
+            MetricFamily("clientctl_\(name)", .gauge, help, time.map { [.init(Self.seconds($0))] } ?? [])
+        }
+        let failures = failedChecks.sorted { $0.key.rawValue < $1.key.rawValue }
+        return [
+            moment("last_check_timestamp_seconds", "When a check for updates ended last.", lastCheck),
+            moment("last_successful_check_timestamp_seconds", "When one did not fail last.", lastGoodCheck),
+            moment("next_check_timestamp_seconds", "When the next one comes, at the latest.", nextCheck),
+            Self.one("check_successes_total", .counter, "Checks for updates that did not fail.", Double(goodChecks)),
+            MetricFamily(
+                "clientctl_check_failures_total", .counter, "Checks for updates that failed, by the public reason.",
+                failures.map { .init(Double($0.value), [(name: "code", value: $0.key.rawValue)]) }),
+            Self.one("downloaded_bytes_total", .counter, "Bytes of releases that were downloaded.", Double(bytes)),
+        ]
+    }
+
+    private static func one(
+        _ name: String, _ kind: MetricFamily.Kind, _ help: String, _ value: Double
+    ) -> MetricFamily { MetricFamily("clientctl_\(name)", kind, help, [.init(value)]) }
+
+    private static func seconds(_ time: Timestamp) -> Double { Double(time.secondsSinceEpoch) }
+}
+
+/// How long starts took.
+struct DurationHistogram: Sendable {
+    /// In seconds; a start that takes more than the usual timeout is a rollback.
+    private static let bounds = [0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+    private var counts = [Int](repeating: 0, count: bounds.count)
+    private var sum = 0.0
+    private var count = 0
+    private(set) var last: Double?
+
+    mutating func note(_ duration: Duration) {
+        let seconds = max(0, duration / .seconds(1))
+        for (index, bound) in Self.bounds.enumerated() where seconds <= bound { counts[index] += 1 }
+        sum += seconds
+        count += 1
+        last = seconds
+    }
+
+    var samples: [MetricFamily.Sample] {
+        let buckets = zip(Self.bounds + [.infinity], counts + [count])
+        return buckets.map { bound, count in
+            .init(Double(count), [(name: "le", value: MetricsText.bound(bound))], suffix: "_bucket")
+        } + [.init(sum, suffix: "_sum"), .init(Double(count), suffix: "_count")]
+    }
+}

@@ -1,0 +1,126 @@
+import BundleCore
+import BundleValues
+import BundleServe
+import ShellBoot
+
+/// A page of the shell's own, in place of a client: one sentence for whoever stands in front of the device, without a script or
+/// anything to load.
+struct StatePage {
+    private let state: String
+    private let title: String
+    private let text: String
+
+    /// The device has not decided yet what it shows.
+    static let starting = StatePage(state: "starting", title: "One moment", text: "This device is starting.")
+
+    private init(state: String, title: String, text: String) {
+        self.state = state
+        self.title = title
+        self.text = text
+    }
+
+    /// The page of `state`; nil where clients are shown.
+    init?(_ state: LaunchState?) {
+        switch state {
+        case .authenticated, .unauthenticated, .updateRequired: return nil
+        case .locked:
+            self.init(
+                state: "locked", title: "Locked", text: "This device is locked. Whoever looks after it can unlock it.")
+        case .maintenance:
+            self.init(
+                state: "maintenance", title: "Under maintenance",
+                text: "Somebody is working on this device. It will be back soon.")
+        case .failure(let reason):
+            self.init(state: "failure", title: "This device has nothing to show", text: reason.message)
+        case nil: self = Self.starting
+        }
+    }
+
+    /// The page, with a token that no other has.
+    func page() throws -> Page {
+        let token = try LaunchToken.random().text
+        return Page(
+            id: String(try LaunchToken.random().text.prefix(32)), token: token, site: try Site(page: document()))
+    }
+
+    /// The document, cut where the host's own elements go.
+    private func document() -> IndexPage {
+        let before = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
+        let after = """
+            <meta name="viewport" content="width=device-width"><title>\(Self.escaped(title))</title>\
+            <link rel="icon" href="data:,"><style>\(Self.style)</style></head>
+            <body data-state="\(state)"><main><h1>\(Self.escaped(title))</h1><p>\(Self.escaped(text))</p></main></body></html>
+
+            """
+        return IndexPage(before: Array(before.utf8), after: Array(after.utf8), scriptSources: [])
+    }
+
+    private static let style = """
+        html{height:100%}body{margin:0;min-height:100%;display:grid;place-items:center;background:#10141a;color:#e8edf2;\
+        font:1.25rem/1.5 system-ui,sans-serif}main{max-width:32rem;padding:2rem;text-align:center}\
+        h1{font-size:2rem;font-weight:600}p{overflow-wrap:anywhere}
+        """
+
+    /// Text as HTML has it.
+    private static func escaped(_ text: String) -> String {
+        var escaped = ""
+        for character in text.unicodeScalars {
+            switch character {
+            case "&": escaped += "&amp;"
+            case "<": escaped += "&lt;"
+            case ">": escaped += "&gt;"
+            case "\"": escaped += "&quot;"
+            default: escaped.unicodeScalars.append(character)
+            }
+        }
+        return escaped
+    }
+}
+
+/// A bar above the client that runs although a better one is there: that needs a newer shell.
+struct UpdateNotice {
+    private let minimum: SemanticVersion
+
+    /// The best client needs shell `minimum`.
+    init(minimum: SemanticVersion) {
+        self.minimum = minimum
+    }
+
+    /// The script that puts it up. Its place is outside the body, which applications replace, and its looks are set by script,
+    /// which no policy of the page forbids.
+    func script() throws -> ServerConfiguration.Bridge {
+        let text =
+            "This device needs a newer shell, version \(minimum) or later, for the newest version of what you see here. "
+            + "Until then it shows the one before."
+        let literal = String(decoding: JSONWriter.bytes(of: .string(text)), as: UTF8.self)
+        let script = Array(
+            """
+            (function () {
+              'use strict';
+              function show() {
+                var bar = document.createElement('div');
+                bar.id = 'clientctl-update-required';
+                bar.setAttribute('role', 'status');
+                bar.style.cssText = 'position:fixed;top:0;left:0;right:0;z-index:2147483647;display:flex;gap:1em;'
+                  + 'align-items:center;justify-content:center;padding:.75em 1em;background:#10141a;color:#e8edf2;'
+                  + 'font:16px/1.4 system-ui,sans-serif';
+                var text = document.createElement('span');
+                text.textContent = \(literal);
+                var button = document.createElement('button');
+                button.type = 'button';
+                button.textContent = 'Hide';
+                button.style.cssText = 'font:inherit;padding:.25em .75em';
+                button.addEventListener('click', function () { bar.remove(); });
+                bar.append(text, button);
+                document.documentElement.appendChild(bar);
+              }
+              if (document.readyState === 'loading') {
+                document.addEventListener('DOMContentLoaded', show);
+              } else {
+                show();
+              }
+            }());
+            """.utf8)
+        return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
+    }
+}

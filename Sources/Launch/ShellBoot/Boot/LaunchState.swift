@@ -1,0 +1,33 @@
+public import BundleValues
+
+/// What there is to be shown, without a word about how.
+public enum LaunchState: Sendable, Equatable {
+    /// The current client: whoever uses the device is signed in, or nobody has to be.
+    case authenticated
+    /// What guests may see.
+    case unauthenticated
+    /// Nothing but that the device is locked.
+    case locked
+    /// The best client needs shell `minimum` or a newer one; another client runs instead.
+    case updateRequired(minimum: SemanticVersion)
+    /// Nothing but that somebody works on the device.
+    case maintenance
+    /// Nothing can be shown.
+    case failure(reason: UpdateFailure)
+}
+
+extension LaunchState {
+    /// What follows from a session and from what could be made ready for it: a lock hides everything, a failure all but a lock.
+    init(session: SessionStatus, readiness: LaunchReadiness) {
+        self =
+            switch (session, readiness) {
+            case (.locked(.byOperator), _): .locked
+            case (.locked(.forMaintenance), _): .maintenance
+            case (_, .failed(let reason)): .failure(reason: reason)
+            case (.unauthenticated, _): .unauthenticated
+            case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):
+                .updateRequired(minimum: minimum)
+            case (.authenticated, .ready), (.notRequired, .ready): .authenticated
+            }
+    }
+}

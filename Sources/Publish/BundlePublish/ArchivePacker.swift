@@ -1,0 +1,88 @@
+import ArchiveSource
+import BundleArchive
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+import Glibc
+
+/// Packs a tree into an archive file, hashing content and archive on the way.
+struct ArchivePacker {
+    struct Packed {
+        let sha256: SHA256Digest
+        let size: Int
+        let contentSha256: SHA256Digest
+    }
+
+    let tree: CanonicalTree
+    let options: ReleaseOptions
+    let report: (UpdateEvent) -> Void
+
+    /// Writes the archive into `file`, which is empty.
+    func pack(into file: File) throws -> Packed {
+        var archiveHasher = try SHA256Hasher()
+        var contentHasher = try SHA256Hasher()
+        var size = 0
+        let output: ByteOutput = { bytes in
+            try archiveHasher.update(bytes)
+            try file.write(bytes)
+            size += bytes.count
+        }
+        let sink = try sink(output)
+        var done = 0
+        var packed = 0
+        let total = tree.tarBytes
+        try tree.stream { piece in
+            if case .data(let entry, let bytes) = piece { try Self.requireWebContent(entry, bytes, done: &done) }
+            if case .header = piece { done = 0 }
+            try contentHasher.update(piece.bytes)
+            try sink.write(piece)
+            packed += piece.bytes.count
+            report(.packing(bytes: packed, of: total))
+        }
+        try sink.finish()
+        return Packed(sha256: try archiveHasher.finish(), size: size, contentSha256: try contentHasher.finish())
+    }
+
+    /// Only the first bytes of a file tell what it is.
+    private static func requireWebContent(
+        _ entry: CanonicalTree.Entry, _ bytes: UnsafeRawBufferPointer, done: inout Int
+    ) throws {
+        defer { done += bytes.count }
+        guard done == 0, let kind = NativeCode.kind(of: bytes) else { return }
+        throw UpdateFailure(
+            .archiveRejected, subject: "native-code: \(entry.path)",
+            "\(entry.path) is a native executable (\(kind)): a client is web content only. Remove it from the folder.")
+    }
+
+    private struct PieceSink {
+        let write: (CanonicalTree.Piece) throws -> Void
+        let finish: () throws -> Void
+    }
+
+    private func sink(_ output: @escaping ByteOutput) throws -> PieceSink {
+        switch options.format {
+        case .tar:
+            return PieceSink(write: { try output($0.bytes) }, finish: {})
+        case .tarZstd:
+            let cores = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+            let compressor = try ZstdCompressor(
+                level: options.effectiveLevel, windowLog: options.windowLog, workers: cores, size: tree.tarBytes,
+                output: output)
+            return PieceSink(write: { try compressor.write($0.bytes) }, finish: compressor.finish)
+        case .tarGzip:
+            let writer = try LibraryWriter.gzip(level: options.effectiveLevel, output: output)
+            return PieceSink(write: { try writer.write($0.bytes) }, finish: writer.finish)
+        case .zip:
+            let writer = try LibraryWriter.zip(level: options.effectiveLevel, output: output)
+            return PieceSink(
+                write: { piece in
+                    switch piece {
+                    case .header(let entry, _): try writer.begin(entry.path.string, size: entry.size)
+                    case .data(_, let bytes): try writer.write(bytes)
+                    case .padding: break
+                    }
+                }, finish: writer.finish)
+        }
+    }
+}

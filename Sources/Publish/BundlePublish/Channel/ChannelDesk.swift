@@ -1,0 +1,160 @@
+import ArchiveSource
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// Reads, checks, edits, signs, checks again and writes channel documents. The feed's lock is its owner's.
+struct ChannelDesk {
+    /// A document that is ready to be written.
+    struct Prepared {
+        let name: String
+        /// nil where nothing is to be written.
+        let bytes: [UInt8]?
+        let report: ChannelReport
+        /// The feed's `manifest.json`; nil where it stays as it is.
+        let newest: [UInt8]?
+
+        init(name: String, bytes: [UInt8]?, _ report: ChannelReport, in root: Directory?) throws {
+            self.name = name
+            self.bytes = bytes
+            var report = report
+            (report.newest, newest) = try NewestManifest.step(report.document, in: root)
+            if report.outcome == .unchanged, newest != nil { report.outcome = .completed }
+            self.report = report
+        }
+    }
+
+    private static let folder = "channels"
+
+    /// The feed's folder; nil where there is none yet.
+    let root: Directory?
+    let options: ChannelTerms
+
+    /// The document of the channel `name` as it is, if what vouches for it does; nil where there is none.
+    func present(_ name: String) throws -> VerifiedChannelDocument? {
+        guard let bytes = try Self.bytes(of: name, in: root) else { return nil }
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let trusted = options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted
+        do {
+            return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
+        } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
+            let vouching = options.trust == nil ? "the channel keys given" : "--trust"
+            throw UpdateFailure(
+                failure.code, subject: "channel \(name)",
+                "The feed's document of channel \(name) is not vouched for by \(vouching), so it is not signed again: somebody "
+                    + "else changed it, or the keys were replaced. Give the keys that signed it, or --trust with those before. "
+                    + failure.message)
+        }
+    }
+
+    /// Refuses a channel that is not there where none may be made.
+    func requirePlace(for name: String, _ present: VerifiedChannelDocument?) throws {
+        guard present == nil, options.firstSequence == nil else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "The feed has no channel \(name). Make it with --create if it is new. If its document was lost, restore that, or say with "
+                + "--create and --sequence where it goes on: devices take nothing below the sequence that they have seen."
+        )
+    }
+
+    /// Refuses to change a channel that was to be made.
+    func requireNoCreation(of name: String, _ present: VerifiedChannelDocument?) throws {
+        guard let sequence = present?.document.sequence, options.firstSequence != nil else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "channel \(name)",
+            "The feed has a channel \(name), with sequence \(sequence): leave --create out.")
+    }
+
+    static func bytes(of name: String, in root: Directory?) throws -> [UInt8]? {
+        guard ChannelFileName.isName(name) else {
+            throw UpdateFailure(
+                .usage, subject: "channel",
+                "--channel takes a channel's name here, 1 to 64 of a to z, 0 to 9, dot, dash and underscore, not "
+                    + "\(UntrustedName.display(name)).")
+        }
+        return try root?.contents(
+            "\(folder)/\(ChannelFileName.file(of: name))", maximumBytes: ChannelFormat.maximumBytes)
+    }
+
+    /// The next document: the present one, or an empty one for `appId`, with `change` applied. An empty list of changes
+    /// leaves it as it is.
+    func prepare(
+        _ name: String, creatingFor appId: String?, _ change: (inout ChannelDocument) throws -> [String]
+    ) throws -> Prepared {
+        let present = try present(name)
+        let sequence = present?.document.sequence ?? 0
+        if let expected = options.expectedSequence, expected != sequence {
+            throw UpdateFailure(
+                .rollbackAttempt, subject: "channel \(name)",
+                "Channel \(name) has sequence \(sequence), not \(expected) as expected: somebody changed it meanwhile. Look at "
+                    + "it with `clientctl release list`, then try again.")
+        }
+        try requirePlace(for: name, present)
+        let issuedAt = max(options.issuedAt, present?.document.issuedAt ?? options.issuedAt)
+        let expires = issuedAt.adding(options.lifetime)
+        var document =
+            present?.document
+            ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
+        let changes = try change(&document)
+        if changes.isEmpty {
+            return try Prepared(
+                name: name, bytes: nil,
+                ChannelReport(
+                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
+                in: root)
+        }
+        try requireNoCreation(of: name, present)
+        // Never earlier than before: devices do not let time go back.
+        let next = present == nil ? options.firstSequence ?? 1 : sequence + 1
+        (document.sequence, document.issuedAt, document.expires) = (next, issuedAt, expires)
+        let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
+        try check(bytes, name, after: present)
+        return try Prepared(
+            name: name, bytes: bytes,
+            ChannelReport(
+                outcome: options.isDryRun ? .dryRun : .changed, document: document,
+                previousSequence: present?.document.sequence, changes: changes), in: root)
+    }
+
+    /// Puts a prepared document in place.
+    func put(_ prepared: Prepared, into feed: FeedFolder) throws {
+        if options.isDryRun { return }
+        if let bytes = prepared.bytes {
+            try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
+        } else {
+            try feed.sync(Self.folder)
+        }
+        // An unchanged document may be that of a run that was stopped before this.
+        if let newest = prepared.newest {
+            try feed.root.replaceFile(ReleaseFeed.manifestName, with: newest)
+        } else {
+            try feed.root.sync()
+        }
+    }
+
+    // MARK: The devices' check
+
+    /// What no device would take does not leave here.
+    private func check(_ bytes: [UInt8], _ name: String, after present: VerifiedChannelDocument?) throws {
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let own = options.signers.trusted
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
+        do {
+            try ChannelVerifier.requireFresh(verified, after: present, trusted: own, now: options.clock)
+        } catch let failure as UpdateFailure where failure.code == .expired {
+            throw UpdateFailure(
+                .expired, subject: failure.subject,
+                "The document of channel \(name) would be expired already (\(verified.document.expires)): give a longer "
+                    + "--expires-in, and check the clock and SOURCE_DATE_EPOCH.")
+        }
+        try FeedTrust(in: root, clock: options.clock)?.require(envelope, channel: name)
+    }
+}
+
+extension Timestamp {
+    /// The moment `duration` later, in whole seconds.
+    func adding(_ duration: Duration) -> Timestamp {
+        Timestamp(clamping: secondsSinceEpoch + Int(clamping: duration.components.seconds))
+    }
+}

@@ -1,0 +1,88 @@
+package import ArchiveSource
+package import BundleValues
+import BundleDisk
+
+/// Changes channel documents of a feed's folder, one at a time: whoever else changes one waits, so no change is lost.
+package struct ChannelEditor {
+    private let feed: String
+    private let options: ChannelTerms
+
+    /// Edits the feed at `feed`.
+    package init(feed: String, _ options: ChannelTerms) {
+        self.feed = feed
+        self.options = options
+    }
+
+    /// The document of `channel`, checked by `trust` where one is given.
+    package static func read(
+        _ channel: String, inFeed feed: String, trust: TrustAnchor?, clock: Timestamp
+    ) throws -> ChannelDocument {
+        guard let bytes = try ChannelDesk.bytes(of: channel, in: Directory.open(feed)) else {
+            throw missing(channel, feed)
+        }
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        guard let trust else { return try ChannelFormat.parse(envelope).claims }
+        return try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
+            .document
+    }
+
+    /// Applies `change` to `channel`.
+    package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
+        try edit(channel) { desk in
+            guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
+            if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
+            return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0) }
+        }
+    }
+
+    /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.
+    package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
+        try edit(channel) { desk in
+            guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
+            let isDue = present.document.expires <= options.clock.adding(time)
+            return try desk.prepare(channel, creatingFor: nil) { isDue ? try ChannelChange.resign.apply(to: &$0) : [] }
+        }
+    }
+
+    /// Copies the release `version` of `source` to the channel `target`, which is created where it is missing.
+    ///
+    /// It stays paused where it is. `rollout` is in thousandths of all devices; nil for those that have it in `source`.
+    package func promote(
+        _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
+    ) throws -> ChannelReport {
+        try edit(target) { desk in
+            guard let document = try desk.present(source)?.document else { throw Self.missing(source, feed) }
+            let release = document.releases[try document.index(of: version)]
+            try document.requireAllowed(version)
+            return try desk.prepare(target, creatingFor: document.appId) {
+                let staged = release.rollout == ChannelDocument.Release.everybody ? nil : release.rollout
+                return try $0.add(release.manifest, rollout: rollout ?? staged, isPaused: release.isPaused)
+            }
+        }
+    }
+
+    private func edit(_ channel: String, _ work: (ChannelDesk) throws -> ChannelDesk.Prepared) throws -> ChannelReport {
+        if options.isDryRun {
+            return try work(ChannelDesk(root: try Directory.open(feed), options: options)).report
+        }
+        let folder = try FeedFolder(at: feed, waiting: FeedFolder.patience)
+        let desk = ChannelDesk(root: folder.root, options: options)
+        let prepared = try work(desk)
+        try desk.put(prepared, into: folder)
+        return prepared.report
+    }
+
+    /// A version that was never published is a slip of the pen, and the bad one would go on.
+    private func requireKnown(_ version: SemanticVersion, _ document: ChannelDocument) throws {
+        if document.releases.contains(where: { $0.version == version }) { return }
+        if try ReleaseFeed.published(version, at: feed) != nil { return }
+        _ = try document.index(of: version)
+    }
+
+    private static func missing(_ channel: String, _ feed: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: "channel \(channel)",
+            "The feed \(feed) has no channel \(channel): `clientctl publish --channel \(channel)` makes it, or "
+                + "`clientctl release promote --to \(channel)`.")
+    }
+}

@@ -1,0 +1,68 @@
+import ArchiveSource
+import BundleValues
+import BundleDisk
+
+/// The feed's newest trust root as the devices' check on what is published. It can only refuse: whoever can write the feed
+/// could have put it there.
+struct FeedTrust {
+    static let fileName = "trust.json"
+
+    let root: TrustRoot
+    private let clock: Timestamp
+
+    /// nil where the feed has none.
+    init?(in folder: Directory?, clock: Timestamp) throws {
+        guard let bytes = try folder?.contents(Self.fileName, maximumBytes: TrustRootFormat.maximumBytes) else {
+            return nil
+        }
+        root = try TrustRootFormat.parse(bytes).claims
+        self.clock = clock
+    }
+
+    /// Refuses a release that devices would refuse.
+    func require(_ manifest: UnverifiedManifest) throws {
+        try requireCurrent()
+        try requireApp(manifest.claims.appId, of: "release")
+        try explaining {
+            _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))
+        }
+    }
+
+    /// Refuses a channel document that devices would refuse.
+    func require(_ envelope: SignedEnvelope, channel: String) throws {
+        try requireCurrent()
+        try explaining {
+            let verified = try ChannelVerifier.verify(
+                envelope, channel: channel, trusted: root.trusted(for: .channel, at: clock))
+            try requireApp(verified.document.appId, of: "channel document")
+        }
+    }
+
+    /// Devices install nothing by a root that has expired.
+    private func requireCurrent() throws {
+        guard root.expires < clock else { return }
+        throw UpdateFailure(
+            .expired, subject: "trust root \(root.version)",
+            "The feed's trust root \(root.version) expired at \(root.expires), so devices would refuse this: renew it with "
+                + "`clientctl trust renew`, have it signed and publish it.")
+    }
+
+    private func requireApp(_ found: String?, of document: String) throws {
+        guard let appId = root.appId, found.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
+        throw UpdateFailure(
+            .appMismatch, subject: found ?? "",
+            "The feed's trust root is for \(appId), the \(document) for \(found ?? "no named application"): check --app-id."
+        )
+    }
+
+    private func explaining(_ check: () throws -> Void) throws {
+        do {
+            try check()
+        } catch let failure as UpdateFailure where failure.code != .appMismatch {
+            throw UpdateFailure(
+                failure.code, subject: failure.subject,
+                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written: "
+                    + failure.message)
+        }
+    }
+}

@@ -1,0 +1,228 @@
+import ArchiveSource
+import BundleArchive
+package import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+import Glibc
+
+/// The publisher's line: list, pack, check as an installer would, sign, write the feed.
+package struct ReleaseBuilder {
+    private let options: ReleaseOptions
+    private let feed: String
+    private let report: (UpdateEvent) -> Void
+
+    /// Publishes to the folder `feed`; `report` hears about progress.
+    package init(_ options: ReleaseOptions, feed: String, report: @escaping (UpdateEvent) -> Void) {
+        self.options = options
+        self.feed = feed
+        self.report = report
+    }
+
+    /// Publishes the web folder `source`, signed by each of `signers`, the first of them foremost; into a channel too where one
+    /// is named.
+    package func publish(_ source: String, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport {
+        guard let first = signers.first else {
+            throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
+        }
+        let tree = try CanonicalTree(Directory.open(source))
+        try tree.requireInstallable(options.limits)
+        let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
+        let seat = ChannelSeat(
+            channel, root: try target?.folder.root ?? ReleaseFeed.folder(at: feed), appId: options.appId)
+        let team = Team(first: first, others: Array(signers.dropFirst()))
+        // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
+        try seat?.requireOpen(to: options.version)
+        try PresentManifest(
+            in: try target?.folder.root ?? ReleaseFeed.folder(at: feed), anchor: options.trust, clock: .now
+        )?.require(goesBefore: options.appId, by: team.all)
+        if let published = try ReleaseFeed.published(options.version, at: feed) {
+            return try confirm(published, tree, in: target, team, seat)
+        }
+        guard let target else { return try rehearse(tree, team, seat) }
+
+        let aside = try target.openAside()
+        do {
+            let file = try aside.folder.file(creating: archiveName)
+            let release = try seal(tree, into: file, team, scratch: aside.folder)
+            try requireTrusted(try release.claims(url: archiveName), in: target.folder.root)
+            let prepared = try seat?.prepare(release, at: archivePath)
+            try file.sync()
+            try target.commit(aside, options.version, manifest: try document(release, url: archiveName))
+            if let prepared {
+                try seat?.put(prepared, into: target.folder)
+            } else {
+                try makeNewest(release, in: target)
+            }
+            return summary(.published, release.manifest, tree, isNewest: try isNewest(), prepared)
+        } catch {
+            target.discard(aside.name)
+            throw error
+        }
+    }
+
+    /// Who signs the release.
+    private struct Team {
+        let first: Signer
+        let others: [Signer]
+
+        var all: [Signer] { [first] + others }
+    }
+
+    private var archiveName: String { ReleaseFeed.archiveName(options.version, options.format.rawValue) }
+
+    private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
+
+    /// Everything but writing: the archive goes to a temporary folder.
+    private func rehearse(_ tree: CanonicalTree, _ team: Team, _ seat: ChannelSeat?) throws -> ReleaseReport {
+        let temporary = try TemporaryDirectory()
+        let file = try temporary.directory.file(creating: archiveName)
+        let release = try seal(tree, into: file, team, scratch: temporary.directory)
+        try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
+        let prepared = try seat?.prepare(release, at: archivePath)
+        let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
+        return summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared)
+    }
+
+    /// Packs, checks the result with the installer's own reader, and signs it.
+    private func seal(
+        _ tree: CanonicalTree, into file: File, _ team: Team, scratch: Directory
+    ) throws -> SignedRelease {
+        let packed = try ArchivePacker(tree: tree, options: options, report: report).pack(into: file)
+        var manifest = Manifest(
+            version: options.version, url: archiveName, sha256: packed.sha256, shells: options.shells)
+        manifest.appId = options.appId
+        manifest.size = packed.size
+        manifest.contentSha256 = packed.contentSha256
+        manifest.installedSize = tree.totalBytes
+        manifest.fileCount = tree.entries.count
+        manifest.createdAt = options.createdAt
+        manifest.keyId = team.first.publicKey.id
+        manifest.notes = options.notes
+        if packed.size > options.limits.archiveBytes {
+            throw UpdateFailure(
+                .archiveRejected, subject: archiveName,
+                "The archive has \(ByteCount(bytes: packed.size)), allowed are \(ByteCount(bytes: options.limits.archiveBytes)): "
+                    + "leave something out, or raise --max-archive-size here and on every device.")
+        }
+        try ArchiveVerifier.check(
+            file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
+        let statement = try manifest.statement()
+        return SignedRelease(
+            manifest: manifest, signature: try team.first.sign(statement),
+            others: try team.others.map {
+                SignedEnvelope.Signature(keyId: $0.publicKey.id, bytes: try $0.sign(statement))
+            }, trusted: team.all.trusted)
+    }
+
+    /// Whether devices that follow the feed's trust root, if it has one, would take it now.
+    private func requireTrusted(_ manifest: UnverifiedManifest, in folder: Directory?) throws {
+        try FeedTrust(in: folder, clock: .now)?.require(manifest)
+        guard let anchor = options.trust else { return }
+        _ = try ManifestVerifier.verify(manifest, trusted: anchor.keys(for: .release, at: .now))
+    }
+
+    private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
+        JSONWriter.bytes(of: try release.claims(url: url).document, layout: .pretty)
+    }
+
+    // MARK: The feed's newest
+
+    private func wouldBeNewest() throws -> Bool {
+        guard let newest = try ReleaseFeed.newest(at: feed) else { return true }
+        return newest.claims.version <= options.version
+    }
+
+    /// With a channel, the channel decides.
+    private func wouldBeNewest(_ prepared: ChannelDesk.Prepared) throws -> Bool {
+        guard let release = NewestManifest.release(of: prepared.report.document) else { return try isNewest() }
+        return release.version == options.version
+    }
+
+    private func isNewest() throws -> Bool { try ReleaseFeed.newest(at: feed)?.claims.version == options.version }
+
+    private func makeNewest(_ release: SignedRelease, in target: ReleaseFeed) throws {
+        guard try wouldBeNewest() else { return }
+        try ReleaseFeed.setNewest(try document(release, url: archivePath), in: target.folder.root)
+    }
+
+    // MARK: Published before
+
+    /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
+    private func confirm(
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?, _ team: Team,
+        _ seat: ChannelSeat?
+    ) throws -> ReleaseReport {
+        let claims = published.claims
+        let content = try tree.digest()
+        if let difference = difference(claims, content) {
+            throw UpdateFailure(
+                .versionExists, subject: options.version.description,
+                "Version \(options.version) was published before with another \(difference): "
+                    + "choose a higher version; published ones never change.")
+        }
+        try requireIntact(published, by: team.all)
+        var isCompleted = false
+        if seat == nil, let target, try wouldBeNewest(), try !isNewest() {
+            isCompleted = true
+            var document = published.document.objectValue ?? [:]
+            document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
+            try ReleaseFeed.setNewest(
+                JSONWriter.bytes(of: .object(document), layout: .pretty), in: target.folder.root)
+        }
+        try target?.sync()
+        if seat != nil || options.trust != nil {
+            try requireTrusted(published, in: try ReleaseFeed.folder(at: feed))
+        }
+        let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
+        if let prepared, let target { try seat?.put(prepared, into: target.folder) }
+        let isNewest = try target == nil && seat == nil ? wouldBeNewest() : isNewest()
+        if let prepared, target != nil, prepared.bytes != nil || prepared.newest != nil { isCompleted = true }
+        return summary(isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest, prepared)
+    }
+
+    /// "Nothing to do" is only said of a release that a device with these keys could install.
+    private func requireIntact(_ published: UnverifiedManifest, by signers: [Signer]) throws {
+        let claims = published.claims
+        let version = claims.version
+        guard (try? ManifestVerifier.verify(published, trusted: signers.trusted)) != nil else {
+            throw UpdateFailure(
+                .versionExists, subject: version.description,
+                "Version \(version) was published before with other keys: use those, or choose a higher version.")
+        }
+        let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, at: feed)
+        guard found == claims.sha256 else {
+            throw UpdateFailure(
+                .digestMismatch, subject: claims.url,
+                "The archive of \(version) in the feed is missing or is not the one that was signed: restore it, or "
+                    + "remove releases/\(version.folderName) and publish again.")
+        }
+    }
+
+    private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {
+        if published.contentSha256 != content { return "content" }
+        if published.appId != options.appId { return "application" }
+        if published.shells != options.shells { return "range of shells" }
+        return nil
+    }
+
+    private func summary(
+        _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
+        _ prepared: ChannelDesk.Prepared?
+    ) -> ReleaseReport {
+        ReleaseReport(
+            outcome: outcome, manifest: manifest, isNewest: isNewest,
+            largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
+            raisedLimits: raisedLimits(manifest, tree), channel: prepared?.report)
+    }
+
+    private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
+        let usual = ArchiveLimits()
+        return [
+            ("--max-archive-size", manifest.size ?? 0, usual.archiveBytes),
+            ("--max-installed-size", tree.totalBytes, usual.installedBytes),
+            ("--max-file-size", tree.entries.map(\.size).max() ?? 0, usual.fileBytes),
+            ("--max-files", tree.entries.count, usual.entries),
+        ].filter { $0.1 > $0.2 }.map(\.0)
+    }
+}

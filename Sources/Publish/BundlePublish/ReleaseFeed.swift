@@ -1,0 +1,119 @@
+import ArchiveSource
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// A feed as a folder: releases are write-once, `manifest.json` is replaced by rename and written last.
+///
+/// A stop at any point leaves a feed that devices can use; publishing again completes it.
+struct ReleaseFeed {
+    static let manifestName = "manifest.json"
+    private static let releasesName = "releases"
+    private static let asidePrefix = ".publish-"
+
+    let folder: FeedFolder
+    private let releases: Directory
+
+    private var root: Directory { folder.root }
+
+    /// Opens the feed at `path`, creating it where it is missing, and keeps other publishers out.
+    init(at path: String) throws {
+        try Directory.createAll(path)
+        folder = try FeedFolder(at: path, waiting: 0)
+        releases = try folder.root.directory(creating: Self.releasesName)
+        for name in try releases.list() where name.hasPrefix(Self.asidePrefix) { try releases.removeTree(name) }
+    }
+
+    /// The feed's folder as it is; nil where there is none.
+    static func folder(at path: String) throws -> Directory? {
+        File.exists(path) ? try Directory.open(path) : nil
+    }
+
+    /// The manifest of a version published before; nil where it is new.
+    static func published(_ version: SemanticVersion, at path: String) throws -> UnverifiedManifest? {
+        guard let root = try? Directory.open(path) else { return nil }
+        return try published(version, in: root)
+    }
+
+    /// The same of an open feed. A folder without its manifest is refused: no release can take its name.
+    static func published(_ version: SemanticVersion, in root: Directory) throws -> UnverifiedManifest? {
+        let name = "\(releasesName)/\(version.folderName)"
+        if let manifest = try read(root, "\(name)/\(manifestName)") { return manifest }
+        guard case .directory? = try root.kind(of: releasesName),
+            try root.directory(releasesName).kind(of: version.folderName) != nil
+        else { return nil }
+        throw UpdateFailure(
+            .configInvalid, subject: "\(root.path)/\(name)",
+            "The feed's \(name) is no complete release, it has no \(manifestName): restore it, or remove \(name), then publish "
+                + "again.")
+    }
+
+    /// The manifest that devices see now.
+    static func newest(at path: String) throws -> UnverifiedManifest? {
+        guard let root = try? Directory.open(path) else { return nil }
+        return try newest(in: root)
+    }
+
+    static func newest(in root: Directory) throws -> UnverifiedManifest? { try read(root, manifestName) }
+
+    /// The same as it stands there.
+    static func newestBytes(in root: Directory) throws -> [UInt8]? {
+        try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes)
+    }
+
+    private static func read(_ root: Directory, _ name: String) throws -> UnverifiedManifest? {
+        guard let bytes = try root.contents(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+        do {
+            return try ManifestFormat.parse(bytes)
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(root.path)/\(name)",
+                "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
+        }
+    }
+
+    /// SHA-256 of a published archive; nil where it is not there.
+    static func archiveDigest(of version: SemanticVersion, named name: String, at path: String) throws -> SHA256Digest?
+    {
+        // Beside its manifest, or nowhere.
+        if name.contains("/") { return nil }
+        let folder = try Directory.open(path).directory("\(releasesName)/\(version.folderName)")
+        guard case .file? = try folder.kind(of: name) else { return nil }
+        var hasher = try SHA256Hasher()
+        _ = try folder.file(name).forEachBlock { try hasher.update($0) }
+        return try hasher.finish()
+    }
+
+    /// The name of the archive in its release's folder.
+    static func archiveName(_ version: SemanticVersion, _ suffix: String) -> String {
+        "client-\(version.folderName).\(suffix)"
+    }
+
+    /// A folder for a release under construction, in the feed but under no name that anybody asks for.
+    func openAside() throws -> (folder: Directory, name: String) {
+        let name = randomName(Self.asidePrefix)
+        try releases.makeDirectory(name)
+        return (try releases.directory(name), name)
+    }
+
+    func discard(_ name: String) { try? releases.removeTree(name) }
+
+    /// Gives a finished release its name, durably.
+    func commit(_ aside: (folder: Directory, name: String), _ version: SemanticVersion, manifest: [UInt8]) throws {
+        try aside.folder.replaceFile(Self.manifestName, with: manifest)
+        try releases.move(aside.name, to: releases, as: version.folderName)
+        try sync()
+    }
+
+    /// Makes the names in the feed durable: of what this publisher wrote, or one that was stopped before it got there.
+    func sync() throws {
+        try releases.sync()
+        try root.sync()
+    }
+
+    /// Shows devices `manifest`, last of all.
+    static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
+        if try newestBytes(in: root) == manifest { return try root.sync() }
+        try root.replaceFile(manifestName, with: manifest)
+    }
+}

@@ -1,0 +1,48 @@
+package import ArchiveSource
+package import BundleArchive
+package import BundleValues
+
+/// What a release engineer decides about a release.
+package struct ReleaseOptions: Sendable {
+    /// The version to publish.
+    package var version: SemanticVersion
+    /// The application; nil publishes for none.
+    package var appId: String?
+    /// The shells it is for.
+    package var shells: ShellRange
+    /// Release notes, for people.
+    package var notes: String?
+    /// The archive's format.
+    package var format = ArchiveFormat.tarZstd
+    /// The compressor's level; nil takes the format's default.
+    package var level: Int?
+    /// log2 of the zstd window in bytes: what an installer needs in memory.
+    package var windowLog = ReleaseOptions.defaultWindowLog
+    /// What installers are expected to allow.
+    package var limits = ArchiveLimits()
+    /// When it is made.
+    package var createdAt: Timestamp
+    /// What devices trust; nil leaves that to the feed's trust root, or to its present releases.
+    package var trust: TrustAnchor?
+    /// Whether to leave the feed as it is.
+    package var isDryRun = false
+
+    /// Chosen by measurement (DECISIONS): most of level 19's size for a third of its time, a window that small devices can afford.
+    package static let defaultZstdLevel = 17
+    /// 32 MiB.
+    package static let defaultWindowLog = 25
+    /// What gzip and zip are compressed with.
+    package static let defaultDeflateLevel = 9
+
+    /// The options that have no default.
+    package init(version: SemanticVersion, shells: ShellRange, createdAt: Timestamp) {
+        self.version = version
+        self.shells = shells
+        self.createdAt = createdAt
+    }
+
+    /// The level to compress with.
+    var effectiveLevel: Int {
+        level ?? (format == .tarZstd ? Self.defaultZstdLevel : Self.defaultDeflateLevel)
+    }
+}

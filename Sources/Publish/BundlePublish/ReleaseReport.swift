@@ -1,0 +1,30 @@
+package import ArchiveSource
+import BundleCore
+
+/// What was packed, and what became of the feed.
+package struct ReleaseReport: Sendable {
+    /// What happened to the feed.
+    package enum Outcome: String, Sendable {
+        /// The release is new in the feed.
+        case published
+        /// The feed had this very release before; nothing was written.
+        case unchanged
+        /// The feed had this very release before; what leads to it was missing or behind, and was written.
+        case completed
+        /// Everything was done but writing.
+        case dryRun
+    }
+
+    /// What happened.
+    package let outcome: Outcome
+    /// The manifest, as it stands in the release's folder.
+    package let manifest: Manifest
+    /// Whether the feed's `manifest.json` now names this version.
+    package let isNewest: Bool
+    /// The largest files, largest first.
+    package let largest: [CanonicalTree.Entry]
+    /// Flags that raise a device's limits as far as this release needs it.
+    package let raisedLimits: [String]
+    /// What became of the channel's document; nil where no channel was named.
+    package let channel: ChannelReport?
+}

@@ -1,0 +1,156 @@
+import BundleValues
+import BundleDisk
+import Glibc
+
+/// A shell command that signs: the message on its standard input, the raw signature on its standard output. What it says on
+/// standard error is passed through.
+package struct SigningCommand: Sendable {
+    /// A person may have to touch a token or type a PIN.
+    package static let standardLimit = Duration.seconds(60)
+    private static let maximumSignatureBytes = 64 << 10
+
+    /// What failures name: the line itself may hold a PIN.
+    static let subject = "signing command"
+
+    private let line: String
+    private let limit: Duration
+
+    /// Has `/bin/sh -c` run `line` for each signature, at most for `limit`.
+    package init(_ line: String, limit: Duration = standardLimit) {
+        self.line = line
+        self.limit = limit
+    }
+
+    /// What the command gives for `message`; whether it is a signature is not looked at.
+    func sign(_ message: [UInt8]) throws -> [UInt8] {
+        // A file, not a pipe: tools that want to know the length can ask.
+        let scratch = try TemporaryDirectory()
+        try scratch.directory.createDurableFile("message", message, mode: 0o600)
+        let input = try scratch.directory.file("message")
+        // A pipe, not a file: it ends with its reader, however much the command writes.
+        let output = try OutputPipe()
+        let process = try input.withDescriptor { try spawn($0, output.writingEnd) }
+        output.closeWritingEnd()
+        let (status, signature) = try wait(for: process, reading: output)
+        guard status == 0 else { throw refusal("ended with status \(status)") }
+        if signature.isEmpty { throw refusal("wrote nothing to standard output") }
+        return signature
+    }
+
+    private func refusal(_ problem: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: Self.subject,
+            "The signing command \(problem). Nothing was written; try it by hand, with the message on standard input and the "
+                + "raw signature on standard output.")
+    }
+
+    private func spawn(_ input: Int32, _ output: Int32) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, input, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // This program ignores them; what it starts must not inherit that.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for signal in [SIGPIPE, SIGXFSZ] { sigaddset(&signals, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+
+        let words = ["sh", "-c", line]
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var process = pid_t()
+        let code = posix_spawn(&process, "/bin/sh", &actions, &attributes, &arguments, environ)
+        if code != 0 { throw refusal("cannot be started (\(String(cString: strerror(code))))") }
+        return process
+    }
+
+    private func wait(for process: pid_t, reading output: OutputPipe) throws -> (status: Int32, output: [UInt8]) {
+        let deadline = ContinuousClock.now + limit
+        var signature: [UInt8] = []
+        var status: Int32 = 0
+        while true {
+            // What it wrote is all in the pipe when it has ended.
+            let ended = waitpid(process, &status, WNOHANG)
+            if ended < 0 && errno != EINTR {
+                throw refusal("cannot be waited for (\(String(cString: strerror(errno))))")
+            }
+            signature += output.read(atMost: Self.maximumSignatureBytes + 1 - signature.count)
+            if signature.count > Self.maximumSignatureBytes {
+                if ended != process { end(process) }
+                throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes, which is no signature")
+            }
+            if ended == process { break }
+            if ContinuousClock.now >= deadline {
+                end(process)
+                throw refusal("did not end within \(DurationText(limit))")
+            }
+            output.await(milliseconds: 5)
+        }
+        let signal = status & 0x7F
+        if signal != 0 { throw refusal("was ended by signal \(signal)") }
+        return (status >> 8 & 0xFF, signature)
+    }
+
+    private func end(_ process: pid_t) {
+        kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+    }
+}
+
+/// What a command writes, read without waiting for more.
+private final class OutputPipe {
+    let readingEnd: Int32
+    private(set) var writingEnd: Int32
+    private var hasEnded = false
+
+    init() throws(DiskError) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+        (readingEnd, writingEnd) = (ends[0], ends[1])
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        _ = fcntl(readingEnd, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit {
+        close(readingEnd)
+        closeWritingEnd()
+    }
+
+    func closeWritingEnd() {
+        if writingEnd >= 0 { close(writingEnd) }
+        writingEnd = -1
+    }
+
+    /// What is there now.
+    func read(atMost count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var done = 0
+        while done < count {
+            let got = bytes.withUnsafeMutableBytes { buffer in
+                Glibc.read(readingEnd, buffer.baseAddress.map { $0 + done }, count - done)
+            }
+            if got < 0 && errno == EINTR { continue }
+            if got == 0 { hasEnded = true }
+            if got <= 0 { break }
+            done += got
+        }
+        bytes.removeLast(count - done)
+        return bytes
+    }
+
+    /// Waits until there is more, at most so long.
+    func await(milliseconds: Int32) {
+        // Whoever closed its output may still be at work.
+        if hasEnded {
+            usleep(UInt32(milliseconds) * 1000)
+        } else {
+            var polled = pollfd(fd: readingEnd, events: Int16(POLLIN), revents: 0)
+            poll(&polled, 1, milliseconds)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+package import ArchiveSource
+package import BundleValues
+package import BundleSigning
+
+/// One change of a trust root. Pure; whether the result can be satisfied, its reader decides.
+package enum TrustEdit: Sendable {
+    /// Lets a key sign for a role.
+    case add(PublicKey, to: TrustRole, threshold: Int?, notAfter: Timestamp?)
+    /// Takes a key out of a role, or out of all (nil); a revoked one counts for nothing any more, whatever it signed.
+    case remove(String, from: TrustRole?, revoked: Bool, threshold: Int?)
+    /// Puts a key in another one's place, in every role that it has.
+    case replace(String, by: PublicKey, revoked: Bool)
+
+    /// Applies the change; says in words what is different then.
+    package func apply(to root: inout TrustRoot) throws -> [String] {
+        switch self {
+        case .add(let key, let role, let threshold, let notAfter):
+            try root.add(key, to: role, threshold: threshold, notAfter: notAfter)
+        case .remove(let id, let role, let isRevoked, let threshold):
+            try root.remove(id, from: role, isRevoked: isRevoked, threshold: threshold)
+        case .replace(let id, let key, let isRevoked): try root.replace(id, by: key, isRevoked: isRevoked)
+        }
+    }
+}
+
+extension TrustRoot {
+    fileprivate mutating func add(
+        _ key: PublicKey, to role: TrustRole, threshold: Int?, notAfter: Timestamp?
+    ) throws -> [String] {
+        try requireUsable(key)
+        var changes: [String] = []
+        if let index = keys.firstIndex(where: { $0.publicKey.id == key.id }) {
+            if let notAfter, keys[index].notAfter != notAfter {
+                keys[index].notAfter = notAfter
+                changes.append("key \(key.id): until \(notAfter)")
+            }
+        } else {
+            keys.append(Key(key, notAfter: notAfter))
+        }
+        var named = roles[role] ?? Role(threshold: 1, keyIds: [])
+        if !named.keyIds.contains(key.id) {
+            named.keyIds.append(key.id)
+            changes.append("\(role): key \(key.id) added")
+        }
+        changes += Self.setThreshold(threshold, of: role, &named)
+        roles[role] = named
+        return changes
+    }
+
+    fileprivate mutating func remove(
+        _ id: String, from role: TrustRole?, isRevoked: Bool, threshold: Int?
+    ) throws -> [String] {
+        let held = roles(of: id).filter { role == nil || $0 == role }
+        if held.isEmpty && !(isRevoked && !revoked.contains(id)) {
+            throw TrustEdit.missing(id, in: role.map { "the role \($0)" } ?? "any role", of: self)
+        }
+        var changes: [String] = []
+        for role in held {
+            guard var named = roles[role] else { continue }
+            named.keyIds.removeAll { $0 == id }
+            changes.append("\(role): key \(id) removed")
+            changes += Self.setThreshold(threshold, of: role, &named)
+            // Without channel keys the release keys sign channels.
+            roles[role] = role == .channel && named.keyIds.isEmpty ? nil : named
+        }
+        changes += settle(id, isRevoked: isRevoked)
+        try requireSatisfiable()
+        return changes
+    }
+
+    fileprivate mutating func replace(_ id: String, by key: PublicKey, isRevoked: Bool) throws -> [String] {
+        try requireUsable(key)
+        let held = roles(of: id)
+        if held.isEmpty { throw TrustEdit.missing(id, in: "any role", of: self) }
+        if key.id == id {
+            throw UpdateFailure(
+                .configInvalid, subject: id, "The new key is the old one: make another with `keys generate`.")
+        }
+        if !keys.contains(where: { $0.publicKey.id == key.id }) { keys.append(Key(key)) }
+        var changes: [String] = []
+        for role in held {
+            guard var named = roles[role] else { continue }
+            if named.keyIds.contains(key.id) {
+                named.keyIds.removeAll { $0 == id }
+            } else {
+                named.keyIds = named.keyIds.map { $0 == id ? key.id : $0 }
+            }
+            roles[role] = named
+            changes.append("\(role): key \(id) replaced by \(key.id)")
+        }
+        changes += settle(id, isRevoked: isRevoked)
+        try requireSatisfiable()
+        return changes
+    }
+
+    /// What becomes of a key's entry after its roles.
+    private mutating func settle(_ id: String, isRevoked: Bool) -> [String] {
+        if roles(of: id).isEmpty { keys.removeAll { $0.publicKey.id == id } }
+        guard isRevoked, !revoked.contains(id) else { return [] }
+        revoked.append(id)
+        return ["key \(id): revoked"]
+    }
+
+    private func requireUsable(_ key: PublicKey) throws {
+        guard revoked.contains(key.id) else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: key.id, "The key \(key.id) is revoked, and stays so: make another one.")
+    }
+
+    /// Refuses roles that nobody could sign for.
+    package func requireSatisfiable() throws {
+        for role in TrustRole.allCases {
+            guard let named = roles[role] else { continue }
+            let usable = trusted(for: role, at: nil).keys.count
+            if usable >= named.threshold, usable > 0 { continue }
+            throw UpdateFailure(
+                .configInvalid, subject: "\(role)",
+                "The role \(role) asks for \(named.threshold) signatures and would have \(usable) usable keys: give a lower "
+                    + "--threshold, or add a key first.")
+        }
+    }
+
+    private static func setThreshold(_ threshold: Int?, of role: TrustRole, _ named: inout Role) -> [String] {
+        guard let threshold, threshold != named.threshold else { return [] }
+        defer { named.threshold = threshold }
+        return ["\(role): \(named.threshold) → \(threshold) signatures needed"]
+    }
+}
+
+extension TrustEdit {
+    fileprivate static func missing(_ id: String, in place: String, of root: TrustRoot) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: UntrustedName.display(id),
+            "The key \(UntrustedName.display(id)) is not in \(place) of trust root \(root.version): `clientctl trust show` "
+                + "lists the keys.")
+    }
+}

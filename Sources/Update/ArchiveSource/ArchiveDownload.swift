@@ -1,0 +1,172 @@
+import BundleCore
+import BundleValues
+package import BundleDisk
+import BundleDownload
+import BundleSigning
+import Synchronization
+
+/// An archive on the disk whose every byte has been hashed to the digest that was signed; only `ArchiveDownload` makes one.
+package struct VerifiedArchive: Sendable {
+    /// The archive.
+    package let file: File
+    /// Its bytes.
+    package let size: Int
+    /// Body bytes taken from the network in this run.
+    package let bytesDownloaded: Int
+
+    fileprivate init(file: File, size: Int, bytesDownloaded: Int) {
+        self.file = file
+        self.size = size
+        self.bytesDownloaded = bytesDownloaded
+    }
+}
+
+/// Spools an archive, capped and hashed while it arrives, and goes on where an interrupted run stopped.
+struct ArchiveDownload {
+    private let job: DownloadJob
+    private let spool: ArchiveSpool
+    private let fetcher: any Fetcher
+
+    init(
+        _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) {
+        var job = DownloadJob(
+            url: url, maximumBytes: min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
+        ) { try ArchiveInspector(manifest, at: url) }
+        job.size = manifest.size
+        job.mayBeEncoded = true
+        self.job = job
+        spool = ArchiveSpool(manifest, in: downloads, report: report)
+        self.fetcher = fetcher
+    }
+
+    /// Goes on at once, for as long as each attempt brings something; when to try again after that is for whoever asked.
+    private static var policy: DownloadPolicy {
+        var policy = DownloadPolicy()
+        policy.requests = 1
+        policy.attempts = 1
+        policy.retries = 4
+        policy.longestWait = .zero
+        policy.pieces = 3
+        return policy
+    }
+
+    /// Brings the archive. On a transport failure what arrived is kept for the next run; bytes that are not the
+    /// signed ones are removed.
+    func run() async throws -> VerifiedArchive {
+        try spool.removeOthers()
+        let downloaded: DownloadedFiles
+        do {
+            downloaded = try await Downloader(to: spool, fetcher: fetcher, policy: Self.policy).run([job])
+        } catch let failed as FailedJob {
+            throw failed.cause
+        }
+        guard let file = spool.complete, let receipt = downloaded.files.first?.receipt else {
+            throw UpdateFailure(
+                .internal, subject: job.url.display, "\(job.url.display) was not judged. Please report it.")
+        }
+        return VerifiedArchive(file: file, size: receipt.size, bytesDownloaded: downloaded.bytesFromNetwork)
+    }
+
+    /// Ends the spool's life; the verified archive stays readable through its open file.
+    func remove() throws { try spool.remove() }
+}
+
+/// The archive's part and its validator, named by the digest that was signed.
+private final class ArchiveSpool: DownloadPlaces {
+    private let folder: Directory
+    private let digest: SHA256Digest
+    private let size: Int?
+    private let report: @Sendable (UpdateEvent) -> Void
+    private let placed = Mutex<File?>(nil)
+
+    init(_ manifest: Manifest, in folder: Directory, report: @escaping @Sendable (UpdateEvent) -> Void) {
+        self.folder = folder
+        digest = manifest.sha256
+        size = manifest.size
+        self.report = report
+    }
+
+    private var partName: String { digest.hex + ".part" }
+    private var validatorName: String { digest.hex + ".validator" }
+
+    /// The file that was accepted.
+    var complete: File? { placed.withLock { $0 } }
+
+    func removeOthers() throws {
+        for name in try folder.list() where name != partName && name != validatorName {
+            // Folders are another channel's.
+            if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
+        }
+    }
+
+    func remove() throws {
+        try folder.removeFile(partName)
+        try folder.removeFile(validatorName)
+    }
+
+    func hasEarlierPart(of job: Int) throws -> Bool { try folder.kind(of: partName) != nil }
+
+    func earlierPart(of job: Int) throws -> PartFile? {
+        let validator = try folder.contents(validatorName, maximumBytes: 4096)
+        return try PartFile(
+            resuming: partName, in: folder, validator: validator.flatMap { String(validating: $0, as: UTF8.self) })
+    }
+
+    func beginPart(of job: Int, validator: String?) throws -> PartFile {
+        // A validator without its part is of no use.
+        try remove()
+        let part = PartFile(
+            name: partName, file: try folder.file(creating: partName, mode: 0o600), validator: validator)
+        if let validator { try Array(validator.utf8).withUnsafeBytes { try folder.createFile(validatorName, $0) } }
+        return part
+    }
+
+    func place(_ part: PartFile, of job: Int, _ receipt: DownloadReceipt) { placed.withLock { $0 = part.file } }
+
+    func remove(_ part: PartFile) throws { try remove() }
+
+    /// What the release needs in all was compared with the room before.
+    func requireRoom() {}
+
+    func received(_ count: Int, reached: Int) { report(.downloading(bytes: reached, of: size)) }
+}
+
+/// Accepts the bytes that were signed.
+private final class ArchiveInspector: DownloadInspector {
+    private let manifest: Manifest
+    private let url: FetchURL
+    private var hasher: SHA256Hasher
+    private var size = 0
+
+    init(_ manifest: Manifest, at url: FetchURL) throws {
+        self.manifest = manifest
+        self.url = url
+        hasher = try SHA256Hasher()
+    }
+
+    func begin(_ head: FetchHead) {}
+
+    func update(_ bytes: UnsafeRawBufferPointer) throws {
+        try hasher.update(bytes)
+        size += bytes.count
+    }
+
+    func finish() throws -> DownloadReceipt {
+        let digest = try hasher.finish()
+        if let signed = manifest.size, signed != size {
+            throw UpdateFailure(
+                .sizeMismatch, subject: url.display,
+                "The archive at \(url.display) has \(size) bytes, \(signed) were signed: "
+                    + "the server or something on the way changed it.")
+        }
+        if digest != manifest.sha256 {
+            throw UpdateFailure(
+                .digestMismatch, subject: url.display,
+                "The archive at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
+                    + "\(manifest.sha256.hex)): the server or something on the way changed it.")
+        }
+        return DownloadReceipt(size: size, sha256: digest, evidence: "signed")
+    }
+}

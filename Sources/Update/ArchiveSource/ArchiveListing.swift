@@ -1,0 +1,60 @@
+package import BundleArchive
+package import BundleValues
+package import BundleDisk
+
+/// What an archive lists, for people; nothing of it is trusted.
+package struct ArchiveListing: Sendable {
+    /// The format its first bytes show.
+    package let format: ArchiveFormat
+    /// Its entries up to the first that cannot be read.
+    package let entries: [ArchiveEntry]
+    /// Why an installation would refuse it; nil where it would not.
+    package let refusal: ArchiveRejection?
+
+    /// Reads at most `limits.entries` entries.
+    package static func read(_ file: File, limits: ArchiveLimits) throws -> ArchiveListing {
+        let format = ArchiveFormat(sniffing: try file.head(4))
+        var entries: [ArchiveEntry] = []
+        let size = try file.size()
+        file.withDescriptor { descriptor in
+            let reader = try? ArchiveReader(
+                descriptor: descriptor, size: size, format: format, limits: limits.decoding())
+            guard let reader else { return }
+            while entries.count < limits.entries, let entry = try? reader.nextEntry() { entries.append(entry) }
+        }
+        return ArchiveListing(format: format, entries: entries, refusal: try refusal(file, limits))
+    }
+
+    private static func refusal(_ file: File, _ limits: ArchiveLimits) throws -> ArchiveRejection? {
+        do {
+            try ArchiveVerifier.walk(file, limits: limits)
+            return nil
+        } catch let rejection as ArchiveRejection {
+            return rejection
+        }
+    }
+}
+
+extension ArchiveEntry {
+    /// Its name, made printable.
+    package var shownName: String { name.map { UntrustedName.display($0) } ?? "(a name that is not UTF-8)" }
+}
+
+/// Fetches anything into a file, for looking at it.
+package enum SpoolFile {
+    /// The body of `url`, at most `maximumBytes`, as a file in `folder`.
+    package static func fetch(
+        _ url: FetchURL, with fetcher: any Fetcher, maximumBytes: Int, into folder: Directory
+    ) async throws -> File {
+        let file = try folder.file(creating: randomName("spool-"))
+        var sink = Sink(file: file)
+        _ = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: maximumBytes), into: &sink)
+        return file
+    }
+
+    private struct Sink: FetchSink {
+        let file: File
+        mutating func begin(_ head: FetchHead) {}
+        mutating func receive(_ bytes: UnsafeRawBufferPointer) throws { try file.write(bytes) }
+    }
+}

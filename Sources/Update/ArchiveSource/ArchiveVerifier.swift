@@ -1,0 +1,73 @@
+import BundleArchive
+import BundleValues
+package import BundleDisk
+package import BundleSigning
+
+/// Checks an archive exactly as an installation would, without installing it.
+package enum ArchiveVerifier {
+    /// Walks the archive under the installer's policy, checks every number that `manifest` states, and returns the
+    /// SHA-256 of the canonical tar of its tree.
+    ///
+    /// The digest of the archive itself is the caller's: it has seen the bytes. An archive whose entries are out of order
+    /// is unpacked into `scratch`, because its content can only be told from a tree.
+    @discardableResult
+    package static func check(
+        _ file: File, size: Int, of manifest: Manifest, limits: ArchiveLimits, scratch: Directory
+    ) throws -> SHA256Digest {
+        let (summary, _) = try ArchiveContents.walk(
+            file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
+            into: ReadingSink())
+        let content = try summary.contentSha256 ?? unpacked(file, size: size, manifest, limits, scratch)
+        try ArchiveContents.require(summary, content: content, in: file, of: manifest)
+        return content
+    }
+
+    /// Walks the archive under the installer's policy alone.
+    static func walk(_ file: File, limits: ArchiveLimits) throws {
+        _ = try ArchiveContents.walk(
+            file, size: try file.size(), expectedFiles: nil, limits: limits, into: ReadingSink())
+    }
+
+    private static func unpacked(
+        _ file: File, size: Int, _ manifest: Manifest, _ limits: ArchiveLimits, _ scratch: Directory
+    ) throws -> SHA256Digest {
+        let tree = try scratch.directory(creating: "tree")
+        _ = try ArchiveContents.walk(
+            file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
+            into: ScratchSink(root: tree))
+        return try CanonicalTree(tree).digest()
+    }
+}
+
+private struct ReadingSink: EntrySink {
+    mutating func addDirectory(_ path: BundlePath) {}
+    mutating func beginFile(_ path: BundlePath, size: Int) {}
+    mutating func append(_ bytes: UnsafeRawBufferPointer) {}
+    mutating func endFile() {}
+    func abandon() {}
+}
+
+private struct ScratchSink: EntrySink {
+    let root: Directory
+    private var file: File?
+
+    init(root: Directory) { self.root = root }
+
+    mutating func addDirectory(_ path: BundlePath) throws { try makeParents(path.components[...]) }
+
+    mutating func beginFile(_ path: BundlePath, size: Int) throws {
+        try makeParents(path.components.dropLast())
+        file = try root.file(creating: path.string)
+    }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) throws { try file?.write(bytes) }
+    mutating func endFile() { file = nil }
+    func abandon() {}
+
+    private func makeParents(_ components: ArraySlice<ArraySlice<UInt8>>) throws {
+        var folder = root
+        for component in components {
+            folder = try folder.directory(creating: String(decoding: component, as: UTF8.self))
+        }
+    }
+}

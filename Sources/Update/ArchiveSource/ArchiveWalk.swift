@@ -1,0 +1,172 @@
+import BundleArchive
+import BundleValues
+import BundleSigning
+
+/// Reads one archive from its first to its last entry under the whole policy, handing what it allows to a sink.
+///
+/// The profile of SECURITY section 3: files and folders only, every path once, canonical names, an `index.html` at the
+/// top, and every limit counted while reading. Anything else refuses the whole archive.
+struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
+    /// What an archive turned out to hold.
+    struct Summary: Equatable {
+        let fileCount: Int
+        let installedSize: Int
+        /// SHA-256 of the canonical tar; nil where the entries did not come in its order.
+        let contentSha256: SHA256Digest?
+    }
+
+    private let reader: ArchiveReader
+    private let limits: ArchiveLimits
+    private var sink: Sink
+    private var registry: NameRegistry
+    private var hasher: SHA256Hasher
+    private var header: [UInt8] = []
+    private var lastPath: BundlePath?
+    private var isSorted = true
+    private var hasIndex = false
+    private var entries = 0
+    private var fileCount = 0
+    private var installedSize = 0
+
+    init(_ reader: ArchiveReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
+        self.reader = reader
+        self.limits = limits
+        self.sink = sink
+        registry = NameRegistry(expectedNames: min(expectedFiles ?? 0, limits.entries))
+        hasher = try SHA256Hasher()
+    }
+
+    /// Walks the archive to its end; returns what it held and the sink.
+    consuming func run() throws -> (Summary, Sink) {
+        while let entry = try nextEntry() { try take(entry) }
+        if !hasIndex { throw ArchiveRejection("no-index", "there is no file index.html at its top") }
+        try CanonicalTar.end.withUnsafeBytes { try hasher.update($0) }
+        let digest = try hasher.finish()
+        let summary = Summary(
+            fileCount: fileCount, installedSize: installedSize, contentSha256: isSorted ? digest : nil)
+        return (summary, sink)
+    }
+
+    private func nextEntry() throws -> ArchiveEntry? {
+        do throws(ArchiveFailure) { return try reader.nextEntry() } catch { throw error.refusal() }
+    }
+
+    private mutating func take(_ entry: ArchiveEntry) throws {
+        entries += 1
+        guard let name = entry.name else { throw ArchiveRejection("name-not-utf8", "an entry's name is not UTF-8") }
+        if entries > limits.entries {
+            throw ArchiveRejection(
+                "too-many-entries", entry: UntrustedName.display(name), "more than \(limits.entries) entries")
+        }
+        try requireAllowedKind(entry, name)
+        if entry.kind == .directory {
+            if BundlePath.isArchiveRoot(entryName: name) { return }
+            let path = try Self.path(name, isDirectory: true)
+            if let size = entry.size, size > 0 {
+                throw ArchiveRejection("corrupt", entry: path.string, "it is a folder with data of its own")
+            }
+            try registry.addDirectory(path)
+            try sink.addDirectory(path)
+        } else {
+            try takeFile(entry, try Self.path(name, isDirectory: false))
+        }
+    }
+
+    private static func path(_ name: [UInt8], isDirectory: Bool) throws(ArchiveRejection) -> BundlePath {
+        do {
+            return try BundlePath(archiveEntryName: name, isDirectory: isDirectory)
+        } catch {
+            throw ArchiveRejection(error)
+        }
+    }
+
+    private func requireAllowedKind(_ entry: ArchiveEntry, _ name: [UInt8]) throws(ArchiveRejection) {
+        let refusal: (rule: String, reason: String)? =
+            switch entry.kind {
+            case .symbolicLink: ("type-symlink", "it is a symbolic link")
+            case .hardLink: ("type-hardlink", "it is a hard link")
+            case .special: ("type-special", "it is neither a file nor a folder")
+            case .file, .directory:
+                if entry.isEncrypted {
+                    ("encrypted", "it is encrypted")
+                } else if entry.isSparse {
+                    ("sparse", "it has holes")
+                } else if !entry.isMethodSupported {
+                    ("zip-method", "it is compressed by a method other than deflate")
+                } else {
+                    nil
+                }
+            }
+        guard let refusal else { return }
+        throw ArchiveRejection(refusal.rule, entry: UntrustedName.display(name), refusal.reason)
+    }
+
+    private mutating func takeFile(_ entry: ArchiveEntry, _ path: BundlePath) throws {
+        guard let size = entry.size, size >= 0 else {
+            throw ArchiveRejection("corrupt", entry: path.string, "its size is not stated")
+        }
+        try registry.addFile(path)
+        try require(size: size, of: path)
+        if let lastPath, !(lastPath < path) { isSorted = false }
+        lastPath = path
+        hasIndex = hasIndex || path.string == "index.html"
+
+        header.removeAll(keepingCapacity: true)
+        CanonicalTar.appendHeader(path: path.bytes, size: size, to: &header)
+        try hasher.update(header)
+        try sink.beginFile(path, size: size)
+        try takeData(size: size, of: path)
+        try sink.endFile()
+        let padding = CanonicalTar.padding(after: size)
+        if padding > 0 {
+            try CanonicalTar.end.withUnsafeBytes { try hasher.update(UnsafeRawBufferPointer(rebasing: $0[..<padding])) }
+        }
+        fileCount += 1
+        installedSize += size
+    }
+
+    private func require(size: Int, of path: BundlePath) throws(ArchiveRejection) {
+        if size > limits.fileBytes {
+            throw ArchiveRejection(
+                "file-too-large", entry: path.string, "it has more than \(ByteCount(bytes: limits.fileBytes))")
+        }
+        if size > limits.installedBytes - installedSize {
+            throw ArchiveRejection(
+                "unpacked-too-large", entry: path.string,
+                "the files have more than \(ByteCount(bytes: limits.installedBytes)) in all")
+        }
+    }
+
+    private mutating func takeData(size: Int, of path: BundlePath) throws {
+        var taken = 0
+        while let block = try nextBlock(path) {
+            taken += block.count
+            if taken > size { throw ArchiveRejection("corrupt", entry: path.string, "it is longer than stated") }
+            try hasher.update(block)
+            try sink.append(block)
+        }
+        if taken != size { throw ArchiveRejection("corrupt", entry: path.string, "it is shorter than stated") }
+    }
+
+    private func nextBlock(_ path: BundlePath) throws -> UnsafeRawBufferPointer? {
+        do throws(ArchiveFailure) {
+            return try reader.nextBlock()
+        } catch {
+            throw error.refusal(entry: path.string)
+        }
+    }
+}
+
+/// Takes the files of an archive in order: the unpacker writes them, verification only reads on.
+protocol EntrySink {
+    /// A folder; its parents came before or are implied.
+    mutating func addDirectory(_ path: BundlePath) throws
+    /// A file of `size` bytes starts.
+    mutating func beginFile(_ path: BundlePath, size: Int) throws
+    /// Its next bytes, valid during the call.
+    mutating func append(_ bytes: UnsafeRawBufferPointer) throws
+    /// It is complete.
+    mutating func endFile() throws
+    /// The archive is refused: nothing more comes.
+    func abandon()
+}

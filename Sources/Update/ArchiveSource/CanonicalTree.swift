@@ -1,0 +1,167 @@
+import BundleArchive
+import BundleCore
+package import BundleValues
+package import BundleDisk
+package import BundleSigning
+
+/// A folder seen as a client: its regular files in canonical order. What a client may not hold is refused.
+package struct CanonicalTree: Sendable {
+    /// One file of the tree.
+    package struct Entry: Sendable, Hashable {
+        /// Its path.
+        package let path: BundlePath
+        /// Its bytes when the tree was read.
+        package let size: Int
+        /// What tells it from another state of the file.
+        let stamp: FileStamp
+    }
+
+    /// The folder.
+    package let folder: Directory
+    /// Its files, sorted by the bytes of their paths.
+    package let entries: [Entry]
+
+    /// Lists the files below `folder`; symbolic links, devices and names that an installer would refuse are refused.
+    package init(_ folder: Directory) throws {
+        self.folder = folder
+        var found: [Entry] = []
+        try Self.list(folder, prefix: [], into: &found)
+        entries = found.sorted { $0.path < $1.path }
+    }
+
+    private static func list(_ folder: Directory, prefix: [UInt8], into found: inout [Entry]) throws {
+        for name in try folder.names() {
+            let bytes = prefix + name
+            let path: BundlePath
+            do { path = try BundlePath(parsing: bytes) } catch { throw ArchiveRejection(error) }
+            switch try folder.kind(of: String(decoding: name, as: UTF8.self)) {
+            case .file?:
+                guard let stamp = try folder.stamp(of: String(decoding: name, as: UTF8.self)) else { continue }
+                found.append(Entry(path: path, size: stamp.size, stamp: stamp))
+            case .directory?:
+                try list(
+                    folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
+                    into: &found)
+            case .symbolicLink?:
+                throw ArchiveRejection("type-symlink", entry: path.string, "it is a symbolic link")
+            case .other?:
+                throw ArchiveRejection("type-special", entry: path.string, "it is neither a file nor a folder")
+            case nil: continue
+            }
+        }
+    }
+
+    /// A piece of the canonical tar.
+    package enum Piece {
+        /// What stands before a file's data.
+        case header(Entry, UnsafeRawBufferPointer)
+        /// Data of a file; none for an empty one.
+        case data(Entry, UnsafeRawBufferPointer)
+        /// Zeros after data, and at the end.
+        case padding(UnsafeRawBufferPointer)
+
+        /// The bytes, whatever they are; put together they are the canonical tar.
+        package var bytes: UnsafeRawBufferPointer {
+            switch self {
+            case .header(_, let bytes), .data(_, let bytes), .padding(let bytes): bytes
+            }
+        }
+    }
+
+    /// Streams the canonical tar of the tree through `body`, piece by piece.
+    ///
+    /// Throws where anything in the tree changes meanwhile: such a tree has no one content.
+    package func stream(_ body: (Piece) throws -> Void) throws {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
+        defer { buffer.deallocate() }
+        var header: [UInt8] = []
+        for entry in entries {
+            header.removeAll(keepingCapacity: true)
+            CanonicalTar.appendHeader(path: entry.path.bytes, size: entry.size, to: &header)
+            try header.withUnsafeBytes { try body(.header(entry, $0)) }
+            try streamData(of: entry, through: buffer, body)
+            try CanonicalTar.end.withUnsafeBytes { zeros in
+                let padding = CanonicalTar.padding(after: entry.size)
+                if padding > 0 { try body(.padding(UnsafeRawBufferPointer(rebasing: zeros[..<padding]))) }
+            }
+        }
+        try CanonicalTar.end.withUnsafeBytes { try body(.padding($0)) }
+        try requireUnchanged()
+    }
+
+    /// The same names with the same stamps as when it was listed; two halves of one length would else be taken for one file.
+    private func requireUnchanged() throws {
+        let now = try CanonicalTree(folder).entries
+        if now == entries { return }
+        let before = Set(entries), after = Set(now)
+        let changed = before.symmetricDifference(after).map(\.path).min()
+        throw Self.changed(changed?.string ?? folder.path)
+    }
+
+    private static func changed(_ path: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: path, "\(path) changed while it was read: let the build finish, then run it again."
+        )
+    }
+
+    private func streamData(
+        of entry: Entry, through buffer: UnsafeMutableRawBufferPointer, _ body: (Piece) throws -> Void
+    ) throws {
+        let source = try folder.file(entry.path.string)
+        var offset = 0
+        while offset <= entry.size {
+            let count = try source.read(into: buffer, at: offset)
+            if count == 0 { break }
+            offset += count
+            if offset <= entry.size { try body(.data(entry, UnsafeRawBufferPointer(rebasing: buffer[..<count]))) }
+        }
+        if offset != entry.size {
+            throw Self.changed(entry.path.string)
+        }
+    }
+
+    /// Sum of the files' sizes in bytes.
+    package var totalBytes: Int { entries.reduce(0) { $0 + $1.size } }
+
+    /// Bytes of the canonical tar.
+    package var tarBytes: Int {
+        var header: [UInt8] = []
+        return entries.reduce(CanonicalTar.end.count) { sum, entry in
+            header.removeAll(keepingCapacity: true)
+            CanonicalTar.appendHeader(path: entry.path.bytes, size: entry.size, to: &header)
+            return sum + header.count + entry.size + CanonicalTar.padding(after: entry.size)
+        }
+    }
+
+    /// Refuses what an installer with `limits` would refuse, before anything is packed.
+    package func requireInstallable(_ limits: ArchiveLimits) throws {
+        if entries.first(where: { $0.path.string == "index.html" }) == nil {
+            throw ArchiveRejection("no-index", "there is no file index.html at its top")
+        }
+        if entries.count > limits.entries {
+            throw ArchiveRejection("too-many-entries", "it has \(entries.count) files, allowed are \(limits.entries)")
+        }
+        var registry = NameRegistry(expectedNames: entries.count)
+        for entry in entries {
+            try registry.addFile(entry.path)
+            if entry.size > limits.fileBytes {
+                throw ArchiveRejection(
+                    "file-too-large", entry: entry.path.string,
+                    "it has more than \(ByteCount(bytes: limits.fileBytes))")
+            }
+        }
+        if totalBytes > limits.installedBytes {
+            throw ArchiveRejection(
+                "unpacked-too-large",
+                "the files have \(ByteCount(bytes: totalBytes)) in all, "
+                    + "allowed are \(ByteCount(bytes: limits.installedBytes))")
+        }
+    }
+
+    /// SHA-256 of the canonical tar.
+    package func digest() throws -> SHA256Digest {
+        var hasher = try SHA256Hasher()
+        try stream { try hasher.update($0.bytes) }
+        return try hasher.finish()
+    }
+}

@@ -1,0 +1,88 @@
+package import BundleCore
+package import BundleValues
+
+/// The values of a channel document (CONTRACT section 4), whoever vouches for them.
+package struct ChannelDocument: Sendable {
+    /// A release with what the channel says about it.
+    package struct Release: Sendable {
+        /// The devices that may have it, in thousandths.
+        package static let everybody = 1000
+
+        /// The release's own manifest.
+        package let manifest: UnverifiedManifest
+        /// 0...1000: the devices that may have it, in thousandths.
+        package var rollout: Int
+        /// What draws the devices of this release; empty where absent.
+        package var salt: String
+        /// Whether no further device takes it.
+        package var isPaused: Bool
+
+        /// States a release.
+        package init(
+            _ manifest: UnverifiedManifest, rollout: Int = everybody, salt: String = "", isPaused: Bool = false
+        ) {
+            self.manifest = manifest
+            self.rollout = rollout
+            self.salt = salt
+            self.isPaused = isPaused
+        }
+
+        /// Its version, as claimed.
+        package var version: SemanticVersion { manifest.claims.version }
+    }
+
+    /// How often devices ask.
+    package struct Poll: Sendable, Equatable {
+        /// Seconds between two checks.
+        package let interval: Int
+        /// At most as many seconds more, drawn anew each time.
+        package let jitter: Int
+
+        /// States an interval.
+        package init(interval: Int, jitter: Int) {
+            self.interval = interval
+            self.jitter = jitter
+        }
+    }
+
+    /// The application; nil where it names none.
+    package var appId: String?
+    /// The channel's name.
+    package var channel: String
+    /// Grows with every change; 1 or more.
+    package var sequence: Int
+    /// When it was signed.
+    package var issuedAt: Timestamp
+    /// From then on devices install nothing by it.
+    package var expires: Timestamp
+    /// What devices may run, each version once, in the document's order.
+    package var releases: [Release]
+    /// What devices must not run.
+    package var revoked: [FeedMemory.Revocation]
+    /// Every version below it must not run; nil for no floor.
+    package var minimumVersion: SemanticVersion?
+    /// How often devices ask; nil where it does not say.
+    package var poll: Poll?
+    /// Members that this version does not know, kept when the document is written again.
+    var others: JSONObject
+
+    /// States a document without releases.
+    package init(appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp) {
+        self.appId = appId
+        self.channel = channel
+        self.sequence = sequence
+        self.issuedAt = issuedAt
+        self.expires = expires
+        releases = []
+        revoked = []
+        others = [:]
+    }
+}
+
+/// A channel document that nobody has vouched for.
+package struct UnverifiedChannelDocument: Sendable {
+    /// What it claims.
+    package let claims: ChannelDocument
+    /// Its bytes and signatures.
+    package let envelope: SignedEnvelope
+}

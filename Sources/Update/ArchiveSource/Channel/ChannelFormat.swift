@@ -1,0 +1,157 @@
+import BundleCore
+package import BundleValues
+
+/// The channel document on the wire: a DSSE envelope of at most 1 MiB.
+package enum ChannelFormat {
+    /// The longest document, in bytes.
+    package static let maximumBytes = 1 << 20
+    /// The payload's type.
+    package static let payloadType = "application/vnd.swap-clients.channel.v1+json"
+
+    private static let name = "channel document"
+    private static let members = [
+        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
+        "releases",
+    ]
+    private static let releaseMembers = ["rollout", "salt", "paused"]
+
+    /// The envelope alone: its signatures come before its payload is read.
+    package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
+        try SignedEnvelope(parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
+    }
+
+    /// Reads the payload strictly.
+    package static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> UnverifiedChannelDocument {
+        do {
+            let value = try JSONScanner.parse(envelope.payload, maximumBytes: maximumBytes)
+            let claims = try read(try MemberReader(value, of: name))
+            return UnverifiedChannelDocument(claims: claims, envelope: envelope)
+        } catch {
+            throw DocumentRefusal(name, error)
+        }
+    }
+
+    private static func read(_ reader: MemberReader) throws -> ChannelDocument {
+        if let schema = reader.optional("schema"), schema != .integer(1) {
+            throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
+        }
+        var document = ChannelDocument(
+            appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
+            sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
+            expires: try reader.timestamp("expires"))
+        if document.appId?.isEmpty == true { throw reader.refusal("appId", "is empty; leave it out instead") }
+        if !ChannelFileName.isName(document.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
+        if document.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
+        if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
+        document.minimumVersion = try reader.optionalVersion("minimumVersion")
+        document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
+        document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
+        for (index, entry) in try reader.objects("releases").enumerated() {
+            let release = try self.release(entry, of: "\(name).releases[\(index)]")
+            if document.releases.contains(where: { $0.version == release.version }) {
+                throw reader.refusal("releases", "has version \(release.version) twice")
+            }
+            document.releases.append(release)
+        }
+        for member in reader.object.members where !members.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
+        {
+            document.others[member.name] = member.value
+        }
+        return document
+    }
+
+    private static func release(_ reader: MemberReader, of path: String) throws -> ChannelDocument.Release {
+        var manifest = reader.object
+        for member in releaseMembers { manifest[member] = nil }
+        let rollout = try reader.optionalInteger("rollout") ?? ChannelDocument.Release.everybody
+        if rollout > ChannelDocument.Release.everybody {
+            throw reader.refusal("rollout", "is more than 1000 thousandths")
+        }
+        var isPaused = false
+        if let value = reader.optional("paused") {
+            guard let flag = value.boolValue else { throw reader.refusal("paused", "is neither true nor false") }
+            isPaused = flag
+        }
+        return ChannelDocument.Release(
+            try ManifestFormat.parse(.object(manifest), of: path), rollout: rollout,
+            salt: try reader.optionalString("salt") ?? "", isPaused: isPaused)
+    }
+
+    private static func revocation(_ reader: MemberReader) throws -> FeedMemory.Revocation {
+        FeedMemory.Revocation(
+            version: try reader.version("version"), reason: try reader.optionalString("reason") ?? "")
+    }
+
+    private static func poll(_ reader: MemberReader) throws -> ChannelDocument.Poll {
+        let interval = try reader.integer("interval")
+        if interval == 0 { throw reader.refusal("interval", "is 0: devices would ask without a pause") }
+        return ChannelDocument.Poll(interval: interval, jitter: try reader.optionalInteger("jitter") ?? 0)
+    }
+
+    /// The payload for `document`, every member in fixed order, those that nobody knows last.
+    package static func payload(_ document: ChannelDocument) -> [UInt8] {
+        var object: JSONObject = ["schema": .integer(1)]
+        object["appId"] = document.appId.map(JSONValue.string)
+        object["channel"] = .string(document.channel)
+        object["sequence"] = .integer(document.sequence)
+        object["issuedAt"] = .string(document.issuedAt.description)
+        object["expires"] = .string(document.expires.description)
+        object["minimumVersion"] = (document.minimumVersion?.description).map(JSONValue.string)
+        object["poll"] = document.poll.map {
+            .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
+        }
+        object["revoked"] = .array(
+            document.revoked.map {
+                .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+            })
+        object["releases"] = .array(document.releases.map { .object(self.release($0)) })
+        for member in document.others.members { object[member.name] = member.value }
+        return JSONWriter.bytes(of: .object(object))
+    }
+
+    private static func release(_ release: ChannelDocument.Release) -> JSONObject {
+        var object = release.manifest.document.objectValue ?? [:]
+        if release.rollout != ChannelDocument.Release.everybody { object["rollout"] = .integer(release.rollout) }
+        if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
+        if release.isPaused { object["paused"] = .bool(true) }
+        return object
+    }
+
+    /// An unsigned envelope around `document`.
+    package static func envelope(_ document: ChannelDocument) -> SignedEnvelope {
+        SignedEnvelope(payloadType: payloadType, payload: payload(document))
+    }
+}
+
+/// A channel's name, which is also its file's: `channels/NAME.json`.
+package enum ChannelFileName {
+    /// The default channel: the one whose newest release a feed's `manifest.json` is (CONTRACT section 3).
+    package static let standard = "stable"
+    static let rule = "is no channel's name: 1 to 64 of a to z, 0 to 9, dot, dash and underscore, no dot in front"
+    private static let suffix = ".json"
+
+    /// Whether `text` may name a channel.
+    package static func isName(_ text: String) -> Bool {
+        let bytes = text.utf8
+        return (1...64).contains(bytes.count) && bytes.first != UInt8(ascii: ".")
+            && bytes.allSatisfy {
+                $0.isASCIIDigit || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || ".-_".utf8.contains($0)
+            }
+    }
+
+    /// The file of the channel `name`.
+    package static func file(of name: String) -> String { name + suffix }
+
+    /// The channel whose document is at `url`: what its last component is called without `.json`.
+    package static func name(in url: FetchURL) throws -> String {
+        let path = Array(url.description.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+        let file = String(decoding: path[((path.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...], as: UTF8.self)
+        let name = file.hasSuffix(suffix) ? String(file.dropLast(suffix.count)) : ""
+        guard isName(name) else {
+            throw UpdateFailure(
+                .configInvalid, subject: url.display,
+                "\(url.display) names no channel: the address of a channel document ends in channels/NAME.json.")
+        }
+        return name
+    }
+}

@@ -1,0 +1,58 @@
+import BundleValues
+
+/// What a host says to devices that listen: JSON text messages. They carry no trust: a device that hears of a release
+/// checks its feed as it always does, and believes nothing but that.
+package enum SyncMessage: Sendable, Equatable {
+    /// The first message of a host: the version of what it speaks.
+    case hello(version: Int)
+    /// A channel's document has this sequence now.
+    case release(channel: String, sequence: Int)
+    /// Something that this version does not know, and ignores.
+    case unknown(type: String)
+
+    /// The version that this one speaks.
+    package static let version = 1
+    /// The longest message, in bytes.
+    package static let maximumBytes = 4096
+
+    private static let name = "message"
+    private static let longestType = 64
+
+    /// Reads a message strictly.
+    package init(parsing text: String) throws(DocumentRefusal) {
+        do {
+            let value = try JSONScanner.parse(Array(text.utf8), maximumBytes: Self.maximumBytes)
+            self = try Self.read(try MemberReader(value, of: Self.name))
+        } catch {
+            throw DocumentRefusal(Self.name, error)
+        }
+    }
+
+    private static func read(_ reader: MemberReader) throws -> SyncMessage {
+        let type = try reader.string("type")
+        switch type {
+        case "hello": return .hello(version: try reader.integer("version"))
+        case "release":
+            let channel = try reader.string("channel")
+            if !ChannelFileName.isName(channel) { throw reader.refusal("channel", ChannelFileName.rule) }
+            let sequence = try reader.integer("sequence")
+            if sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
+            return .release(channel: channel, sequence: sequence)
+        default:
+            if type.utf8.count > longestType { throw reader.refusal("type", "has more than \(longestType) bytes") }
+            return .unknown(type: type)
+        }
+    }
+
+    /// The message as it is sent.
+    package var text: String {
+        let object: JSONObject =
+            switch self {
+            case .hello(let version): ["type": .string("hello"), "version": .integer(version)]
+            case .release(let channel, let sequence):
+                ["type": .string("release"), "channel": .string(channel), "sequence": .integer(sequence)]
+            case .unknown(let type): ["type": .string(type)]
+            }
+        return String(decoding: JSONWriter.bytes(of: .object(object)), as: UTF8.self)
+    }
+}

@@ -1,0 +1,87 @@
+import BundleValues
+import BundleCore
+import BundleDisk
+import BundleSigning
+
+/// Tells for every file of a slab whether an installed client has its very bytes, and its digest. Runs on one thread.
+///
+/// A receipt only says where to look: nothing is linked whose bytes on the disk were not compared.
+final class ReuseStage {
+    private let reuse: ReuseIndex
+    /// Made when there is something to compare: a first installation has nothing.
+    private lazy var scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Slab.capacity, alignment: 4096)
+    private lazy var otherScratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 4096)
+    private var hasScratch = false
+    private var lastFolder: (tree: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
+
+    init(_ reuse: ReuseIndex) { self.reuse = reuse }
+
+    deinit {
+        guard hasScratch else { return }
+        scratch.deallocate()
+        otherScratch.deallocate()
+    }
+
+    func run(_ slab: Slab) throws {
+        var hasher = try SHA256Hasher()
+        for index in slab.items.indices {
+            switch slab.items[index].content {
+            case .bytes(let range): try settle(&slab.items[index], slab.bytes(range), &hasher)
+            case .written(let size): try settle(&slab.items[index], written: size)
+            }
+        }
+    }
+
+    private func settle(
+        _ item: inout Slab.Item, _ bytes: UnsafeRawBufferPointer, _ hasher: inout SHA256Hasher
+    ) throws {
+        // Most files of an update stand where they stood: comparing them costs less than hashing.
+        if let candidate = reuse.candidate(at: item.path, size: bytes.count),
+            let placement = try placement(candidate, bytes)
+        {
+            item.placement = placement
+            item.digest = candidate.record.digest
+            return
+        }
+        try hasher.update(bytes)
+        let digest = try hasher.finish()
+        item.digest = digest
+        if let candidate = reuse.candidate(digest, size: bytes.count),
+            let placement = try placement(candidate, bytes)
+        {
+            item.placement = placement
+        }
+    }
+
+    private func placement(
+        _ candidate: ReuseIndex.Candidate, _ bytes: UnsafeRawBufferPointer
+    ) throws -> Slab.Placement? {
+        let name = candidate.record.path.name
+        hasScratch = true
+        guard !bytes.isEmpty, let folder = folder(of: candidate), try folder.holds(name, bytes, scratch: scratch) else {
+            return nil
+        }
+        return .link(name: name, in: folder)
+    }
+
+    private func settle(_ item: inout Slab.Item, written size: Int) throws {
+        guard let digest = item.digest, let candidate = reuse.candidate(digest, size: size) else { return }
+        hasScratch = true
+        guard let folder = folder(of: candidate), let old = try? folder.file(candidate.record.path.name),
+            try item.folder.file(item.path.name).hasSameContent(as: old, scratch, otherScratch)
+        else { return }
+        item.placement = .link(name: candidate.record.path.name, in: folder)
+    }
+
+    private func folder(of candidate: ReuseIndex.Candidate) -> Directory? {
+        let bytes = candidate.record.path.bytes
+        let parent = bytes.lastIndex(of: UInt8(ascii: "/")).map { bytes[..<$0] } ?? []
+        if parent.isEmpty { return candidate.tree }
+        if let lastFolder, lastFolder.tree === candidate.tree, lastFolder.parent.elementsEqual(parent) {
+            return lastFolder.folder
+        }
+        guard let folder = try? candidate.tree.directory(String(decoding: parent, as: UTF8.self)) else { return nil }
+        lastFolder = (candidate.tree, parent, folder)
+        return folder
+    }
+}

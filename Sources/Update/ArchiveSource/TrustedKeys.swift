@@ -1,0 +1,123 @@
+package import BundleValues
+import BundleDisk
+package import BundleSigning
+
+/// The keys whose signatures count for one role, and how many of them must have signed.
+package struct TrustedKeys: Sendable, Equatable {
+    /// The keys, each once.
+    package let keys: [PublicKey]
+    /// Distinct keys that must have signed; 1 or more.
+    package let threshold: Int
+
+    /// Trusts exactly `keys`, of which `threshold` must sign. The same key twice counts once.
+    package init(_ keys: [PublicKey], threshold: Int = 1) {
+        var distinct: [PublicKey] = []
+        for key in keys where !distinct.contains(key) { distinct.append(key) }
+        self.keys = distinct
+        self.threshold = max(threshold, 1)
+    }
+
+    /// Whoever of the trusted keys signed `message`, at least `threshold` of them.
+    ///
+    /// Signatures of other keys are ignored; one that claims a trusted key and is not its signature refuses the document
+    /// (SECURITY section 5.4). One that claims no key may be anybody's. Throws `keyUnknown` where no trusted key is even
+    /// claimed, else `signatureInvalid`; `document` names what was signed.
+    func signers(
+        _ signatures: [SignedEnvelope.Signature], over message: [UInt8], of document: String
+    ) throws -> [PublicKey] {
+        var signers: [PublicKey] = []
+        var isClaimed = signatures.isEmpty
+        for signature in signatures {
+            let claimed = signature.keyId.map { id in keys.filter { $0.id == id } } ?? keys
+            if !claimed.isEmpty || signature.keyId == nil { isClaimed = true }
+            let good = try claimed.first { try $0.verifies(signature: signature.bytes, over: message) }
+            if let good {
+                if !signers.contains(good) { signers.append(good) }
+            } else if let id = signature.keyId, !claimed.isEmpty {
+                throw UpdateFailure(
+                    .signatureInvalid, subject: document,
+                    "The signature of key \(id) does not match the \(document): it was changed, or damaged on the way.")
+            }
+        }
+        if signers.count >= threshold { return signers }
+        if !isClaimed {
+            let ids = signatures.compactMap(\.keyId).map { UntrustedName.display($0) }.joined(separator: ", ")
+            throw UpdateFailure(
+                .keyUnknown, subject: document,
+                "The \(document) is signed by \(ids), which is not trusted for it here: check --trust, and the address."
+            )
+        }
+        throw UpdateFailure(
+            .signatureInvalid, subject: document,
+            "The \(document) has \(signers.count) good signatures of trusted keys, \(threshold) are needed: "
+                + "sign it with the keys that are missing.")
+    }
+}
+
+/// What a device trusts: plain keys for every role, or a trust root that tells roles apart.
+package enum TrustAnchor: Sendable, Equatable {
+    private static let maximumKeyBytes = 64 * 1024
+
+    /// Every key may sign releases and channel documents; one signature is enough.
+    case keys(TrustedKeys)
+    /// The start of a chain of trust roots.
+    case root(VerifiedTrustRoot)
+
+    /// Reads a PEM public key, every `*.pem` of a folder, or a trust root document. A file that is none of them is refused,
+    /// not skipped.
+    package static func read(at path: String) throws -> TrustAnchor {
+        guard let folder = try folder(path) else {
+            let file = try File.open(reading: path)
+            let bytes = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
+            // PEM begins with dashes or with text, a document with a brace.
+            let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+            if first == UInt8(ascii: "{") { return .root(try root(bytes, path)) }
+            return .keys(TrustedKeys([try key(bytes, file.path)]))
+        }
+        var keys: [PublicKey] = []
+        for name in try folder.list().sorted() where name.hasSuffix(".pem") {
+            // Links are followed: secrets are often mounted as such.
+            let file = try File.open(reading: "\(path)/\(name)")
+            keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), file.path))
+        }
+        if keys.isEmpty {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The folder \(path) holds no *.pem public key: put one there.")
+        }
+        return .keys(TrustedKeys(keys))
+    }
+
+    /// The keys of `role` at `time`.
+    package func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
+        switch self {
+        case .keys(let keys): keys
+        case .root(let root): root.root.trusted(for: role, at: time)
+        }
+    }
+
+    private static func folder(_ path: String) throws(DiskError) -> Directory? {
+        do {
+            return try Directory.open(path)
+        } catch  where error.kind == .unsuitable {
+            // A file.
+            return nil
+        }
+    }
+
+    private static func key(_ bytes: [UInt8], _ path: String) throws -> PublicKey {
+        do {
+            return try PublicKey(parsingPEM: bytes)
+        } catch {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be trusted: \(error).")
+        }
+    }
+
+    private static func root(_ bytes: [UInt8], _ path: String) throws -> VerifiedTrustRoot {
+        do {
+            return try TrustChain.start(try TrustRootFormat.parse(bytes))
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) cannot be trusted: \(UpdateFailure(error).message)")
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import BundleValues
+import BundleDisk
+
+/// Makes the serving roots of installed clients and of the seed, each when it is first asked for.
+struct ServingRoots: Sendable {
+    let device: Launcher.Device
+    let seed: SeedFolder?
+    let folders: StoreFolders
+    let organizer: BundleOrganizer
+    let warn: @Sendable (String) -> Void
+
+    private var serving: ServingFolder { ServingFolder(folders.serving) }
+
+    /// The root of `name`, made where it is missing; nil where there is no such client.
+    func root(of name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
+        guard let version = name.version else { return try seed.map(organize) }
+        guard let bundle = inventory.bundle(version) else { return nil }
+        let servingName = bundle.entry.identity.servingName
+        if device.verifies { try requireWhole(bundle) }
+        if let root = try organizer.existing(servingName) { return root }
+        do {
+            let tree = try folders.trees(of: version).directory(version.folderName)
+            return try organized(try map(of: bundle, in: tree), as: servingName)
+        } catch {
+            // One that is not what was installed would fail for ever: it goes, so that the next installation brings it anew.
+            try requireWhole(bundle)
+            throw error
+        }
+    }
+
+    private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
+        let name = try seed.servingName(shell: device.shell)
+        if let root = try organizer.existing(name) { return root }
+        try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
+        guard let layout = device.layout, seed.facts != nil else {
+            return try organized(AssetMap(tree: seed.directory), as: name)
+        }
+        return try organized(
+            layout.assets(of: seed.directory, owned: nil, inheriting: nil), as: name)
+    }
+
+    private func map(of bundle: InstalledBundle, in tree: Directory) throws -> AssetMap {
+        if bundle.version.source == .archive { return try AssetMap(tree: tree) }
+        guard let layout = device.layout else {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(bundle.name)",
+                "\(bundle.name) is a Meteor bundle, and this shell reads none: build it with a Meteor layout.")
+        }
+        let owned = try Receipt.paths(of: folders.receipts.file(StoreLayout.receipt(bundle.version)))
+        // What a receipt does not list would be looked for in the seed.
+        guard owned.count == bundle.entry.fileCount else {
+            throw UpdateFailure(
+                .storeDamaged, subject: "\(bundle.name)",
+                "The receipt of \(bundle.name) lists \(owned.count) files, not \(bundle.entry.fileCount): "
+                    + "install it again.")
+        }
+        if let wanted = bundle.entry.identity.seed, wanted != seed?.identity {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(bundle.name)",
+                "\(bundle.name) inherits files of the shell's own client, which is not the one it was made for, or is "
+                    + "missing: name it with --seed.")
+        }
+        let inherited = bundle.entry.identity.seed == nil ? nil : seed?.directory
+        return try layout.assets(of: tree, owned: owned, inheriting: inherited)
+    }
+
+    private func organized(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
+        let root = try organizer.organize(map, as: name)
+        for warning in root.warnings { warn("\(name): \(warning)") }
+        return root
+    }
+
+    /// Refuses a client that is not what was installed, and removes it, so that the next installation brings it anew.
+    private func requireWhole(_ bundle: InstalledBundle) throws {
+        guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: folders.root.path) else {
+            // A root that was organized before may have been changed by itself. One that is shown is not taken away.
+            let name = bundle.entry.identity.servingName
+            guard let claim = try serving.claim(name) else { return }
+            defer { withExtendedLifetime(claim) {} }
+            try serving.remove(name)
+            return
+        }
+        if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
+            defer { withExtendedLifetime(lock) {} }
+            try ClientRemoval(folders).remove(bundle.entry, because: .lost(bundle.version))
+        }
+        throw UpdateFailure(
+            .storeDamaged, subject: "\(bundle.name): \(difference)",
+            "The store disagrees with its receipts: in \(bundle.name), \(difference). It is removed; install it again.")
+    }
+
+    /// The folder with the asset manifest of `name`; nil for a client without one.
+    func manifestFolder(of name: ClientName) throws -> Directory? {
+        guard let version = name.version else { return seed?.facts == nil ? nil : seed?.directory }
+        return version.source == .meteor ? try folders.meteor.directory(version.folderName) : nil
+    }
+}

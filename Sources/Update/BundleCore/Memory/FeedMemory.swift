@@ -1,0 +1,272 @@
+package import BundleValues
+package import BundleSigning
+
+/// What a store remembers about its feed, so that nothing that was learnt from it can be taken back by replaying what was
+/// signed before (SECURITY section 2): the newest trust root, the highest sequences, the latest signed time, recalls.
+package struct FeedMemory: Sendable, Equatable {
+    /// A version that must not run, wherever it is.
+    package struct Revocation: Sendable, Equatable {
+        /// The version.
+        package let version: SemanticVersion
+        /// Why, for people.
+        package let reason: String
+
+        /// States a revocation.
+        package init(version: SemanticVersion, reason: String) {
+            self.version = version
+            self.reason = reason
+        }
+    }
+
+    /// The newest trust root that the chain from the pinned one has led to.
+    package struct Trust: Sendable, Equatable {
+        /// Its version.
+        package let version: Int
+        /// The whole document, signatures included.
+        package let document: [UInt8]
+        /// SHA-256 of the signed bytes of every root of the chain, the pinned one first, this one last.
+        package let chain: [SHA256Digest]
+        /// Ids of the keys that it has revoked.
+        package let revokedKeys: [String]
+
+        /// States a trust root.
+        package init(version: Int, document: [UInt8], chain: [SHA256Digest], revokedKeys: [String]) {
+            self.version = version
+            self.document = document
+            self.chain = chain
+            self.revokedKeys = revokedKeys
+        }
+    }
+
+    /// The newest document of a channel that was taken.
+    package struct Channel: Sendable, Equatable {
+        /// The channel's name.
+        package let name: String
+        /// Its sequence.
+        package let sequence: Int
+        /// SHA-256 of its signed bytes.
+        package let payloadSha256: SHA256Digest
+        /// Ids of the keys that signed it; the sequence counts as long as they are trusted.
+        package let signers: [String]
+        /// When it was signed.
+        package let issuedAt: Timestamp
+        /// From then on nothing new is installed by it.
+        package let expires: Timestamp
+        /// What must not run.
+        package let revoked: [Revocation]
+        /// Everything below it must not run; it never goes down.
+        package let minimumVersion: SemanticVersion?
+        /// Versions whose rollout leaves this device out.
+        package let leftOut: [SemanticVersion]
+
+        /// States a document that was taken.
+        package init(
+            name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
+            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion]
+        ) {
+            self.name = name
+            self.sequence = sequence
+            self.payloadSha256 = payloadSha256
+            self.signers = signers
+            self.issuedAt = issuedAt
+            self.expires = expires
+            self.revoked = revoked
+            self.minimumVersion = minimumVersion
+            self.leftOut = leftOut
+        }
+
+        /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
+        /// has signed that was replaced since binds nobody, so that whoever stole it can be undone.
+        package func counting(trusting trusted: [String]) -> Channel? {
+            signers.allSatisfy(trusted.contains) ? self : nil
+        }
+
+        fileprivate func raisingFloor(to other: Channel) -> Channel {
+            Channel(
+                name: name, sequence: sequence, payloadSha256: payloadSha256, signers: signers, issuedAt: issuedAt,
+                expires: expires, revoked: revoked,
+                minimumVersion: [minimumVersion, other.minimumVersion].compactMap(\.self).max(), leftOut: leftOut)
+        }
+    }
+
+    /// Why the followed channel keeps a version from running.
+    package enum Withdrawal: Sendable, Equatable {
+        /// The channel has revoked it.
+        case revoked(reason: String)
+        /// It is lower than the channel allows.
+        case belowFloor(SemanticVersion)
+        /// Its rollout leaves this device out.
+        case leftOut
+    }
+
+    /// Channels that are remembered beside the followed one.
+    private static let rememberedChannels = 16
+
+    /// The newest trust root; nil where plain keys are trusted, or before the first.
+    package var trust: Trust?
+    /// The latest time that anything signed has named: a clock that is behind it is wrong.
+    package var clock: Timestamp?
+    /// What draws this device into rollouts; nil until the first channel document.
+    package var deviceId: String?
+    /// The channels, the followed one last.
+    package private(set) var channels: [Channel] = []
+
+    /// Remembers nothing.
+    package init() {}
+
+    /// The channel that was followed last.
+    package var followed: Channel? { channels.last }
+
+    /// What is remembered of the channel `name`.
+    package func channel(_ name: String) -> Channel? { channels.first { $0.name == name } }
+
+    /// Follows the channel of a document that was taken.
+    package mutating func follow(_ channel: Channel) {
+        channels.removeAll { $0.name == channel.name }
+        channels.append(channel)
+        if channels.count > Self.rememberedChannels { channels.removeFirst() }
+        clock = max(clock ?? channel.issuedAt, channel.issuedAt)
+    }
+
+    /// Whether the followed channel keeps `version` from running.
+    package func withdrawal(of version: SemanticVersion) -> Withdrawal? {
+        guard let followed else { return nil }
+        if let revocation = followed.revoked.first(where: { $0.version == version }) {
+            return .revoked(reason: revocation.reason)
+        }
+        if let floor = followed.minimumVersion, version < floor { return .belowFloor(floor) }
+        return followed.leftOut.contains(version) ? .leftOut : nil
+    }
+
+    /// Whether every key that signed a client has been revoked.
+    package func isDistrusted(_ identity: BundleIdentity) -> Bool {
+        guard let trust, !identity.signers.isEmpty else { return false }
+        return identity.signers.allSatisfy(trust.revokedKeys.contains)
+    }
+}
+
+extension FeedMemory.Withdrawal: CustomStringConvertible {
+    /// The reason in words.
+    package var description: String {
+        switch self {
+        case .revoked(let reason): "revoked by its channel" + (reason.isEmpty ? "" : ": \(reason)")
+        case .belowFloor(let floor): "below \(floor), the lowest version that its channel allows"
+        case .leftOut: "not for this device: its rollout leaves it out"
+        }
+    }
+}
+
+/// What a look at a feed adds to the memory.
+package struct FeedUpdate: Sendable, Equatable {
+    /// The memory that the feed was judged by.
+    package let before: FeedMemory
+    /// The memory from then on.
+    package let after: FeedMemory
+
+    /// States what was learnt.
+    package init(before: FeedMemory, after: FeedMemory) {
+        self.before = before
+        self.after = after
+    }
+
+    /// The memory after this, whatever somebody else has learnt meanwhile: of the trust root, each channel and the clock the newer.
+    func added(to memory: FeedMemory) -> FeedMemory {
+        var known = memory
+        if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
+        if after.channels != before.channels, let channel = after.followed {
+            known.follow(newer(of: channel, in: memory))
+        }
+        known.trust =
+            memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
+        // It goes back where the key that drove it up was replaced.
+        known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
+        return known
+    }
+
+    private func rootVersion(_ memory: FeedMemory) -> Int { memory.trust?.version ?? 0 }
+
+    /// `channel` as it was learnt, unless somebody else has learnt something newer of it: by a newer root, else a higher sequence.
+    private func newer(of channel: FeedMemory.Channel, in memory: FeedMemory) -> FeedMemory.Channel {
+        guard let other = memory.channel(channel.name), other != before.channel(channel.name) else { return channel }
+        if rootVersion(memory) != rootVersion(after) {
+            return rootVersion(memory) > rootVersion(after) ? other : channel
+        }
+        return other.sequence >= channel.sequence ? other : channel.raisingFloor(to: other)
+    }
+}
+
+// MARK: The memory as JSON
+
+extension FeedMemory {
+    init(_ reader: MemberReader) throws {
+        trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
+        clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
+        deviceId = try reader.optionalString("deviceId")
+        channels = try reader.objects("channels").map(Channel.init)
+        if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
+    }
+
+    var json: JSONValue {
+        .object([
+            "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
+            "deviceId": .string(orNull: deviceId), "channels": .array(channels.map(\.json)),
+        ])
+    }
+}
+
+extension FeedMemory.Trust {
+    init(_ reader: MemberReader) throws {
+        var chain: [SHA256Digest] = []
+        for text in try reader.strings("chain") {
+            do { chain.append(try SHA256Digest(parsingHex: text)) } catch {
+                throw reader.refusal("chain", "is refused: \(error)")
+            }
+        }
+        guard let document = try? Base64.decode(try reader.string("document")) else {
+            throw reader.refusal("document", "is not standard base64")
+        }
+        self.init(
+            version: try reader.integer("version"), document: document, chain: chain,
+            revokedKeys: try reader.strings("revokedKeys"))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .integer(version), "document": .string(Base64.encode(document)),
+            "chain": .array(chain.map { .string($0.hex) }), "revokedKeys": .array(revokedKeys.map(JSONValue.string)),
+        ])
+    }
+}
+
+extension FeedMemory.Channel {
+    init(_ reader: MemberReader) throws {
+        var leftOut: [SemanticVersion] = []
+        for text in try reader.strings("leftOut") {
+            do { leftOut.append(try SemanticVersion(parsing: text)) } catch {
+                throw reader.refusal("leftOut", "is refused: \(error)")
+            }
+        }
+        self.init(
+            name: try reader.string("name"), sequence: try reader.integer("sequence"),
+            payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
+            issuedAt: try reader.timestamp("issuedAt"), expires: try reader.timestamp("expires"),
+            revoked: try reader.objects("revoked").map {
+                FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
+            },
+            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: leftOut)
+    }
+
+    var json: JSONValue {
+        .object([
+            "name": .string(name), "sequence": .integer(sequence), "payloadSha256": .string(payloadSha256.hex),
+            "signers": .array(signers.map(JSONValue.string)), "issuedAt": .string(issuedAt.description),
+            "expires": .string(expires.description),
+            "revoked": .array(
+                revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+            "minimumVersion": .string(orNull: minimumVersion?.description),
+            "leftOut": .array(leftOut.map { .string($0.description) }),
+        ])
+    }
+}

@@ -1,0 +1,235 @@
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// The ledger as JSON on the disk.
+enum LedgerFile {
+    private static let maximumBytes = 16 << 20
+
+    /// The ledger of the store; nil where it has none yet. A file that is no ledger is `storeDamaged`.
+    static func read(_ store: Directory) throws -> Ledger? {
+        do {
+            guard let kind = try store.kind(of: StoreLayout.ledger) else { return nil }
+            guard case .file(let size) = kind, size <= maximumBytes,
+                let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes)
+            else {
+                throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
+            }
+            let value = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
+            return try Ledger(MemberReader(value, of: "ledger"))
+        } catch let error as DiskError {
+            throw error
+        } catch {
+            throw UpdateFailure(
+                .storeDamaged, subject: store.path + "/" + StoreLayout.ledger,
+                "The store's ledger cannot be read: \(error). The next install rebuilds it from the receipts.")
+        }
+    }
+
+    /// Replaces the ledger, whole and durably.
+    static func write(_ ledger: Ledger, to store: Directory) throws {
+        var object = ledger.object
+        object["checksum"] = .string(try checksum(object).hex)
+        try store.replaceFile(StoreLayout.ledger, with: JSONWriter.bytes(of: .object(object), layout: .pretty))
+    }
+
+    /// A bit that the disk turned must not let a blocked version run, so the ledger vouches for itself.
+    fileprivate static func checksum(_ object: JSONObject) throws(OpenSSLFailure) -> SHA256Digest {
+        try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
+    }
+}
+
+extension Ledger {
+    init(_ reader: MemberReader) throws {
+        // Schema 1 knew neither launches nor checksums, schema 2 no source but archives, schema 3 no feed.
+        let schema = try reader.integer("schema")
+        guard (1...4).contains(schema) else { throw reader.refusal("schema", "is none of 1 to 4") }
+        if schema == 1, reader.object["checksum"] != nil {
+            throw reader.refusal("schema", "is older than the checksum")
+        }
+        if schema >= 2 {
+            var object = reader.object
+            object["checksum"] = nil
+            let found = try LedgerFile.checksum(object)
+            guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "is not its own") }
+        }
+        appId = try reader.optionalString("appId")
+        entries = try reader.objects("versions").map(Entry.init)
+        entries.sortByVersion(\.version)
+        guard let name = try reader.name("current") else { throw reader.refusal("current", "is missing") }
+        current = name
+        previous = try reader.name("previous")
+        pending = try reader.name("pending")
+        lastKnownGood = try reader.name("lastKnownGood") ?? .embedded
+        blocks = try reader.objects("blocked").map(Block.init)
+        blocks.sortByVersion(\.version)
+        if schema >= 2 {
+            records = try reader.objects("starts").map(StartRecord.init)
+            records.sortByVersion(\.version)
+            launch = try reader.optional("launch").map { try Launch(MemberReader($0, of: "ledger.launch")) }
+            shell = try reader.optionalVersion("shell")
+            seed = try reader.optionalDigest("seed")
+        }
+        if schema >= 3 {
+            seedFacts = try reader.optional("seedFacts").map {
+                try MeteorFacts(MemberReader($0, of: "ledger.seedFacts"))
+            }
+            offered = try reader.name("offered")
+            let words = reader.object["sources"]?.arrayValue?.map(\.stringValue) ?? []
+            guard let order = SourceOrder(words.map { $0 ?? "" }) else {
+                throw reader.refusal("sources", "is no list of sources")
+            }
+            sources = order
+        }
+        if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
+        for (list, versions) in [
+            ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
+            ("starts", records.map(\.version)),
+        ] where Set(versions).count != versions.count {
+            throw reader.refusal(list, "names a version twice")
+        }
+    }
+
+    var object: JSONObject {
+        [
+            "schema": .integer(4),
+            "appId": .string(orNull: appId),
+            "current": .string(current.description),
+            "previous": .string(orNull: previous?.description),
+            "pending": .string(orNull: pending?.description),
+            "lastKnownGood": .string(lastKnownGood.description),
+            "shell": .string(orNull: shell?.description),
+            "seed": .string(orNull: seed?.hex),
+            "seedFacts": seedFacts.map { .object($0.members) } ?? .null,
+            "offered": .string(orNull: offered?.description),
+            "sources": .array(sources.names.map { .string($0.rawValue) }),
+            "launch": launch.map(\.json) ?? .null,
+            "versions": .array(entries.map(\.json)),
+            "starts": .array(records.map(\.json)),
+            "blocked": .array(blocks.map(\.json)),
+            "feed": feed.json,
+        ]
+    }
+}
+
+extension Launch {
+    init(_ reader: MemberReader) throws {
+        guard let name = try reader.name("name") else { throw reader.refusal("name", "is missing") }
+        self.init(
+            name: name, tokenSha256: try reader.digest("tokenSha256"), at: try reader.timestamp("at"),
+            isTrial: try reader.bool("trial"),
+            verdict: try reader.optionalString("verdict").map { try reader.word("verdict", $0) })
+    }
+
+    var json: JSONValue {
+        .object([
+            "name": .string(name.description), "tokenSha256": .string(tokenSha256.hex), "at": .string(at.description),
+            "trial": .bool(isTrial), "verdict": .string(orNull: verdict?.rawValue),
+        ])
+    }
+}
+
+extension StartRecord {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            version: try reader.clientVersion(),
+            goodSince: try reader.optional("goodSince").map { _ in try reader.timestamp("goodSince") },
+            failures: try reader.objects("failures").map(StartFailure.init))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .string(version.description), "source": .string(version.source.rawValue),
+            "goodSince": .string(orNull: goodSince?.description),
+            "failures": .array(failures.map(\.json)),
+        ])
+    }
+}
+
+extension StartFailure {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            written: try reader.word("cause", try reader.string("cause")), detail: try reader.string("detail"),
+            at: try reader.timestamp("at"))
+    }
+
+    var json: JSONValue {
+        .object(["cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description)])
+    }
+}
+
+extension Ledger.Block {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            version: try reader.clientVersion(),
+            cause: try reader.optionalString("cause").map { try reader.word("cause", $0) } ?? .byHand,
+            reason: try reader.string("reason"), count: try reader.optionalInteger("count") ?? 0,
+            since: try reader.timestamp("since"))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .string(version.description), "source": .string(version.source.rawValue),
+            "cause": .string(cause.rawValue), "reason": .string(reason),
+            "count": .integer(count), "since": .string(since.description),
+        ])
+    }
+}
+
+extension Ledger.Entry {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            identity: try BundleIdentity(reader),
+            contentSha256: try reader.digest("contentSha256"),
+            installedSize: try reader.integer("installedSize"),
+            fileCount: try reader.integer("fileCount"),
+            installedAt: try reader.timestamp("installedAt"))
+    }
+
+    var json: JSONValue {
+        var object = identity.members
+        object["contentSha256"] = .string(contentSha256.hex)
+        object["installedSize"] = .integer(installedSize)
+        object["fileCount"] = .integer(fileCount)
+        object["installedAt"] = .string(installedAt.description)
+        return .object(object)
+    }
+}
+
+extension MemberReader {
+    fileprivate func name(_ member: String) throws -> ClientName? {
+        guard let text = try optionalString(member) else { return nil }
+        guard let name = ClientName(text) else { throw refusal(member, "names no client") }
+        return name
+    }
+
+    /// `version`, in the terms of `source`; archives needed none in older ledgers.
+    fileprivate func clientVersion() throws -> ClientVersion {
+        let text = try string("version")
+        do {
+            return try ClientVersion(parsing: text, of: try source("source") ?? .archive)
+        } catch let refusal as Refusal {
+            throw refusal
+        } catch {
+            throw refusal("version", "is refused: \(error)")
+        }
+    }
+
+    /// A source, or nil where absent or null.
+    func source(_ member: String) throws -> SourceName? {
+        guard let text = try optionalString(member) else { return nil }
+        guard let source = SourceName(rawValue: text) else { throw refusal(member, "is no known source") }
+        return source
+    }
+
+    /// One word of a closed list.
+    fileprivate func word<Word: RawRepresentable<String>>(_ member: String, _ text: String) throws -> Word {
+        guard let word = Word(rawValue: text) else { throw refusal(member, "is no known word") }
+        return word
+    }
+
+    fileprivate func bool(_ member: String) throws -> Bool {
+        guard let value = optional(member)?.boolValue else { throw refusal(member, "is neither true nor false") }
+        return value
+    }
+}

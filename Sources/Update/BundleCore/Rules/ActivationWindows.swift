@@ -1,0 +1,93 @@
+import BundleValues
+
+/// The times of a week at which a shell may show another client without being asked, by the device's own clock.
+public struct ActivationWindows: Sendable, Equatable {
+    /// A day and a minute, as people on the spot read them.
+    public struct LocalTime: Sendable, Equatable {
+        /// 0 for Monday to 6 for Sunday.
+        public let day: Int
+        /// 0 to 1439.
+        public let minute: Int
+
+        /// States a time; what is out of range is moved to the nearest that exists.
+        public init(day: Int, minute: Int) {
+            self.day = min(max(day, 0), 6)
+            self.minute = min(max(minute, 0), 1439)
+        }
+    }
+
+    private struct Window: Equatable {
+        let days: [Bool]
+        let begin: Int
+        /// Beyond 1440 where it goes on after midnight.
+        let end: Int
+
+        func contains(_ time: LocalTime) -> Bool {
+            if days[time.day], (begin..<end).contains(time.minute) { return true }
+            return days[(time.day + 6) % 7] && (begin..<end).contains(time.minute + 1440)
+        }
+    }
+
+    private let windows: [Window]
+
+    /// Accepts windows separated by commas, such as `02:00-04:00` for every day, `Mon-Fri 22:00-01:30`, `Sun 00:00-24:00`. One
+    /// that ends before it begins goes on after midnight.
+    package init(parsing text: some StringProtocol) throws(ActivationWindowsError) {
+        var windows: [Window] = []
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let window = Self.window(part) else { throw .notAWindow(text: UntrustedName.display(part)) }
+            windows.append(window)
+        }
+        self.windows = windows
+    }
+
+    /// Whether `time` is in one of them.
+    public func isOpen(at time: LocalTime) -> Bool { windows.contains { $0.contains(time) } }
+
+    private static let dayNames = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+    private static func window(_ text: some StringProtocol) -> Window? {
+        let words = text.split(separator: " ")
+        guard let last = words.last, words.count <= 2 else { return nil }
+        let everyDay = [Bool](repeating: true, count: 7)
+        guard let days = words.count == 2 ? Self.days(words[0]) : everyDay else { return nil }
+        let times = last.split(separator: "-", omittingEmptySubsequences: false)
+        guard times.count == 2, let begin = minute(times[0]), let end = minute(times[1]), begin < 1440, begin != end
+        else { return nil }
+        return Window(days: days, begin: begin, end: end > begin ? end : end + 1440)
+    }
+
+    /// `Mon`, `Mon-Fri`, also over the end of the week as in `Sat-Mon`.
+    private static func days(_ text: some StringProtocol) -> [Bool]? {
+        let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { name in
+            dayNames.firstIndex(of: name.lowercased())
+        }
+        guard (1...2).contains(ends.count), let first = ends[0], let last = ends[ends.count - 1] else { return nil }
+        return (0..<7).map { ($0 - first + 7) % 7 <= (last - first + 7) % 7 }
+    }
+
+    /// `00:00` to `24:00`, in minutes.
+    private static func minute(_ text: some StringProtocol) -> Int? {
+        let bytes = [UInt8](text.utf8)
+        guard bytes.count == 5, bytes[2] == UInt8(ascii: ":") else { return nil }
+        let digits = [bytes[0], bytes[1], bytes[3], bytes[4]].map { Int($0) - 48 }
+        guard digits.allSatisfy((0...9).contains) else { return nil }
+        let (hour, minute) = (digits[0] * 10 + digits[1], digits[2] * 10 + digits[3])
+        guard minute < 60, hour < 24 || (hour == 24 && minute == 0) else { return nil }
+        return hour * 60 + minute
+    }
+}
+
+/// Why a text states no windows; `text` is always printable and cut to a line.
+package enum ActivationWindowsError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// One part of it is no window.
+    case notAWindow(text: String)
+
+    /// What was refused and what to write.
+    package var description: String {
+        switch self {
+        case .notAWindow(let text):
+            "\"\(text)\" is no activation window; write it like 02:00-04:00, or Mon-Fri 22:00-01:30, separated by commas"
+        }
+    }
+}

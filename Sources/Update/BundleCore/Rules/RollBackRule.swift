@@ -1,0 +1,116 @@
+import BundleValues
+
+/// Where going back by hand leads. A pure rule.
+enum RollBackRule {
+    /// What it says.
+    enum Decision: Sendable, Equatable {
+        /// Back to this client; the versions that rank above it are blocked.
+        case back(to: ClientName, from: [ClientVersion])
+        /// Nowhere.
+        case refused(Refusal)
+    }
+
+    /// Why nobody can go back.
+    enum Refusal: Sendable, Equatable {
+        /// There is nothing below what runs.
+        case nothingBelow(ClientName)
+        /// The shell that launched last brought no seed.
+        case noSeed
+        /// It is not installed; these are.
+        case notInstalled(ClientName, here: [ClientName])
+        /// Its source is switched off, or its server offers the seed's own version.
+        case unranked(ClientName)
+        /// The rules keep it from running.
+        case unusable(ClientVersion, SelectionRule.Usability)
+    }
+
+    /// Back to `target`, else to the last known good client, else the next lower one, else the seed.
+    static func decide(_ inventory: Inventory, to named: ClientName?) -> Decision {
+        guard let target = named ?? wayBack(inventory) else {
+            return .refused(.nothingBelow(origin(inventory.ledger)))
+        }
+        if let refusal = refusal(of: target, inventory) { return .refused(refusal) }
+        let ranking = SelectionRule.ranking(inventory).map(\.name)
+        let better = Set(ranking.prefix { $0 != target }.filter { !inventory.ledger.isLeftByHand($0) })
+        return .back(
+            to: target, from: inventory.bundles.filter { better.contains($0.name) }.map(\.version))
+    }
+
+    /// What one goes back from.
+    private static func origin(_ ledger: Ledger) -> ClientName {
+        let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
+        return failed ?? ledger.pending ?? ledger.current
+    }
+
+    private static func wayBack(_ inventory: Inventory) -> ClientName? {
+        let ledger = inventory.ledger
+        let runs = origin(ledger)
+        let behind = SelectionRule.ranking(inventory).map(\.name).drop { $0 != runs }.dropFirst()
+        let lower = behind.filter { refusal(of: $0, inventory) == nil }
+        if let good = lower.first(where: { $0 == ledger.lastKnownGood }) ?? lower.first { return good }
+        return runs != .embedded && ledger.seed != nil ? .embedded : nil
+    }
+
+    private static func refusal(of target: ClientName, _ inventory: Inventory) -> Refusal? {
+        let ledger = inventory.ledger
+        guard let version = target.version else {
+            // Before its first launch nobody knows what the shell brings.
+            return ledger.seed != nil || ledger.shell == nil ? nil : .noSeed
+        }
+        guard let bundle = inventory.bundle(version) else {
+            return .notInstalled(target, here: inventory.bundles.map(\.name))
+        }
+        if !SelectionRule.ranking(inventory).contains(bundle) { return .unranked(target) }
+        let usability = SelectionRule.usability(of: bundle, ledger: ledger, shell: ledger.shell)
+        return usability == .usable ? nil : .unusable(version, usability)
+    }
+}
+
+extension RollBackRule.Refusal {
+    /// The public form.
+    var failure: UpdateFailure {
+        switch self {
+        case .nothingBelow(let name):
+            UpdateFailure(
+                .usage, subject: "\(name)", "There is nothing to go back to from \(name): name a client with --to.")
+        case .noSeed:
+            UpdateFailure(
+                .usage, subject: "\(ClientName.embedded)",
+                "The shell that launched last brought no seed: name an installed client.")
+        case .notInstalled(let target, let here):
+            UpdateFailure(
+                .usage, subject: "\(target)",
+                "\(target) is not installed; here are: "
+                    + "\(here.isEmpty ? "none" : here.map(\.description).joined(separator: ", ")).")
+        case .unranked(let target):
+            UpdateFailure(
+                .usage, subject: "\(target)",
+                "\(target) cannot be next: its source is switched off, or its server offers the seed's own version.")
+        case .unusable(let version, let usability): Self.failure(of: .installed(version), version, usability)
+        }
+    }
+
+    private static func failure(
+        of target: ClientName, _ version: ClientVersion, _ usability: SelectionRule.Usability
+    ) -> UpdateFailure {
+        switch usability {
+        case .withdrawn(let withdrawal):
+            UpdateFailure(
+                .versionBlocked, subject: "\(target)",
+                "\(target) may not run: it is \(withdrawal). Choose another client.")
+        case .blocked(let block):
+            UpdateFailure(
+                .versionBlocked, subject: "\(target)",
+                "\(target) is blocked since \(block.since): \(block.reason). "
+                    + "If it shall run all the same: `clientctl unblock --version \(target.shortDescription)`.")
+        case .incompatible(let answer):
+            UpdateFailure(
+                .incompatibleShell, subject: version.description,
+                Decision.Verdict.incompatible(answer).failure(of: version)?.message ?? "\(target) may not run.")
+        case .otherSeed, .usable:
+            UpdateFailure(
+                .usage, subject: "\(target)",
+                "\(target) inherits files of another seed than the shell brings: choose another client.")
+        }
+    }
+}

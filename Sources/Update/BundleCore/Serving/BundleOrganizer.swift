@@ -1,0 +1,91 @@
+import BundleValues
+package import BundleDisk
+
+/// Lays out clients for serving: one folder each, by URL path, of hard links (METEOR section 5.2).
+///
+/// A root is built aside and gets its name in one rename, when all of it is on the disk: whatever has a root's name is
+/// complete. One caller at a time, by the store's lock.
+package struct BundleOrganizer: Sendable {
+    private static let asidePrefix = ".new-"
+    private static let trashPrefix = ".old-"
+
+    private let serving: Directory
+
+    /// Works in the folder `serving`, which should be on the file system of the clients: elsewhere files are copied.
+    package init(serving: Directory) { self.serving = serving }
+
+    /// The root `name`, made from `map` where it is missing; one that is there is neither walked nor compared.
+    ///
+    /// The index page gets the shim. A source file that is missing is left out with a warning, a source map silently;
+    /// a missing index page is an error. When it throws, nothing has the name.
+    package func organize(_ map: AssetMap, as name: String) throws -> OrganizedRoot {
+        if let root = try existing(name) { return root }
+        let aside = randomName(Self.asidePrefix)
+        try serving.makeDirectory(aside)
+        do {
+            let folder = try serving.directory(aside)
+            var builder = RootBuilder(folder)
+            try builder.build(map)
+            // The barrier: no root gets its name before every byte of it is on the disk.
+            try folder.syncFileSystem()
+            try serving.move(aside, to: serving, as: name)
+            try serving.sync()
+            return OrganizedRoot(name: name, directory: try serving.directory(name), warnings: builder.warnings)
+        } catch {
+            try? serving.removeTree(aside)
+            throw error
+        }
+    }
+
+    /// The root `name`; nil where it is not made yet, or where somebody took its index page, which removes the rest.
+    package func existing(_ name: String) throws -> OrganizedRoot? {
+        try Self.requireLegal(name)
+        do {
+            let root = try serving.directory(name)
+            if case .file? = try root.kind(of: BundlePath.index.string) {
+                return OrganizedRoot(name: name, directory: root, warnings: [])
+            }
+        } catch {
+            if error.kind == .missing { return nil }
+            // What is no folder is none of ours.
+            guard error.kind == .unsuitable else { throw error }
+        }
+        try remove(name)
+        return nil
+    }
+
+    /// Removes the root `name`: first its name in one rename, then its files; nothing happens where there is none.
+    package func remove(_ name: String) throws {
+        try Self.requireLegal(name)
+        let trash = randomName(Self.trashPrefix)
+        do {
+            try serving.move(name, to: serving, as: trash)
+        } catch  where error.kind == .missing {
+            return
+        }
+        // Else a power cut could bring back the name without some of the files.
+        try serving.sync()
+        try serving.removeTree(trash)
+    }
+
+    /// Removes what a stop in `organize` or `remove` left. For the shell of the store only: another one may be organizing.
+    package func clear() throws {
+        try clear(Self.asidePrefix)
+        try clearRemoved()
+    }
+
+    /// Removes what a stop in `remove` left. Nobody minds: such a root has lost its name.
+    func clearRemoved() throws { try clear(Self.trashPrefix) }
+
+    private func clear(_ prefix: String) throws {
+        for name in try serving.list() where name.hasPrefix(prefix) { try serving.removeTree(name) }
+    }
+
+    private static func requireLegal(_ name: String) throws(OrganizingError) {
+        do throws(BundlePathError) {
+            let path = try BundlePath(parsing: name)
+            if path.parent == nil && path.bytes.first != UInt8(ascii: ".") { return }
+        } catch {}
+        throw .illegalName(name)
+    }
+}

@@ -1,0 +1,125 @@
+import BundleValues
+import BundleDisk
+import Glibc
+
+/// Fills one fresh folder with the assets of a map.
+struct RootBuilder {
+    private let root: Directory
+    private(set) var warnings: [String] = []
+
+    /// The folders used last stay open: neighbours in a map are neighbours on the disk.
+    private var target: (parent: ArraySlice<UInt8>, folder: Directory)?
+    private var source: (root: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
+    private var made: Set<BundlePath> = []
+
+    /// The largest index page that is read.
+    static let maximumIndexBytes = 32 << 20
+
+    init(_ root: Directory) { self.root = root }
+
+    mutating func build(_ map: AssetMap) throws {
+        warnings = map.warnings
+        var hasIndex = false
+        for asset in map.assets {
+            if asset.urlPath == BundlePath.index {
+                try writeIndex(asset)
+                hasIndex = true
+            } else {
+                try place(asset)
+            }
+        }
+        for file in map.generated {
+            try targetFolder(of: file.urlPath).createDurableFile(file.urlPath.name, file.bytes)
+        }
+        if !hasIndex { throw OrganizingError.indexMissing(path: BundlePath.index.string) }
+    }
+
+    /// The only file of the client that is not the store's own.
+    private mutating func writeIndex(_ asset: AssetMap.Asset) throws {
+        do {
+            let folder = try sourceFolder(of: asset)
+            let page = try folder.file(asset.path.name).readAll(maximumBytes: Self.maximumIndexBytes)
+            try root.createDurableFile(asset.urlPath.string, ShimInjector.inject(into: page))
+        } catch {
+            switch error.kind {
+            case .missing, .unsuitable:
+                throw OrganizingError.indexMissing(path: "\(asset.source.path)/\(asset.path)")
+            default: throw error
+            }
+        }
+    }
+
+    private mutating func place(_ asset: AssetMap.Asset) throws {
+        do {
+            try link(asset)
+        } catch {
+            switch error.kind {
+            case .missing, .unsuitable: skip(asset, error)
+            case .crossesDevice, .tooManyLinks, .permission: try copy(asset, because: error)
+            default: throw error
+            }
+        }
+    }
+
+    private mutating func link(_ asset: AssetMap.Asset) throws(DiskError) {
+        let folder = try sourceFolder(of: asset)
+        let name = asset.path.name
+        if !asset.isKnownFile { try Self.requireFile(name, in: folder) }
+        let target = try targetFolder(of: asset.urlPath)
+        try folder.link(name, to: target, as: asset.isKnownFile ? name : asset.urlPath.name)
+    }
+
+    private mutating func copy(_ asset: AssetMap.Asset, because link: DiskError) throws {
+        do {
+            let file = try sourceFolder(of: asset).file(asset.path.name)
+            let copy = try targetFolder(of: asset.urlPath).file(creating: asset.urlPath.name)
+            _ = try file.forEachBlock { try copy.write($0) }
+        } catch let error as DiskError {
+            throw OrganizingError.notPlaced(urlPath: asset.urlPath.string, link: link, copy: error)
+        }
+    }
+
+    /// Source maps may be missing; of anything else, people want to know.
+    private mutating func skip(_ asset: AssetMap.Asset, _ error: DiskError) {
+        if error.kind == .missing && asset.urlPath.bytes.suffix(4).elementsEqual(".map".utf8) { return }
+        warnings.append("\(asset.urlPath) is not served: \(error).")
+    }
+
+    /// A link to a link would be one.
+    private static func requireFile(_ name: String, in folder: Directory) throws(DiskError) {
+        switch try folder.kind(of: name) {
+        case .file: return
+        case nil: throw DiskError("link", "\(folder.path)/\(name)", code: ENOENT)
+        default: throw DiskError("link", "\(folder.path)/\(name)", code: EINVAL)
+        }
+    }
+
+    // MARK: Folders
+
+    private mutating func sourceFolder(of asset: AssetMap.Asset) throws(DiskError) -> Directory {
+        let parent = asset.path.parentBytes
+        if parent.isEmpty { return asset.source }
+        if let source, source.root === asset.source, parent.elementsEqual(source.parent) { return source.folder }
+        let folder = try asset.source.directory(String(decoding: parent, as: UTF8.self))
+        source = (asset.source, parent, folder)
+        return folder
+    }
+
+    private mutating func targetFolder(of urlPath: BundlePath) throws(DiskError) -> Directory {
+        let parent = urlPath.parentBytes
+        if parent.isEmpty { return root }
+        if let target, parent.elementsEqual(target.parent) { return target.folder }
+        let folder = try folder(urlPath.parent)
+        target = (parent, folder)
+        return folder
+    }
+
+    private mutating func folder(_ path: BundlePath?) throws(DiskError) -> Directory {
+        guard let path else { return root }
+        if !made.contains(path) {
+            try folder(path.parent).makeDirectory(path.name)
+            made.insert(path)
+        }
+        return try root.directory(path.string)
+    }
+}

@@ -1,0 +1,93 @@
+import BundleValues
+import BundleDisk
+import BundleSigning
+import Glibc
+
+/// Compares an installed folder with its receipt, byte for byte.
+package enum InstalledTree {
+    /// The first difference between the client `bundle` of the store at `path` and its receipt; nil where there is none.
+    package static func difference(of bundle: InstalledBundle, inStoreAt path: String) throws -> String? {
+        let root = try Directory.open(path)
+        let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
+        guard let receipt = try existing({ () throws(DiskError) in try root.file(name) }) else {
+            return "its receipt is missing"
+        }
+        return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
+    }
+
+    /// A ledger entry for the folder of `version`, installed at `time`, if its receipt vouches for every byte of it; nil if it
+    /// does not.
+    ///
+    /// Throws where the disk could not tell: an unreadable client is not a wrong one.
+    static func entry(
+        vouchedBy receipts: Directory, for version: ClientVersion, in trees: Directory, at time: Timestamp
+    ) throws -> Ledger.Entry? {
+        guard let receipt = try existing({ () throws(DiskError) in try receipts.file(StoreLayout.receipt(version)) }),
+            let tree = try existing({ () throws(DiskError) in try trees.directory(version.folderName) }),
+            let (identity, contentSha256) = try Receipt.validFrame(of: receipt), identity.version == version,
+            try difference(receipt, tree) == nil
+        else { return nil }
+        var files = 0
+        var bytes = 0
+        try Receipt.forEachLine(of: receipt) { line, _ in
+            files += 1
+            bytes += Receipt.record(line)?.size ?? 0
+        }
+        return Ledger.Entry(
+            identity: identity, contentSha256: contentSha256, installedSize: bytes, fileCount: files,
+            installedAt: time)
+    }
+
+    /// Nil where the name does not exist or is something else.
+    private static func existing<Opened>(_ open: () throws(DiskError) -> Opened) throws(DiskError) -> Opened? {
+        do {
+            return try open()
+        } catch  where error.kind == .missing || error.kind == .unsuitable {
+            return nil
+        }
+    }
+
+    private static func difference(_ receipt: File, _ tree: Directory) throws -> String? {
+        var listed: Set<BundlePath> = []
+        var found: String?
+        var hasher = try SHA256Hasher()
+        try Receipt.forEachLine(of: receipt) { line, _ in
+            guard found == nil else { return }
+            guard let record = Receipt.record(line) else {
+                found = "\(receipt.path) has a line that describes no file"
+                return
+            }
+            let path = record.path.string
+            guard listed.insert(record.path).inserted else {
+                found = "\(receipt.path) lists \(path) twice"
+                return
+            }
+            guard let file = try existing({ () throws(DiskError) in try tree.file(path) }) else {
+                found = "\(path) is missing"
+                return
+            }
+            _ = try file.forEachBlock { try hasher.update($0) }
+            if try hasher.finish() != record.digest {
+                found = "\(path) has other content than was installed"
+            }
+        }
+        if found == nil, try count(tree) != listed.count {
+            found = "\(tree.path) holds other files than were installed"
+        }
+        return found
+    }
+
+    /// Entries below `tree` that are not folders.
+    private static func count(_ tree: Directory) throws -> Int {
+        var files = 0
+        for bytes in try tree.names() {
+            let name = String(decoding: bytes, as: UTF8.self)
+            if name.utf8.elementsEqual(bytes), case .directory? = try tree.kind(of: name) {
+                files += try count(tree.directory(name))
+            } else {
+                files += 1
+            }
+        }
+        return files
+    }
+}

@@ -1,0 +1,94 @@
+import BundleValues
+import BundleDisk
+
+/// The one way to a store's ledger: what the file says, and the door through which it is changed, under a lock of its own
+/// that is held for milliseconds.
+///
+/// The store's `lock` belongs to whoever installs or removes, for minutes where a network is slow; a shell must be able to
+/// start and to confirm meanwhile.
+struct LedgerKeeper: Sendable {
+    private static let patienceMilliseconds = 10_000
+
+    let root: Directory
+
+    /// What the file says now.
+    func read() throws -> Ledger { try LedgerFile.read(root) ?? Ledger() }
+
+    /// Runs `body` while nobody else changes the ledger.
+    func exclusively<Result>(_ body: (borrowing LedgerDoor) throws -> Result) throws -> Result {
+        guard let lock = try FileLock.take(root, waiting: Self.patienceMilliseconds) else {
+            throw UpdateFailure(
+                .storeLocked, subject: root.path,
+                "Another clientctl has held the ledger of \(root.path) for 10 s: see whether it hangs.")
+        }
+        defer { withExtendedLifetime(lock) {} }
+        return try body(LedgerDoor(root: root))
+    }
+
+    /// Applies `changes`, all of them or none; durable when it returns.
+    func propose(_ changes: [LedgerChange]) throws -> LedgerAnswer { try exclusively { try $0.write(changes) } }
+
+    /// The same, where a refusal is a failure.
+    @discardableResult
+    func apply(_ changes: [LedgerChange]) throws -> LedgerUpdate {
+        switch try propose(changes) {
+        case .written(let update): return update
+        case .refused(let refusal): throw refusal.failure
+        }
+    }
+
+    /// Brings `clients/previousVersion` up to the ledger.
+    func publishPrevious(clients: Directory, staging: Directory) throws {
+        try exclusively { _ in try PreviousVersionFile.write(try read().previous, clients: clients, staging: staging) }
+    }
+}
+
+/// The door: it exists while the lock on the ledger is held, and only `LedgerKeeper` makes one.
+struct LedgerDoor: ~Copyable {
+    private let root: Directory
+
+    fileprivate init(root: Directory) { self.root = root }
+
+    /// What the file says; nil where there is none.
+    func read() throws -> Ledger? { try LedgerFile.read(root) }
+
+    /// Replaces the ledger by what `changes` make of it; durable when it returns. After a failure it is what it was.
+    @discardableResult
+    func write(_ changes: [LedgerChange]) throws -> LedgerAnswer {
+        let written = try read()
+        let before = written ?? Ledger()
+        let trees = try StoredTrees.read(root)
+        switch before.applying(changes, in: trees) {
+        case .refused(let refusal): return .refused(refusal)
+        case .accepted(let next):
+            try replace(written, by: next)
+            return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
+        }
+    }
+
+    private func replace(_ written: Ledger?, by next: Ledger) throws {
+        // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.
+        if next == written { return try root.sync() }
+        do {
+            try LedgerFile.write(next, to: root)
+        } catch {
+            // Where the last sync failed, the new one has the name already.
+            if let written { try? LedgerFile.write(written, to: root) }
+            throw error
+        }
+    }
+}
+
+/// How changes ended.
+enum LedgerAnswer: Sendable {
+    /// They are on the disk.
+    case written(LedgerUpdate)
+    /// Nothing was written.
+    case refused(LedgerRefusal)
+}
+
+/// The ledger before changes, and the store after them.
+struct LedgerUpdate: Sendable {
+    let before: Ledger
+    let after: Inventory
+}

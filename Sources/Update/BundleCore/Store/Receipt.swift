@@ -1,0 +1,155 @@
+package import BundleValues
+import BundleDisk
+package import BundleSigning
+
+/// What a receipt says: which manifest brought a client, and every file of it.
+///
+/// The layout is fixed, one line a file, because it is read far more often than by JSON libraries: to find content to
+/// link, and to check an installed tree. It is JSON all the same.
+package enum Receipt {
+    static let filesOpening = Array(",\"files\":[".utf8)
+    static let filesClosing = Array("\n],\"contentSha256\":\"".utf8)
+    static let closing = Array("\"}\n".utf8)
+    static let linePath = Array("\n{\"path\":\"".utf8)
+    static let lineSize = Array("\",\"size\":".utf8)
+    static let lineDigest = Array(",\"sha256\":\"".utf8)
+    static let lineEnd = Array("\"}".utf8)
+
+    /// One file of a client.
+    package struct FileRecord: Sendable, Equatable {
+        /// Its path.
+        package let path: BundlePath
+        /// Its bytes.
+        package let size: Int
+        /// SHA-256 of its content.
+        package let digest: SHA256Digest
+    }
+
+    private static let maximumHeadBytes = 1 << 20
+
+    /// The frame, or nil where the receipt is not one of ours. Throws only where the disk fails.
+    static func validFrame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest)? {
+        do {
+            return try frame(of: file)
+        } catch let error as DiskError {
+            throw error
+        } catch {
+            return nil
+        }
+    }
+
+    /// What stands around the list of files: the client's identity and the digest of its content.
+    static func frame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest) {
+        var head: [UInt8] = []
+        for chunk in stride(from: 0, to: maximumHeadBytes, by: 4096) {
+            head += try bytes(of: file, at: chunk, count: 4096)
+            guard let end = head.firstIndex(of: UInt8(ascii: "\n")) else { continue }
+            let reader = try MemberReader(
+                try JSONScanner.parse(
+                    head[..<end] + Array("]}".utf8), maximumBytes: maximumHeadBytes,
+                    maximumDepth: JSONScanner.defaultDepth + 2), of: "receipt")
+            let tail = try bytes(of: file, at: try file.size() - tailBytes, count: tailBytes)
+            guard tail.starts(with: filesClosing), tail.reversed().starts(with: closing.reversed()),
+                let digest = try? SHA256Digest(
+                    parsingHex: String(
+                        decoding: tail.dropFirst(filesClosing.count).dropLast(closing.count), as: UTF8.self))
+            else { throw reader.refusal("contentSha256", "is missing") }
+            guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
+            return (try BundleIdentity(reader), digest)
+        }
+        throw MemberReader.Refusal(member: "receipt", problem: "has no list of files")
+    }
+
+    private static let tailBytes = filesClosing.count + SHA256Digest.hexDigitCount + closing.count
+
+    private static func bytes(of file: File, at offset: Int, count: Int) throws(DiskError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let got = try bytes.withUnsafeMutableBytes { buffer in
+            Result { () throws(DiskError) in try file.read(into: buffer, at: max(0, offset)) }
+        }.get()
+        return Array(bytes[..<got])
+    }
+
+    /// Calls `body` with every line that describes a file, and the line's offset in the receipt.
+    static func forEachLine(
+        of file: File, _ body: (_ line: ArraySlice<UInt8>, _ offset: Int) throws -> Void
+    ) throws {
+        var carried: [UInt8] = []
+        var carriedOffset = 0
+        var position = 0
+        var chunk = [UInt8](repeating: 0, count: 256 * 1024)
+        while true {
+            let count = try chunk.withUnsafeMutableBytes { buffer in
+                Result { () throws(DiskError) in try file.read(into: buffer, at: position) }
+            }.get()
+            if count == 0 { break }
+            carried += chunk[..<count]
+            position += count
+            var start = carried.startIndex
+            while let end = carried[start...].firstIndex(of: UInt8(ascii: "\n")) {
+                if start < end, carried[start] == UInt8(ascii: "{"),
+                    carried[start...].starts(with: linePath.dropFirst())
+                {
+                    try body(carried[start..<end], carriedOffset + start)
+                }
+                start = end + 1
+            }
+            carriedOffset += start
+            carried.removeFirst(start)
+        }
+    }
+
+    /// The paths of all files; throws where a line describes none.
+    static func paths(of file: File) throws -> Set<BundlePath> {
+        var paths: Set<BundlePath> = []
+        try forEachLine(of: file) { line, _ in
+            guard let record = record(line) else {
+                throw UpdateFailure(
+                    .storeDamaged, subject: file.path,
+                    "The receipt \(file.path) has a line that describes no file: install the client again.")
+            }
+            paths.insert(record.path)
+        }
+        return paths
+    }
+
+    /// Reads one line; nil where it is not what `ReceiptWriter` writes.
+    static func record(_ line: ArraySlice<UInt8>) -> FileRecord? {
+        var line = line
+        if line.last == UInt8(ascii: ",") { line.removeLast() }
+        // Behind the path everything is ASCII of known form, so it is taken from the end; the path may hold any text.
+        guard line.starts(with: linePath.dropFirst()), line.reversed().starts(with: lineEnd.reversed()) else {
+            return nil
+        }
+        var rest = line.dropFirst(linePath.count - 1).dropLast(lineEnd.count)
+        let hex = rest.suffix(SHA256Digest.hexDigitCount)
+        rest = rest.dropLast(hex.count)
+        guard rest.reversed().starts(with: lineDigest.reversed()) else { return nil }
+        rest = rest.dropLast(lineDigest.count)
+        let digits = rest.reversed().prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.count
+        let number = rest.suffix(digits)
+        rest = rest.dropLast(digits)
+        guard rest.reversed().starts(with: lineSize.reversed()) else { return nil }
+        rest = rest.dropLast(lineSize.count)
+        var path: [UInt8] = []
+        path.reserveCapacity(rest.count)
+        var isEscaped = false
+        for byte in rest {
+            let isQuote = byte == UInt8(ascii: "\"")
+            if byte == UInt8(ascii: "\\") && !isEscaped {
+                isEscaped = true
+            } else if isQuote == isEscaped {
+                path.append(byte)
+                isEscaped = false
+            } else {
+                return nil
+            }
+        }
+        guard !isEscaped, number.count == 1 || number.first != UInt8(ascii: "0") else { return nil }
+        guard let size = Int(String(decoding: number, as: UTF8.self)),
+            let digest = try? SHA256Digest(parsingHex: String(decoding: hex, as: UTF8.self)),
+            let safe = try? BundlePath(parsing: path)
+        else { return nil }
+        return FileRecord(path: safe, size: size, digest: digest)
+    }
+}

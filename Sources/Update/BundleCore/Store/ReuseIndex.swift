@@ -1,0 +1,199 @@
+package import BundleValues
+package import BundleDisk
+package import BundleSigning
+import Synchronization
+
+/// Finds content that an installed client already has, by path or by digest.
+///
+/// Holds 16 bytes a file and index; the paths stay in the receipts on the disk. An answer is a place to look: whoever links it
+/// compares the bytes first, because a disk may have changed what a receipt once recorded.
+package final class ReuseIndex: Sendable {
+    private struct Place {
+        var key: UInt64
+        var bundle: UInt32
+        var offset: UInt32
+    }
+
+    /// An installed client that can be opened.
+    package struct Source: Sendable {
+        /// What it is.
+        package let identity: BundleIdentity
+        /// Its folder.
+        package let tree: Directory
+        let receipt: File
+
+        /// Every file of it, by path.
+        package func records() throws -> [BundlePath: Receipt.FileRecord] {
+            var records: [BundlePath: Receipt.FileRecord] = [:]
+            try Receipt.forEachLine(of: receipt) { line, _ in
+                if let record = Receipt.record(line) { records[record.path] = record }
+            }
+            return records
+        }
+    }
+
+    /// A file with the wanted content.
+    package struct Candidate: Sendable {
+        /// The client's folder.
+        package let tree: Directory
+        /// The file in it.
+        package let record: Receipt.FileRecord
+    }
+
+    private struct Tables: Sendable {
+        let byDigest: [Place]
+        let byPath: [Place]
+        let sources: [Source]
+    }
+
+    private let bundles: [InstalledBundle]
+    private let root: Directory
+    private let tables = Mutex<Tables?>(nil)
+
+    /// Covers the clients whose receipt and folder can be opened, the last one preferred; others just cannot be reused.
+    ///
+    /// The tables are made when they are first asked, on the thread that asks.
+    init(_ bundles: [InstalledBundle], in root: Directory) {
+        self.bundles = bundles
+        self.root = root
+    }
+
+    /// The installed clients of `source`, the last one first.
+    package func sources(of source: SourceName) -> [Source] {
+        bundles.reversed().filter { $0.version.source == source }.compactMap { Self.open($0, in: root) }
+    }
+
+    /// Every file of the installed clients, but for those of `versions`, that had one of `sizes` when it was installed, by
+    /// size.
+    package func candidates(
+        ofSizes sizes: Set<Int>, besides versions: Set<ClientVersion> = []
+    ) throws -> [Int: [Candidate]] {
+        var found: [Int: [Candidate]] = [:]
+        for bundle in bundles.reversed() where !versions.contains(bundle.version) {
+            guard let source = Self.open(bundle, in: root) else { continue }
+            try Receipt.forEachLine(of: source.receipt) { line, _ in
+                guard let record = Receipt.record(line), sizes.contains(record.size) else { return }
+                found[record.size, default: []].append(Candidate(tree: source.tree, record: record))
+            }
+        }
+        return found
+    }
+
+    private func current() -> Tables {
+        tables.withLock { tables in
+            let made = tables ?? Self.tables(bundles, root)
+            tables = made
+            return made
+        }
+    }
+
+    private static func tables(_ bundles: [InstalledBundle], _ root: Directory) -> Tables {
+        var byDigest: [Place] = []
+        var byPath: [Place] = []
+        var sources: [Source] = []
+        for bundle in bundles.reversed() {
+            guard let source = Self.open(bundle, in: root) else { continue }
+            let number = UInt32(sources.count)
+            sources.append(source)
+            // The ledger is our own, but a disk may have changed it: a hint, so it is bounded.
+            let expected = min(bundle.entry.fileCount, 200_000)
+            byDigest.reserveCapacity(byDigest.count + expected)
+            if number == 0 { byPath.reserveCapacity(expected) }
+            try? Receipt.forEachLine(of: source.receipt) { line, offset in
+                guard let key = Self.key(line), let offset = UInt32(exactly: offset) else { return }
+                byDigest.append(Place(key: key, bundle: number, offset: offset))
+                // Paths of the newest client only: an update leaves most of them as they are.
+                if number == 0, let path = Self.escapedPath(line) {
+                    byPath.append(Place(key: Self.hash(path), bundle: number, offset: offset))
+                }
+            }
+        }
+        byDigest.sort { ($0.key, $0.bundle) < ($1.key, $1.bundle) }
+        byPath.sort { $0.key < $1.key }
+        return Tables(byDigest: byDigest, byPath: byPath, sources: sources)
+    }
+
+    private static func open(_ bundle: InstalledBundle, in root: Directory) -> Source? {
+        let receipt = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
+        guard let file = try? root.file(receipt),
+            let tree = try? root.directory(StoreLayout.tree(bundle.version))
+        else { return nil }
+        return Source(identity: bundle.entry.identity, tree: tree, receipt: file)
+    }
+
+    /// The first 8 bytes of the digest at the end of a receipt's line.
+    private static func key(_ line: ArraySlice<UInt8>) -> UInt64? {
+        let end = line.last == UInt8(ascii: ",") ? line.endIndex - 1 : line.endIndex
+        let start = end - Receipt.lineEnd.count - SHA256Digest.hexDigitCount
+        guard start >= line.startIndex else { return nil }
+        var key: UInt64 = 0
+        for byte in line[start..<start + 16] {
+            guard let digit = Character(UnicodeScalar(byte)).hexDigitValue else { return nil }
+            key = key << 4 | UInt64(digit)
+        }
+        return key
+    }
+
+    private static func key(_ digest: SHA256Digest) -> UInt64 {
+        digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
+    }
+
+    /// The path in a receipt's line as it stands there, escaped.
+    private static func escapedPath(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        let rest = line.dropFirst(Receipt.linePath.count - 1)
+        let quote = UInt8(ascii: "\"")
+        guard
+            let end = rest.indices.first(where: {
+                rest[$0] == quote && ($0 == rest.startIndex || rest[$0 - 1] != UInt8(ascii: "\\"))
+            })
+        else { return nil }
+        return rest[..<end]
+    }
+
+    /// FNV-1a: a wrong place is found out when its record is read.
+    private static func hash(_ bytes: some Collection<UInt8>) -> UInt64 {
+        bytes.reduce(14_695_981_039_346_656_037) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
+    }
+
+    /// The file of the newest client at `path`, if it had `size` bytes; nil otherwise.
+    package func candidate(at path: BundlePath, size: Int) -> Candidate? {
+        candidate(in: \.byPath, key: Self.hash(path.bytes)) { $0.path == path && $0.size == size }
+    }
+
+    /// A file that held `size` bytes with `digest` when it was installed; nil where none did.
+    package func candidate(_ digest: SHA256Digest, size: Int) -> Candidate? {
+        candidate(in: \.byDigest, key: Self.key(digest)) { $0.digest == digest && $0.size == size }
+    }
+
+    private func candidate(
+        in table: KeyPath<Tables, [Place]>, key: UInt64, where isWanted: (Receipt.FileRecord) -> Bool
+    ) -> Candidate? {
+        if bundles.isEmpty { return nil }
+        let tables = current()
+        let places = tables[keyPath: table]
+        var low = 0
+        var high = places.count
+        while low < high {
+            let middle = (low + high) / 2
+            if places[middle].key < key { low = middle + 1 } else { high = middle }
+        }
+        while low < places.count && places[low].key == key {
+            let source = tables.sources[Int(places[low].bundle)]
+            if let record = record(in: source, at: Int(places[low].offset)), isWanted(record) {
+                return Candidate(tree: source.tree, record: record)
+            }
+            low += 1
+        }
+        return nil
+    }
+
+    private func record(in source: Source, at offset: Int) -> Receipt.FileRecord? {
+        // A path of 1024 bytes, each escaped, and what stands around it.
+        withUnsafeTemporaryAllocation(byteCount: 2304, alignment: 1) { buffer in
+            guard let count = try? source.receipt.read(into: buffer, at: offset) else { return nil }
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
+            return Receipt.record(Array(bytes[..<end])[...])
+        }
+    }
+}

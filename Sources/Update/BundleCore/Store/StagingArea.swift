@@ -1,0 +1,114 @@
+package import BundleValues
+package import BundleDisk
+package import BundleSigning
+
+/// A private folder that the store opened for one attempt; it is removed unless its bundle is installed.
+package final class StagingArea: Sendable {
+    /// The file in an attempt's folder that makes the store keep the attempt when it fails: what it says is complete is of use
+    /// to the next one.
+    package static let journalName = "assets.journal"
+    /// The name of the tree in an attempt's folder.
+    package static let treeName = StoreLayout.stagedTree
+
+    /// Where the client's tree grows.
+    package let tree: Directory
+    /// Where downloads are kept between runs, so that an interrupted one can go on.
+    package let downloads: Directory
+    /// The attempt's own folder, which holds the tree, and what a source keeps beside it.
+    package let folder: Directory
+    let name: String
+    /// The store as it was when the area was opened.
+    package let inventory: Inventory
+    private let reserveBytes: Int
+
+    init(
+        folder: Directory, name: String, tree: Directory, downloads: Directory, inventory: Inventory, reserveBytes: Int
+    ) {
+        self.inventory = inventory
+        self.folder = folder
+        self.name = name
+        self.tree = tree
+        self.downloads = downloads
+        self.reserveBytes = reserveBytes
+    }
+
+    /// The folder of the last attempt that kept a journal and did not reach its end; nil where there is none.
+    package func interrupted() throws(DiskError) -> Directory? {
+        do {
+            return try downloads.directory(StoreLayout.interrupted)
+        } catch {
+            if [.missing, .unsuitable].contains(error.kind) { return nil }
+            throw error
+        }
+    }
+
+    /// Refuses to go on, with `diskFull`, once less room is left than the device needs to go on running.
+    package func requireRoom() throws {
+        if try tree.freeSpace().bytes >= reserveBytes { return }
+        throw UpdateFailure(
+            .diskFull, subject: tree.path,
+            "The disk is full: less than \(ByteCount(bytes: reserveBytes)) would be left free. "
+                + "Free some space, then run it again.")
+    }
+
+    /// Refuses to begin, with `diskFull`, where `footprint` does not fit: all of it is new.
+    package func requireRoom(for footprint: Footprint) throws {
+        try Self.requireRoom(for: footprint, tree)
+    }
+
+    /// The same, with what is here already: content of the largest client that is linked, and bytes that were downloaded.
+    static func requireRoom(
+        for footprint: Footprint, _ folder: Directory, reusableBytes: Int = 0, reusableFiles: Int = 0,
+        downloadedBytes: Int = 0
+    ) throws {
+        guard
+            let refusal = DiskRule.refusal(
+                footprint, space: try folder.freeSpace(), reusableBytes: reusableBytes, reusableFiles: reusableFiles,
+                downloadedBytes: downloadedBytes)
+        else { return }
+        throw UpdateFailure(
+            .diskFull, subject: folder.path,
+            "Not enough room for the store \(folder.path): \(refusal). Free some space, then run it again.")
+    }
+
+    /// Starts the receipt of this attempt.
+    package func receipt(for identity: BundleIdentity, manifest: JSONValue) throws -> ReceiptWriter {
+        ReceiptWriter(try folder.file(creating: StoreLayout.stagedReceipt), identity, manifest: manifest)
+    }
+
+    /// Declares the tree complete: every file is written and listed in `receipt`, whose bytes become durable here.
+    ///
+    /// `bytesDownloaded` counts body bytes taken from the network in this run.
+    package func seal(
+        _ receipt: consuming ReceiptWriter, contentSha256: SHA256Digest, bytesDownloaded: Int
+    ) throws -> StagedBundle {
+        try receipt.finish(contentSha256: contentSha256)
+        return StagedBundle(
+            area: self, identity: receipt.identity, contentSha256: contentSha256,
+            installedSize: receipt.totalBytes, fileCount: receipt.fileCount, bytesDownloaded: bytesDownloaded)
+    }
+}
+
+/// A complete tree that waits to be installed; only `StagingArea.seal` makes one.
+package struct StagedBundle: Sendable {
+    let area: StagingArea
+    /// What was staged.
+    package let identity: BundleIdentity
+    let contentSha256: SHA256Digest
+    let installedSize: Int
+    let fileCount: Int
+    /// Body bytes taken from the network in this run.
+    package let bytesDownloaded: Int
+
+    fileprivate init(
+        area: StagingArea, identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
+        bytesDownloaded: Int
+    ) {
+        self.area = area
+        self.identity = identity
+        self.contentSha256 = contentSha256
+        self.installedSize = installedSize
+        self.fileCount = fileCount
+        self.bytesDownloaded = bytesDownloaded
+    }
+}

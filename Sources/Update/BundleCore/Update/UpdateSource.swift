@@ -1,0 +1,37 @@
+package import BundleValues
+
+/// One way that clients reach a store.
+///
+/// An offer that exists has passed the source's checks. `stage` returns a complete tree or throws; a half-filled area
+/// never leaves staging. Channels never touch the ledger.
+package protocol UpdateSource: Sendable {
+    /// A client that the source vouches for.
+    associatedtype Offer: UpdateOffer
+
+    /// The newest client that this source vouches for and has for the device of `request`, or what is to be remembered before
+    /// the channel is asked again.
+    func latestOffer(for request: OfferRequest) async throws -> OfferStep<Offer>
+
+    /// What the source's rule says about `offer`; pure. `appId` is the application that the device names.
+    func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision
+
+    /// What speaks about everything else that the source had when it made `offer`; pure, for people.
+    func explain(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
+
+    /// Fills `area` with the complete tree of `offer`, linking what `installed` already has.
+    func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
+}
+
+extension UpdateSource {
+    /// Nothing: the source has one client at a time.
+    package func explain(
+        _ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
+    ) -> [Decision.Outcome] { [] }
+}
+
+extension UpdateSource where Offer: ReleaseOffer {
+    /// `AcceptanceRule`, for the application that the store belongs to where the device names none.
+    package func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+        AcceptanceRule.decide(offer, inventory: inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
+    }
+}

@@ -1,0 +1,243 @@
+package import BundleValues
+
+/// The update line: offer, decide, stage, install, select, retain. It reads from top to bottom.
+package struct Updater<Source: UpdateSource>: Sendable {
+    /// Who and where the device is.
+    package struct Device: Sendable {
+        /// The store's path.
+        package let store: String
+        /// The shell's version.
+        package let shell: SemanticVersion
+        /// The application, when the device names one.
+        package let appId: String?
+        /// Clients to keep.
+        package let keep: Int
+        /// Whose clients may run, in order; nil for what the store remembers.
+        package let sources: SourceOrder?
+
+        /// States a device.
+        package init(
+            store: String, shell: SemanticVersion, appId: String?, keep: Int, sources: SourceOrder? = nil
+        ) {
+            self.sources = sources
+            self.store = store
+            self.shell = shell
+            self.appId = appId
+            self.keep = keep
+        }
+    }
+
+    private let source: Source
+    private let device: Device
+    private let now: @Sendable () -> Timestamp
+    private let warn: @Sendable (String) -> Void
+
+    /// Joins a source and a device; `now` is what the ledger says about when, `warn` hears about repairs.
+    package init(
+        source: Source, device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
+        warn: @escaping @Sendable (String) -> Void
+    ) {
+        self.source = source
+        self.device = device
+        self.now = now
+        self.warn = warn
+    }
+
+    /// What `update` would do, with every rule's answer; `explaining` adds what speaks about everything else that is offered.
+    /// Changes nothing.
+    package func check(
+        explaining: Bool
+    ) async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
+        var inventory = try Inventory.read(at: device.store)
+        let offer = try await follow(&inventory, remembering: false)
+        let noted = offer.feed.map(inventory.recording) ?? inventory
+        return (
+            offer.clientVersion, decide(offer, noted),
+            explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : []
+        )
+    }
+
+    /// What the channel offers at present. A trust root that it has led to is in the ledger before the next one is asked for.
+    package func latestOffer() async throws -> Source.Offer {
+        var inventory: Inventory
+        do {
+            inventory = try Inventory.read(at: device.store)
+        } catch let failure as UpdateFailure where failure.code == .storeDamaged {
+            inventory = try await open().inventory()
+        }
+        return try await follow(&inventory, remembering: true)
+    }
+
+    private func open() throws -> BundleStore { try BundleStore.open(at: device.store, time: now(), warn: warn) }
+
+    /// Writes down what a look at the feed has added, beside whatever works on the store; the store as it is then.
+    @discardableResult
+    func record(_ news: FeedUpdate) throws -> Inventory {
+        let folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
+        return try LedgerKeeper(root: folders.root).apply([.recorded(news)]).after
+    }
+
+    /// Asks the source step by step; what it has to remember on the way is written, or only shown to it.
+    private func follow(_ inventory: inout Inventory, remembering: Bool) async throws -> Source.Offer {
+        for stepsLeft in (0...OfferRequest.maximumSteps).reversed() {
+            let request = OfferRequest(
+                inventory: inventory, shell: device.shell, appId: device.appId ?? inventory.ledger.appId,
+                stepsLeft: stepsLeft)
+            switch try await source.latestOffer(for: request) {
+            case .offer(let offer): return offer
+            case .remember(let news): inventory = remembering ? try record(news) : inventory.recording(news)
+            }
+        }
+        throw UpdateFailure(
+            .internal, subject: "\(Source.self)",
+            "The source came to no offer within \(OfferRequest.maximumSteps) steps.")
+    }
+
+    /// Brings the newest client into the store, if the rules take it. After a failure the store is what it was.
+    package func update() async throws -> UpdateOutcome {
+        try await update(following: try await latestOffer())
+    }
+
+    /// Brings `offer` into the store; where that fails because the server has gone on to another client meanwhile, that one.
+    package func update(following offer: Source.Offer) async throws -> UpdateOutcome {
+        do {
+            return try await update(to: offer)
+        } catch let failure {
+            guard UpdateFailure(failure).mayComeFromAnotherVersion, let now = try? await latestOffer(),
+                now.clientVersion != offer.clientVersion
+            else { throw failure }
+            return try await update(to: now)
+        }
+    }
+
+    /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
+    package func update(to offer: Source.Offer) async throws -> UpdateOutcome {
+        // A look without the lock: a device that has nothing to do writes nothing new and disturbs nobody.
+        if let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, glance),
+            let newest = try verdict(offer, glance).newest, isFinished(glance, changes(offer, newest))
+        {
+            // Whoever wrote that may have been stopped before it was durable, and now it is answered for.
+            try glance.sync()
+            return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
+        }
+
+        let store = try open()
+        try await store.requireBound(to: device.appId)
+        // A recall counts whatever becomes of the offer.
+        if let feed = offer.feed, isNew(feed, try await store.inventory()) {
+            _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
+        }
+        switch try verdict(offer, try await store.inventory()) {
+        case .upToDate(let newest), .notInRollout(let newest, _):
+            // What an interrupted run left undone, or what another shell or number to keep asks for.
+            let inventory = try await store.apply(changes(offer, newest))
+            let plan = await retain(in: store, inventory)
+            return .upToDate(offer.clientVersion, inventory: inventory.without(plan.removed), newest: newest)
+        case .choose(let name):
+            let inventory = try await store.apply(changes(offer, name))
+            return .chosen(
+                offer.clientVersion,
+                InstallReport(name, inventory, bytesDownloaded: 0, retention: await retain(in: store, inventory)))
+        default: break
+        }
+
+        let staged = try await stage(offer, in: store)
+        let inventory = try await store.install(staged, at: now(), with: changes(offer, nil))
+        // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
+        return .installed(
+            offer.clientVersion,
+            InstallReport(
+                .installed(staged.identity.version), inventory, bytesDownloaded: staged.bytesDownloaded,
+                retention: await retain(in: store, inventory)))
+    }
+
+    private func isNew(_ feed: FeedUpdate?, _ inventory: Inventory) -> Bool {
+        feed.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
+    }
+
+    /// Whether nothing is left to do but what an offer brings: neither `changes` nor retention would change anything.
+    private func isFinished(_ inventory: Inventory, _ changes: [LedgerChange]) -> Bool {
+        inventory.ledger.applying(changes, in: inventory.trees) == .accepted(inventory.ledger)
+            && RetentionRule.plan(inventory, keep: device.keep).removed.isEmpty
+    }
+
+    /// Removes what need not be kept. What was asked for is done by then, so a disk that fails here only delays this.
+    private func retain(in store: BundleStore, _ inventory: Inventory) async -> RetentionPlan {
+        do {
+            return try await store.retain(keeping: device.keep)
+        } catch {
+            warn("\(UpdateFailure(error).message) Older clients stay until the next run.")
+            return RetentionPlan(retained: inventory.bundles.map(\.name), removed: [])
+        }
+    }
+
+    private func decide(_ offer: Source.Offer, _ inventory: Inventory) -> Decision {
+        let decision = source.decide(offer, inventory, shell: device.shell, appId: device.appId)
+        return Decision(verdict: decision.verdict, outcomes: offer.evidence + decision.outcomes)
+    }
+
+    /// The verdict where it is no refusal; a refusal is thrown.
+    private func verdict(_ offer: Source.Offer, _ inventory: Inventory) throws -> Decision.Verdict {
+        let verdict = decide(offer, inventory).verdict
+        if let failure = verdict.failure(of: offer.clientVersion) { throw failure }
+        return verdict
+    }
+
+    /// What the ledger is to hear of every update: whose store it is, the order of the sources, that the Meteor server offers
+    /// `name`, where that is here; and by all this, what runs next.
+    private func changes(_ offer: Source.Offer, _ name: ClientName?) -> [LedgerChange] {
+        let offered = offer.clientVersion.source == .meteor ? name : nil
+        let known: [LedgerChange?] = [
+            device.appId.map { .bound(appId: $0) }, device.sources.map { .ordered($0) }, offered.map { .offered($0) },
+        ]
+        return known.compactMap(\.self) + [.selected(shell: device.shell)]
+    }
+
+    private func stage(_ offer: Source.Offer, in store: BundleStore) async throws -> StagedBundle {
+        let area = try await store.openStaging(for: offer.footprint)
+        do {
+            return try await source.stage(offer, in: area, reusing: try await store.reuseIndex())
+        } catch {
+            // What is here of a client that has no room would keep out another one that has.
+            await store.discard(area, keepingDownloads: UpdateFailure(error).code != .diskFull)
+            throw error
+        }
+    }
+}
+
+/// How an update ended; the version is the one that was offered.
+package enum UpdateOutcome: Sendable {
+    /// The offer is installed.
+    case installed(ClientVersion, InstallReport)
+    /// The offer is in the store, and runs next; nothing was downloaded.
+    case chosen(ClientVersion, InstallReport)
+    /// Nothing newer was offered; `newest` is the usable client that is as new.
+    case upToDate(ClientVersion, inventory: Inventory, newest: ClientName)
+}
+
+/// What an installation did.
+package struct InstallReport: Sendable {
+    /// The client that was installed, or chosen.
+    package let name: ClientName
+    /// The same in the store; nil for the seed.
+    package let bundle: InstalledBundle?
+    private let ledger: Ledger
+    /// The client that runs, or runs first.
+    package var current: ClientName { ledger.current }
+    /// The client that runs next, where that is another one.
+    package var pending: ClientName? { ledger.pending }
+    /// The client that the next one follows.
+    package var previous: ClientName? { ledger.pending == nil ? ledger.previous : ledger.current }
+    /// Body bytes taken from the network.
+    package let bytesDownloaded: Int
+    /// Which clients stayed and which went.
+    package let retention: RetentionPlan
+
+    init(_ name: ClientName, _ inventory: Inventory, bytesDownloaded: Int, retention: RetentionPlan) {
+        self.name = name
+        bundle = name.version.flatMap(inventory.bundle)
+        ledger = inventory.ledger
+        self.bytesDownloaded = bytesDownloaded
+        self.retention = retention
+    }
+}

@@ -1,0 +1,51 @@
+import BundleValues
+
+internal import BundleCore
+internal import BundlePush
+internal import CCurl
+internal import Glibc
+
+/// Puts libcurl's codes into our words.
+enum CurlFailure {
+    static func error(_ code: CURLcode, explanation: String, at url: FetchURL, options: FetchOptions) -> FetchError {
+        let reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
+        if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT:
+            // The only time-out that libcurl keeps for us; the others are TransferPace's.
+            return .unreachable(url, reason: "no connection within \(options.connectTimeout)")
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
+            return .invalidResponse(url, reason: reason)
+        default:
+            return .unreachable(url, reason: reason)
+        }
+    }
+
+    /// Why there is no stream; `easy` is the handle that failed.
+    static func transportError(
+        _ code: CURLcode, of easy: borrowing CurlEasy, at url: FetchURL, options: FetchOptions
+    ) -> TransportError {
+        let reason = easy.explanation.isEmpty ? name(code) : FetchURL.display(of: easy.explanation)
+        if let reason = tlsReason(code, reason, options) { return .untrusted(reason) }
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: return .timedOut(.connecting)
+        case CURLE_COULDNT_RESOLVE_HOST: return .unreachable("the name \(url.origin.host) leads to no address")
+        case CURLE_COULDNT_CONNECT where easy.systemError != 0:
+            return .unreachable(String(cString: strerror(easy.systemError)))
+        default: return .unreachable(reason)
+        }
+    }
+
+    /// What was wrong with TLS; nil where it was something else.
+    private static func tlsReason(_ code: CURLcode, _ reason: String, _ options: FetchOptions) -> String? {
+        switch code {
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,
+            CURLE_SSL_CERTPROBLEM, CURLE_SSL_ENGINE_INITFAILED:
+            reason
+        case CURLE_SSL_CACERT_BADFILE: "the CA file \(options.caFile ?? "") has no certificate that can be read"
+        default: nil
+        }
+    }
+
+    static func name(_ code: CURLcode) -> String { String(cString: curl_easy_strerror(code)) }
+}

@@ -1,0 +1,92 @@
+import BundleValues
+
+internal import BundleCore
+
+/// Reads the header block of an HTTP answer line by line.
+struct ResponseHead {
+    private(set) var status = 0
+    private(set) var isComplete = false
+    private var fields: [(name: String, value: String)] = []
+    private var bytes = 0
+    private var isHTTP1 = true
+    private let maximumBytes: Int
+    private let url: FetchURL
+
+    init(url: FetchURL, maximumBytes: Int) {
+        self.url = url
+        self.maximumBytes = maximumBytes
+    }
+
+    /// Takes one line, terminator included; an interim answer (1xx) is dropped.
+    mutating func take(line: UnsafeRawBufferPointer) throws(FetchError) {
+        bytes += line.count
+        guard bytes <= maximumBytes else {
+            throw .invalidResponse(url, reason: "its header has more than \(maximumBytes) bytes")
+        }
+        let text = line.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }
+        if text.isEmpty {
+            isComplete = isComplete || status >= 200
+        } else if text.starts(with: "HTTP/".utf8) {
+            isHTTP1 = text.starts(with: "HTTP/1".utf8)
+            status = text.split(separator: UInt8(ascii: " ")).dropFirst().first.flatMap(Self.number) ?? 0
+            fields = []
+        } else if let colon = text.firstIndex(of: UInt8(ascii: ":")) {
+            fields.append((Self.trimmed(text[..<colon]).lowercased(), Self.trimmed(text[text.index(after: colon)...])))
+        }
+    }
+
+    func value(of name: String) -> String? { fields.first { $0.name == name }?.value }
+
+    /// Nil when the length is not known beforehand; a number too big for us counts as the biggest.
+    func contentLength() throws(FetchError) -> Int? {
+        guard value(of: "transfer-encoding") == nil else { return nil }
+        let values = Set(fields.filter { $0.name == "content-length" }.map(\.value))
+        guard let text = values.first else { return nil }
+        guard values.count == 1, !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            throw .invalidResponse(url, reason: "its Content-Length is not one number")
+        }
+        return Int(text) ?? .max
+    }
+
+    /// Nil where the body is the resource's own bytes (RFC 9110, section 8.4).
+    var contentEncoding: String? {
+        let codings = fields.filter { $0.name == "content-encoding" }.map(\.value).joined(separator: ", ")
+        return codings.isEmpty || codings.lowercased() == "identity" ? nil : codings
+    }
+
+    /// Whether the end of the connection alone is not the end of the body (RFC 9112, section 6.3).
+    var isDelimited: Bool {
+        !isHTTP1 || value(of: "content-length") != nil
+            || value(of: "transfer-encoding")?.lowercased().hasSuffix("chunked") == true
+    }
+
+    /// The offset a 206 starts at; it must be one range that reaches the end (RFC 9110, section 14.4).
+    func rangeStart() throws(FetchError) -> (start: Int, total: Int?) {
+        let range = value(of: "content-range").map { Array($0.utf8) } ?? []
+        let parts = range.dropFirst(6).split(omittingEmptySubsequences: false) { "-/".utf8.contains($0) }
+        guard range.starts(with: "bytes ".utf8), parts.count == 3, let start = Self.number(parts[0]),
+            let last = Self.number(parts[1]), last >= start
+        else { throw .invalidResponse(url, reason: "its Content-Range cannot be read") }
+        if parts[2].elementsEqual("*".utf8) { return (start, nil) }
+        guard let total = Self.number(parts[2]), total - 1 == last else {
+            throw .invalidResponse(url, reason: "its range does not reach the end")
+        }
+        return (start, total)
+    }
+
+    /// Seconds only: a date would need a clock that agrees with the server's.
+    var retryAfter: Duration? {
+        value(of: "retry-after").flatMap { Self.number($0.utf8) }.map { .seconds(min($0, 86400)) }
+    }
+
+    private static func number(_ digits: some Sequence<UInt8>) -> Int? {
+        let digits = Array(digits)
+        guard !digits.isEmpty, digits.count <= 18, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        return Int(String(decoding: digits, as: UTF8.self))
+    }
+
+    private static func trimmed(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
+        let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        return String(decoding: bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed(), as: UTF8.self)
+    }
+}

@@ -1,0 +1,50 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+
+/// Gives files that are here already their places in a new tree: hard links, else copies.
+struct AssetLinker: Sendable {
+    let tree: Directory
+    let attempt: Directory
+
+    /// Places files that an interrupted attempt brought, and notes them in this attempt's journal: it may be interrupted, too.
+    func keep(_ links: [AssetPlan.Link]) throws {
+        try link(links[...])
+        if links.isEmpty { return }
+        let journal = try AssetJournal(in: attempt)
+        for link in links {
+            guard let kept = link.kept else { continue }
+            try journal.append(
+                .complete(key: JournalText(kept.key), CompleteAsset(file: link.file, receipt: kept.receipt)))
+        }
+    }
+
+    /// Places files of installed clients.
+    func link(_ links: ArraySlice<AssetPlan.Link>) throws {
+        let folders = TreeFolders(root: tree)
+        var sources: [ObjectIdentifier: FolderCache] = [:]
+        for link in links {
+            let id = ObjectIdentifier(link.source.tree)
+            let source = sources[id] ?? FolderCache(link.source.tree)
+            sources[id] = source
+            try place(link, from: try source.folder(of: link.source.file), in: try folders.folder(of: link.file))
+        }
+    }
+
+    private func place(_ link: AssetPlan.Link, from source: Directory, in folder: Directory) throws {
+        let name = link.source.file.name
+        do {
+            try source.link(name, to: folder, as: link.file.name)
+        } catch {
+            guard [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) else { throw failure(link, error) }
+            let source = try source.file(name)
+            let copy = try folder.file(creating: link.file.name)
+            _ = try source.forEachBlock { try copy.write($0) }
+        }
+    }
+
+    private func failure(_ link: AssetPlan.Link, _ error: DiskError) -> UpdateFailure {
+        let known = error.failure
+        return UpdateFailure(known.code, subject: known.subject, "Could not link to cached asset: \(known.message)")
+    }
+}

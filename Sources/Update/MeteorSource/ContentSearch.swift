@@ -1,0 +1,108 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleSigning
+
+/// Finds files of installed clients whose bytes prove that they are an asset, under any name. Each content is read once at most,
+/// whatever it is compared with. Used by one thread at a time.
+final class ContentSearch {
+    fileprivate typealias Name = ArraySlice<UInt8>
+
+    fileprivate struct Content {
+        let source: AssetPlan.Place
+        let size: Int
+        let digest: SHA256Digest
+    }
+
+    /// All files of one size.
+    fileprivate struct Group {
+        /// Files that were not read yet, by their names.
+        var unread: [Name: [ReuseIndex.Candidate]] = [:]
+        /// Contents that were read, by what they prove.
+        var proven: [AssetProof: Content] = [:]
+        /// The same by digest.
+        var digests: Set<SHA256Digest> = []
+        let withSHA512: Bool
+    }
+
+    private var groups: [Int: Group] = [:]
+    private var folders: [ObjectIdentifier: FolderCache] = [:]
+
+    /// Looks for `assets` alone, among the files of `installed` but for those of `known`.
+    init(_ installed: ReuseIndex, besides known: Set<ClientVersion>, for assets: [MeteorAsset]) throws {
+        var withSHA512: [Int: Bool] = [:]
+        for asset in assets where asset.hash != nil || asset.sri != nil {
+            guard let size = asset.size else { continue }
+            withSHA512[size] = withSHA512[size] ?? false || asset.sri != nil
+        }
+        if withSHA512.isEmpty { return }
+        for (size, candidates) in try installed.candidates(ofSizes: Set(withSHA512.keys), besides: known) {
+            var group = Group(withSHA512: withSHA512[size] ?? true)
+            for candidate in candidates { group.unread[candidate.record.path.nameBytes, default: []].append(candidate) }
+            groups[size] = group
+        }
+    }
+
+    /// A link to a file with the content of `asset`; nil where none proves to have it.
+    func link(for asset: MeteorAsset) throws -> AssetPlan.Link? {
+        let wanted = AssetProof.all(for: asset)
+        guard !wanted.isEmpty, let size = asset.size, var group = groups.removeValue(forKey: size) else { return nil }
+        defer { groups[size] = group }
+        guard let content = try content(wanted, named: asset.file.nameBytes, in: &group) else { return nil }
+        return AssetPlan.Link(file: asset.file, source: content.source, size: content.size, digest: content.digest)
+    }
+
+    private func content(_ wanted: [AssetProof], named name: Name, in group: inout Group) throws -> Content? {
+        if let known = group.proven(wanted) { return known }
+        // Those with the same name first: among many files of one size it is most likely theirs.
+        for candidate in group.unread.removeValue(forKey: name) ?? [] { try read(candidate, &group) }
+        if let found = group.proven(wanted) { return found }
+        while let (_, candidates) = group.unread.popFirst() {
+            for candidate in candidates { try read(candidate, &group) }
+            if let found = group.proven(wanted) { return found }
+        }
+        return nil
+    }
+
+    /// What a receipt says is a hint; what counts is what the file holds now.
+    private func read(_ candidate: ReuseIndex.Candidate, _ group: inout Group) throws {
+        if group.digests.contains(candidate.record.digest) { return }
+        let id = ObjectIdentifier(candidate.tree)
+        let cache = folders[id] ?? FolderCache(candidate.tree)
+        folders[id] = cache
+        guard let file = try cache.file(candidate.record.path) else { return }
+        var digester = try AssetDigester(withSHA512: group.withSHA512)
+        _ = try file.forEachBlock { try digester.update($0) }
+        let digests = try digester.finish()
+        guard digests.size == candidate.record.size else { return }
+        group.digests.insert(digests.sha256)
+        let content = Content(
+            source: AssetPlan.Place(tree: candidate.tree, file: candidate.record.path), size: digests.size,
+            digest: digests.sha256)
+        for proof in try AssetProof.all(from: digests) { group.proven[proof] = content }
+    }
+}
+
+extension ContentSearch.Group {
+    fileprivate func proven(_ wanted: [AssetProof]) -> ContentSearch.Content? {
+        for proof in wanted { if let content = proven[proof] { return content } }
+        return nil
+    }
+}
+
+/// What bytes and manifests can agree on (METEOR section 1.5).
+enum AssetProof: Hashable {
+    case hash(String)
+    case sri([UInt8])
+
+    /// What would prove bytes to be `asset`.
+    static func all(for asset: MeteorAsset) -> [AssetProof] {
+        (asset.hash.map { [.hash($0)] } ?? []) + (asset.sri.map { [.sri($0)] } ?? [])
+    }
+
+    /// What bytes with these digests prove.
+    static func all(from digests: AssetDigests) throws(OpenSSLFailure) -> [AssetProof] {
+        [.hash(LabelHasher.hex(digests.sha1)), .hash(try digests.publicHash)]
+            + (digests.sha512.map { [.sri($0)] } ?? [])
+    }
+}

@@ -1,0 +1,261 @@
+import BundleCore
+import BundleValues
+import BundlePush
+
+/// Talks DDP with one server, connection after connection: events in, actions out (METEOR sections 7.2 to 7.5).
+///
+/// Time comes in as the reading of a clock that the caller chose, as a duration since any fixed moment of it.
+struct DDPConversation: Sendable {
+    /// What happened.
+    enum Event: Sendable, Equatable {
+        /// A connection is begun; whoever begins it gives it up in time.
+        case connecting
+        /// The socket is open.
+        case opened
+        /// A text frame came.
+        case received(String)
+        /// A binary frame came, which means nothing in DDP.
+        case receivedBinary
+        /// The socket could not be opened, or is closed.
+        case closed
+        /// The moment that was asked for has come.
+        case woken
+    }
+
+    /// What to do.
+    enum Action: Sendable, Equatable {
+        /// Send this text frame.
+        case send(String)
+        /// Send `woken` at this reading of the clock. At most one wake-up is asked for at a time; the connection's end lets it go.
+        case wake(at: Duration)
+        /// The connection is given up for this reason.
+        case lost(String)
+        /// Close the socket.
+        case close
+        /// Send `connecting` after this wait.
+        case reconnect(after: Duration)
+        /// The server cannot be talked with; nothing more will come.
+        case giveUp(String)
+        /// The server has sent all that it had when the subscription began.
+        case ready
+        /// The server has this version now. Said after every `ready` as well.
+        case versionChanged(MeteorVersion)
+        /// One sentence for people, at most a few until a connection has lasted.
+        case log(String)
+    }
+
+    private enum State: Sendable {
+        case apart
+        case connecting
+        case greeting(until: Duration)
+        case talking(DDPTalk)
+    }
+
+    private static let mostLogs = 20
+    private static let mostUnreadable = 16
+
+    private let appId: String?
+    private let architecture: String
+    private let random: @Sendable (ClosedRange<Double>) -> Double
+    private var state = State.apart
+    private var versions: ClientVersions
+    private var told: String?
+    private var proposed = DDPRequest.versions[0]
+    private var refused: Set<String> = []
+    private var losses = 0
+    private var refusedSubscriptions = 0
+    private var logs = 0
+    private var unreadable = 0
+
+    /// A conversation about the client of `architecture` in the application `appId`; nil asks for whatever application there is.
+    init(appId: String?, architecture: String, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
+        self.appId = appId
+        self.architecture = architecture
+        self.random = random
+        versions = ClientVersions(architecture: architecture)
+    }
+
+    /// Takes in `event` at the clock's reading `now`. What makes no sense in the present state changes nothing.
+    mutating func handle(_ event: Event, at now: Duration) -> [Action] {
+        switch (state, event) {
+        case (.apart, .connecting): return begin()
+        case (.apart, _): return []
+        case (.connecting, .opened):
+            let end = now + DDPTimers.connect
+            state = .greeting(until: end)
+            return [.send(DDPRequest.connect(version: proposed)), .wake(at: end)]
+        case (.greeting, .received(let text)), (.talking, .received(let text)): return hear(text, now)
+        case (.greeting, .receivedBinary), (.talking, .receivedBinary):
+            notice(now)
+            return ignore("it is binary", now)
+        case (_, .closed): return lose(now)
+        case (.greeting(let end), .woken): return wake(now, end, "no DDP answer within 10s")
+        case (.talking(let talk), .woken): return wake(now, talk)
+        default: return []
+        }
+    }
+
+    // MARK: Beginning and end
+
+    private mutating func begin() -> [Action] {
+        state = .connecting
+        unreadable = 0
+        return []
+    }
+
+    /// The connection is gone. One whose subscription lasted was a success, and the next attempt is the first again.
+    private mutating func lose(_ now: Duration) -> [Action] {
+        if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success {
+            (losses, logs) = (0, 0)
+        }
+        state = .apart
+        let wait = DDPTimers.reconnect.wait(losses: losses, random)
+        losses += 1
+        return [.reconnect(after: wait)]
+    }
+
+    private mutating func drop(_ now: Duration, _ reason: String) -> [Action] {
+        [.lost(reason), .close] + lose(now)
+    }
+
+    // MARK: Time
+
+    private mutating func wake(_ now: Duration, _ end: Duration, _ reason: String) -> [Action] {
+        now < end ? [.wake(at: end)] : drop(now, reason)
+    }
+
+    private mutating func wake(_ now: Duration, _ talk: DDPTalk) -> [Action] {
+        var talk = talk
+        var actions: [Action] = []
+        if let pinged = talk.pinged, now >= pinged + DDPTimers.answer { return drop(now, "the server is silent") }
+        if talk.pinged == nil, now >= talk.heard + DDPTimers.idle {
+            talk.pinged = now
+            actions.append(.send(DDPRequest.ping))
+        }
+        if let moment = talk.subscribeAgain, now >= moment {
+            talk.subscribeAgain = nil
+            talk.subscription += 1
+            actions.append(subscribe(talk))
+        }
+        state = .talking(talk)
+        return actions + [.wake(at: talk.deadline)]
+    }
+
+    // MARK: Messages
+
+    private mutating func hear(_ text: String, _ now: Duration) -> [Action] {
+        notice(now)
+        let message: DDPMessage
+        do throws(JSONError) {
+            message = try DDPFrame.message(in: text)
+        } catch {
+            return ignore("\(error)", now)
+        }
+        switch message {
+        case .ping(let id): return [.send(DDPRequest.pong(id: id))]
+        case .error(let reason): return log("the server reports an error: \(Self.shown(reason))")
+        case .connected: return greet(now)
+        case .failed(let version): return refuse(version, now)
+        case .ready, .noSubscription, .added, .changed, .removed: return take(message, now)
+        case .other: return []
+        }
+    }
+
+    /// Whatever comes is a sign of life.
+    private mutating func notice(_ now: Duration) {
+        guard case .talking(var talk) = state else { return }
+        talk.heard = now
+        talk.pinged = nil
+        state = .talking(talk)
+    }
+
+    /// A frame that cannot be read counts for nothing; a server that sends many speaks something else.
+    private mutating func ignore(_ reason: String, _ now: Duration) -> [Action] {
+        unreadable += 1
+        if unreadable < Self.mostUnreadable { return log("a frame was ignored: \(reason)") }
+        return drop(now, "the server's frames are not DDP: \(reason)")
+    }
+
+    private mutating func greet(_ now: Duration) -> [Action] {
+        guard case .greeting = state else { return [] }
+        refused = []
+        let talk = DDPTalk(heard: now)
+        state = .talking(talk)
+        return [subscribe(talk)]
+    }
+
+    /// The server wants another version of DDP.
+    private mutating func refuse(_ version: String, _ now: Duration) -> [Action] {
+        guard case .greeting = state else { return [] }
+        refused.insert(proposed)
+        guard DDPRequest.versions.contains(version), !refused.contains(version) else {
+            state = .apart
+            return [
+                .close, .giveUp("the server wants version \(Self.shown(version)) of DDP, which is not spoken here"),
+            ]
+        }
+        proposed = version
+        return drop(now, "the server wants version \(version) of DDP")
+    }
+
+    private mutating func subscribe(_ talk: DDPTalk) -> Action {
+        versions.begin()
+        return .send(DDPRequest.subscribe(id: String(talk.subscription), appId: appId))
+    }
+
+    /// What comes only when somebody is subscribed.
+    private mutating func take(_ message: DDPMessage, _ now: Duration) -> [Action] {
+        guard case .talking(var talk) = state else { return [] }
+        switch message {
+        case .ready(let subscriptions):
+            guard subscriptions.contains(String(talk.subscription)), !versions.isReady else { return [] }
+            talk.readySince = talk.readySince ?? now
+            state = .talking(talk)
+            return becomeReady()
+        case .noSubscription(let id, let reason):
+            guard id == String(talk.subscription), talk.subscribeAgain == nil else { return [] }
+            refusedSubscriptions += 1
+            let wait = DDPTimers.resubscribe.wait(losses: refusedSubscriptions, random)
+            talk.subscribeAgain = now + wait
+            state = .talking(talk)
+            return log("the server ended the subscription: \(Self.shown(reason))")
+        case .added(let change) where change.collection == DDPRequest.clientVersions: versions.added(change)
+        case .changed(let change) where change.collection == DDPRequest.clientVersions: versions.changed(change)
+        case .removed(DDPRequest.clientVersions, let id): versions.removed(id)
+        default: return []
+        }
+        return tell()
+    }
+
+    private mutating func becomeReady() -> [Action] {
+        refusedSubscriptions = 0
+        versions.ready()
+        told = nil
+        guard versions.current == nil else { return [.ready] + tell() }
+        return [.ready]
+            + log(
+                "the server states no version for \(architecture) yet; if that stays so, check that the appId is the server's"
+            )
+    }
+
+    /// The version, when it is another one than was told before.
+    private mutating func tell() -> [Action] {
+        guard versions.isReady, versions.current != told else { return [] }
+        told = versions.current
+        guard let text = versions.current else { return [] }
+        do throws(MeteorVersionError) {
+            return [.versionChanged(try MeteorVersion(parsing: text))]
+        } catch {
+            return log("the server's version was ignored: \(error)")
+        }
+    }
+
+    // MARK: Words
+
+    private mutating func log(_ sentence: String) -> [Action] {
+        logs += 1
+        return logs <= Self.mostLogs ? [.log(sentence)] : []
+    }
+
+    private static func shown(_ text: String?) -> String { text.map { UntrustedName.display($0) } ?? "no reason given" }
+}

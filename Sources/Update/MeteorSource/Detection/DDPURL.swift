@@ -1,0 +1,73 @@
+package import BundleValues
+package import BundlePush
+
+/// Where a Meteor server talks DDP: a WebSocket, `ws` or `wss`, at `websocket` below the server's path (METEOR section 7.1).
+package struct DDPURL: Sendable, Hashable, CustomStringConvertible {
+    /// What a transport opens.
+    package let socket: SocketURL
+
+    /// The whole URL; a port that is the scheme's own is left out.
+    package var description: String { socket.description }
+
+    /// Whether it is at this very machine.
+    var isThisMachine: Bool { socket.start.origin.isThisMachine }
+
+    /// The socket that a page's configuration states: `DDP_DEFAULT_CONNECTION_URL`, else `ROOT_URL`.
+    ///
+    /// The former may be a path on the server of `ROOT_URL`. Throws `FetchError.unsupportedURL` where neither is there, where
+    /// the one that counts is no URL, and where a page that came inside TLS names a socket in the clear.
+    package init(_ config: RuntimeConfig) throws(FetchError) {
+        let root = config.rootURL.flatMap { $0.isEmpty ? nil : $0 }
+        guard let stated = config.ddpURL, !stated.isEmpty else {
+            guard let root else {
+                throw .unsupportedURL(
+                    "",
+                    reason:
+                        "the page states neither DDP_DEFAULT_CONNECTION_URL nor ROOT_URL; start the server with ROOT_URL"
+                )
+            }
+            try self.init(below: Self.page(root))
+            return
+        }
+        let base = try root.map { text throws(FetchError) in try Self.page(text) }
+        let isPath = stated.utf8.first == UInt8(ascii: "/") && !stated.hasPrefix("//")
+        guard let base else {
+            try self.init(below: Self.page(stated))
+            return
+        }
+        let server = isPath ? try base.resolve(relative: stated) : try Self.page(stated)
+        guard base.mayLead(to: server) else {
+            throw .unsupportedURL(
+                FetchURL.display(of: stated), reason: "ROOT_URL is inside TLS; set MOBILE_DDP_URL to https or wss")
+        }
+        try self.init(below: server)
+    }
+
+    /// A socket that somebody named: http, https, ws or wss; `/websocket` is added where it is missing.
+    package init(parsing text: String) throws(FetchError) {
+        try self.init(below: Self.page(text))
+    }
+
+    private static func page(_ text: String) throws(FetchError) -> FetchURL {
+        let url = try SocketURL.start(of: text)
+        guard !url.isFile else { throw .unsupportedURL(url.display, reason: "a Meteor server speaks http or https") }
+        return url
+    }
+
+    private init(below url: FetchURL) throws(FetchError) {
+        let folder = url.path.trimmingSlashes
+        let path = folder.hasSuffix("/websocket") ? folder : folder + "/websocket"
+        let origin = url.origin
+        socket = try SocketURL(
+            try FetchURL(parsing: "\(origin.scheme)://\(origin.host):\(origin.port)\(path)"))
+    }
+}
+
+extension String {
+    /// Without the slashes at its end.
+    fileprivate var trimmingSlashes: String {
+        var rest = Substring(self)
+        while rest.hasSuffix("/") { rest = rest.dropLast() }
+        return String(rest)
+    }
+}

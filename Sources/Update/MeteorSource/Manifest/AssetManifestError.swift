@@ -1,0 +1,85 @@
+package import BundleValues
+
+/// Why bytes are not the asset manifest of a Meteor client (METEOR section 1.10).
+package enum AssetManifestError: Error, Sendable, Equatable {
+    /// The word that stands in every message, for those who count.
+    package static let word = "invalidAssetManifest"
+
+    /// There are more bytes than the device allows.
+    case tooLarge(bytes: Int, limit: Int)
+    /// There are more entries than the device allows.
+    case tooManyEntries(limit: Int)
+    /// Its files or URLs are in more folders than the device allows.
+    case tooManyFolders(limit: Int)
+    /// It is an HTML page.
+    case page
+    /// It is no JSON document.
+    case unreadable(JSONError)
+    /// It is a JSON document, but no object.
+    case notAnObject
+    /// It says that it is of another format.
+    case incompatibleFormat(String)
+    /// It has no version.
+    case noVersion
+    /// Its version cannot be used.
+    case version(MeteorVersionError)
+    /// It does not say what the native side must be on this platform.
+    case noCompatibility(MeteorPlatform)
+    /// A member is missing or not what it should be: `manifest[17].path`.
+    case member(String, problem: String)
+}
+
+extension AssetManifestError: CustomStringConvertible {
+    /// What is wrong, in one clause.
+    package var description: String {
+        switch self {
+        case .tooLarge(let bytes, let limit):
+            "the asset manifest has \(ByteCount(bytes: bytes)); at most \(ByteCount(bytes: limit)) are read"
+        case .tooManyEntries(let limit): "the asset manifest has more than \(limit) entries"
+        case .tooManyFolders(let limit): "the asset manifest has more than \(limit) folders"
+        case .page: "Error parsing asset manifest: the server answered with an HTML page"
+        case .unreadable(let error): "Error parsing asset manifest: \(error)"
+        case .notAnObject: "Error parsing asset manifest: it is not a JSON object"
+        case .incompatibleFormat(let format):
+            "the asset manifest has the incompatible format \"\(UntrustedName.display(format))\", not "
+                + "\"\(AssetManifest.format)\""
+        case .noVersion: "the asset manifest does not have a version"
+        case .version(let error): "the asset manifest does not have a version that can be used: \(error)"
+        case .noCompatibility(let platform):
+            "the asset manifest does not have a cordovaCompatibilityVersion for \(platform.rawValue)"
+        case .member(let member, let problem): "in the asset manifest, \(member) \(problem)"
+        }
+    }
+
+    /// What to do about it.
+    private var advice: String {
+        switch self {
+        case .tooLarge, .tooManyEntries, .tooManyFolders: "Raise the limit if the client is meant to be that large."
+        case .page:
+            "Either it is restarting, then try again in a moment, or it was built without the mobile platform "
+                + "(meteor add-platform)."
+        case .noCompatibility(let platform): "Build the server with the platform \(platform.rawValue)."
+        case .incompatibleFormat: "The server is of a Meteor release that this version does not know."
+        case .unreadable, .notAnObject, .noVersion, .version, .member:
+            "Check the address; if it is right, build the Meteor application again."
+        }
+    }
+}
+
+extension AssetManifestError: ClassifiedFailure {
+    /// Always `manifestMalformed`.
+    package var failure: UpdateFailure {
+        UpdateFailure(
+            .manifestMalformed, subject: subject, "This manifest is refused (\(Self.word)): \(description). \(advice)")
+    }
+
+    private var subject: String {
+        switch self {
+        case .member(let member, _): member
+        case .noVersion, .version: "version"
+        case .noCompatibility(let platform): "cordovaCompatibilityVersions.\(platform.rawValue)"
+        case .incompatibleFormat: "format"
+        case .tooLarge, .tooManyEntries, .tooManyFolders, .page, .unreadable, .notAnObject: "manifest"
+        }
+    }
+}

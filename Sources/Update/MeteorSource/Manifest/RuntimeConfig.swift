@@ -1,0 +1,146 @@
+import BundleValues
+
+/// What the index page of a Meteor client says about its server (METEOR section 2).
+package struct RuntimeConfig: Sendable, Equatable {
+    /// `ROOT_URL`, as written.
+    package var rootURL: String?
+    /// `ROOT_URL_PATH_PREFIX`.
+    package var rootURLPathPrefix: String?
+    /// `appId`; nil where it is missing or empty.
+    package var appId: String?
+    /// `DDP_DEFAULT_CONNECTION_URL`: where the server talks DDP.
+    package var ddpURL: String?
+    /// The version of the client that the page belongs to; nil where the page does not say.
+    package var pageVersion: String?
+
+    /// States a configuration; what is not given is missing.
+    package init(rootURL: String? = nil, appId: String? = nil, ddpURL: String? = nil, pageVersion: String? = nil) {
+        self.rootURL = rootURL
+        self.appId = appId
+        self.ddpURL = ddpURL
+        self.pageVersion = pageVersion
+    }
+
+    /// Reads it out of a page; `architecture` is the one whose version is the page's.
+    ///
+    /// Members that are missing or of another type are nil. Throws `PageRefusal.noRuntimeConfig` where there is no
+    /// configuration or more than one way to read it.
+    package static func read(page: [UInt8], architecture: String = "web.cordova") throws(PageRefusal) -> RuntimeConfig {
+        guard String(validating: page, as: UTF8.self) != nil else { throw .noRuntimeConfig("the page is not UTF-8") }
+        guard let encoded = encodedConfig(in: page) else {
+            throw .noRuntimeConfig("the page has no __meteor_runtime_config__")
+        }
+        let text = try decoded(encoded)
+        do throws(JSONError) {
+            var reader = try RuntimeConfigReader(text, architecture: architecture)
+            return try reader.read()
+        } catch {
+            throw .noRuntimeConfig("\(error)")
+        }
+    }
+
+    // MARK: The text
+
+    private static let assignment = Array("__meteor_runtime_config__ = JSON.parse(decodeURIComponent(\"".utf8)
+
+    /// What stands between the quotes of the first assignment.
+    private static func encodedConfig(in page: [UInt8]) -> ArraySlice<UInt8>? {
+        guard page.count >= assignment.count else { return nil }
+        for start in 0...(page.count - assignment.count)
+        where page[start] == assignment[0] && page[start..<start + assignment.count].elementsEqual(assignment) {
+            let text = page[(start + assignment.count)...]
+            return text.firstIndex(of: UInt8(ascii: "\"")).map { text[..<$0] }
+        }
+        return nil
+    }
+
+    /// As JavaScript's `decodeURIComponent`: a plus stays one.
+    private static func decoded(_ encoded: ArraySlice<UInt8>) throws(PageRefusal) -> [UInt8] {
+        guard let text = PercentEncoding.decodeStrictly(encoded) else {
+            throw .noRuntimeConfig("a '%' without two hex digits")
+        }
+        return text
+    }
+}
+
+/// Goes through the configuration once; settings, which may hold anything, are skipped.
+private struct RuntimeConfigReader {
+    private static let longestText = 8192
+    private static let deepest = 64
+
+    private var reader: JSONReader
+    private let architecture: String
+    /// The members that count, by their paths, and those of them that were found.
+    private let wanted: Set<String>
+    private var found: Set<String> = []
+    private var config = RuntimeConfig()
+    private var architectureVersion: String?
+    private var cordovaVersion: String?
+
+    init(_ text: [UInt8], architecture: String) throws(JSONError) {
+        reader = try JSONReader(text, maximumBytes: text.count, maximumDepth: Self.deepest)
+        self.architecture = architecture
+        let versions = "autoupdate.versions"
+        wanted = [
+            "ROOT_URL", "ROOT_URL_PATH_PREFIX", "DDP_DEFAULT_CONNECTION_URL", "appId", "autoupdateVersionCordova",
+            "autoupdate", versions, "\(versions).\(architecture)", "\(versions).\(architecture).version",
+        ]
+    }
+
+    mutating func read() throws(JSONError) -> RuntimeConfig {
+        try reader.enterObject()
+        while let name = try nextMember(of: "") {
+            switch name {
+            case "ROOT_URL": config.rootURL = try reader.readText(maximumBytes: Self.longestText)
+            case "ROOT_URL_PATH_PREFIX": config.rootURLPathPrefix = try reader.readText(maximumBytes: Self.longestText)
+            case "DDP_DEFAULT_CONNECTION_URL": config.ddpURL = try reader.readText(maximumBytes: Self.longestText)
+            case "appId":
+                config.appId = try reader.readText(maximumBytes: Self.longestText).flatMap { $0.isEmpty ? nil : $0 }
+            case "autoupdateVersionCordova": cordovaVersion = try reader.readText(maximumBytes: Self.longestText)
+            case "autoupdate": try readAutoupdate()
+            default: _ = try reader.skipValue()
+            }
+        }
+        try reader.finish()
+        config.pageVersion = architectureVersion ?? cordovaVersion
+        return config
+    }
+
+    private mutating func readAutoupdate() throws(JSONError) {
+        guard try reader.enterObjectOrSkip() else { return }
+        while let name = try nextMember(of: "autoupdate.") {
+            if name == "versions" { try readVersions() } else { _ = try reader.skipValue() }
+        }
+    }
+
+    private mutating func readVersions() throws(JSONError) {
+        guard try reader.enterObjectOrSkip() else { return }
+        while let name = try nextMember(of: "autoupdate.versions.") {
+            if name == architecture { try readVersion() } else { _ = try reader.skipValue() }
+        }
+    }
+
+    private mutating func readVersion() throws(JSONError) {
+        guard try reader.enterObjectOrSkip() else { return }
+        while let name = try nextMember(of: "autoupdate.versions.\(architecture).") {
+            if name == "version" {
+                architectureVersion = try reader.readText(maximumBytes: Self.longestText)
+            } else {
+                _ = try reader.skipValue()
+            }
+        }
+    }
+
+    // MARK: Values
+
+    /// Refuses a name that stands twice: readers differ in which of the two they take.
+    private mutating func nextMember(of path: String) throws(JSONError) -> String? {
+        let offset = reader.position
+        guard let name = try reader.nextMember(maximumBytes: Self.longestText) else { return nil }
+        if wanted.contains(path + name), !found.insert(path + name).inserted {
+            throw .duplicateMember(name: name, offset: offset)
+        }
+        return name
+    }
+
+}

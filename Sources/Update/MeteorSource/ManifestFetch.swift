@@ -1,0 +1,45 @@
+import BundleValues
+
+/// Brings an asset manifest (METEOR sections 1.9, 1.10 and 3.1).
+struct ManifestFetch {
+    /// A device that wakes may be faster than its network.
+    private static let pauses = [Duration.milliseconds(100), .seconds(1)]
+
+    private let fetcher: any Fetcher
+    private let maximumBytes: Int
+
+    init(_ fetcher: any Fetcher, maximumBytes: Int) {
+        self.fetcher = fetcher
+        self.maximumBytes = maximumBytes
+    }
+
+    func fetch(_ url: FetchURL) async throws -> [UInt8] {
+        for pause in Self.pauses {
+            do {
+                return try await fetcher.fetchBytes(url, maximumBytes: maximumBytes)
+            } catch FetchError.unreachable {
+                try await Task.sleep(for: pause)
+            } catch let error as FetchError {
+                throw Self.failure(error)
+            }
+        }
+        do {
+            return try await fetcher.fetchBytes(url, maximumBytes: maximumBytes)
+        } catch let error as FetchError {
+            throw Self.failure(error)
+        }
+    }
+
+    private static func failure(_ error: FetchError) -> any Error {
+        switch error {
+        case .tooLarge(let limit, _): AssetManifestError.tooLarge(bytes: limit + 1, limit: limit)
+        case .httpStatus(let status, _, _):
+            UpdateFailure(
+                .httpStatus, subject: error.failure.subject,
+                "Non-success status code \(status) for asset manifest: \(error)")
+        default:
+            UpdateFailure(
+                error.failure.code, subject: error.failure.subject, "Error downloading asset manifest: \(error)")
+        }
+    }
+}

@@ -1,0 +1,56 @@
+package import BundleSigning
+
+/// What the bytes of an asset are, once all of them have come.
+package struct AssetDigests: Sendable, Equatable {
+    /// 20 bytes.
+    package let sha1: [UInt8]
+    /// 64 bytes; nil for an asset without `sri`.
+    package let sha512: [UInt8]?
+    /// For receipts.
+    package let sha256: SHA256Digest
+    /// The number of bytes.
+    package let size: Int
+    /// Whether they begin as an HTML or XML page does.
+    package let beginsAsPage: Bool
+}
+
+/// Digests an asset while its bytes come in, whatever the size of the pieces.
+package struct AssetDigester: ~Copyable {
+    private var sha1: LabelHasher
+    private var sha512: LabelHasher?
+    private var sha256: SHA256Hasher
+    private var size = 0
+    private var head: [UInt8] = []
+
+    /// Starts; SHA-512 is computed only where the manifest has an `sri` to compare it with.
+    package init(for asset: MeteorAsset) throws(OpenSSLFailure) {
+        try self.init(withSHA512: asset.sri != nil)
+    }
+
+    init(withSHA512: Bool) throws(OpenSSLFailure) {
+        let sha1 = try LabelHasher(.sha1)
+        let sha512 = try withSHA512 ? Self.sha512() : nil
+        let sha256 = try SHA256Hasher()
+        self.sha1 = sha1
+        self.sha512 = sha512
+        self.sha256 = sha256
+    }
+
+    private static func sha512() throws(OpenSSLFailure) -> LabelHasher { try LabelHasher(.sha512) }
+
+    /// Takes the next bytes.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
+        if head.count < HTMLSniff.length { head.append(contentsOf: bytes.prefix(HTMLSniff.length - head.count)) }
+        size += bytes.count
+        try sha1.update(bytes)
+        try sha512?.update(bytes)
+        try sha256.update(bytes)
+    }
+
+    /// The digests of everything since the start.
+    package consuming func finish() throws(OpenSSLFailure) -> AssetDigests {
+        AssetDigests(
+            sha1: try sha1.finish(), sha512: try sha512?.finish(), sha256: try sha256.finish(), size: size,
+            beginsAsPage: HTMLSniff.isPage(head[...]))
+    }
+}

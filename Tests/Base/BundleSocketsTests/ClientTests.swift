@@ -1,0 +1,250 @@
+import BundlePlatform
+import BundlePush
+import BundleSockets
+import BundleTesting
+import NIOHTTP1
+import Testing
+
+@Suite(.timeLimit(.minutes(5)))
+struct ClientTests {
+    private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
+        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
+        configuration.limits.message = 64 << 10
+        change(&configuration)
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1")))
+    }
+
+    @Test func `cancelling ends a handshake that is never answered, and leaves no connection`() async throws {
+        let server = try await RawServer.start(.silent)
+        let (connector, url) = (connector(), try server.url())
+        let attempt = Task { try await connector.connect(url) }
+        _ = await server.asked.first { _ in true }
+        attempt.cancel()
+        await #expect(throws: CancellationError.self) { try await attempt.value }
+        let request = try #require(await server.received.first { _ in true })
+        #expect(String(decoding: request, as: UTF8.self).hasPrefix("GET /push HTTP/1.1\r\n"))
+        await server.stop()
+    }
+
+    @Test func `who is cancelled already opens nothing`() async throws {
+        let server = try await RawServer.start(.silent)
+        let (connector, url) = (connector(), try server.url())
+        let attempt = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await connector.connect(url)
+        }
+        await #expect(throws: CancellationError.self) { try await attempt.value }
+        await server.stop()
+    }
+
+    @Test func `a handshake that is never answered ends in time, and leaves no connection`() async throws {
+        let server = try await RawServer.start(.silent)
+        let connector = connector { $0.limits.handshake = .seconds(1) }
+        await #expect(throws: TransportError.timedOut(.connecting)) { try await connector.connect(try server.url()) }
+        #expect(await server.received.first { _ in true } != nil)
+        await server.stop()
+    }
+
+    @Test func `where nobody listens nobody is reached`() async throws {
+        let closed = try Socket.closed()
+        let url = try SocketURL(parsing: "ws://127.0.0.1:\(closed.port())/push")
+        await #expect(throws: TransportError.unreachable("Connection refused")) { try await connector().connect(url) }
+    }
+
+    @Test func `a name that leads nowhere is told`() async throws {
+        let url = try SocketURL(parsing: "ws://nowhere.invalid/push")
+        await #expect(throws: TransportError.unreachable("the name nowhere.invalid leads to no address")) {
+            try await connector().connect(url)
+        }
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", TransportError.refused(status: 403, retryAfter: nil)),
+        (
+            "HTTP/1.1 503 Busy\r\nRetry-After: 30\r\nContent-Length: 2\r\n\r\nno",
+            .refused(status: 503, retryAfter: .seconds(30))
+        ),
+        ("HTTP/1.1 503 Busy\r\nRetry-After: -1\r\n\r\n", .refused(status: 503, retryAfter: nil)),
+        ("HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:1/\r\n\r\n", .refused(status: 302, retryAfter: nil)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", .refused(status: 200, retryAfter: nil)),
+    ])
+    func `a status in place of a socket is told`(_ answer: String, _ error: TransportError) async throws {
+        let server = try await RawServer.start(.says(answer))
+        await #expect(throws: error) { try await connector().connect(try server.url()) }
+        #expect(await server.received.first { _ in true } != nil)
+        await server.stop()
+    }
+
+    private static let opening = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+
+    @Test(arguments: [
+        "SSH-2.0-OpenSSH\r\n", "\u{15}\u{3}\u{1}", "HTTP/1.1 101 Switching Protocols\r\n\r\n", opening + "\r\n",
+        opening + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+        opening + "X: " + String(repeating: "a", count: 200_000),
+    ])
+    func `an answer that opens no socket is refused`(_ answer: String) async throws {
+        let server = try await RawServer.start(.says(answer))
+        do {
+            _ = try await connector { $0.limits.handshake = .seconds(5) }.connect(try server.url())
+            Issue.record("it was taken")
+        } catch TransportError.badHandshake {
+        } catch {
+            Issue.record("\(error)")
+        }
+        #expect(await server.received.first { _ in true } != nil)
+        await server.stop()
+    }
+
+    @Test(arguments: ["Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"])
+    func `a server that chooses what was not offered is refused`(_ name: String) async throws {
+        let server = try await RawServer.start(.opens([], field: (name, "permessage-deflate")))
+        await #expect(throws: TransportError.badHandshake("it chooses a \(name) that was not offered")) {
+            try await connector().connect(try server.url())
+        }
+        await server.stop()
+    }
+
+    @Test(arguments: ["", "HTTP/1.1 101 Swi"])
+    func `an end in place of an answer is refused`(_ answer: String) async throws {
+        let server = try await RawServer.start(.says(answer, closes: true))
+        await #expect(throws: TransportError.badHandshake("it closed without an answer")) {
+            try await connector().connect(try server.url())
+        }
+        await server.stop()
+    }
+
+    @Test func `what the server says at once is heard`() async throws {
+        let server = try await RawServer.start(.opens(Frames.server(Frames.text, Array("first".utf8))))
+        for _ in 0..<20 {
+            let transport = try await connector { $0.limits.farewell = .milliseconds(10) }.connect(try server.url())
+            #expect(try await transport.receive() == .text("first"))
+            await transport.close()
+        }
+        await server.stop()
+    }
+
+    static let violations: [([UInt8], UInt16)] = [
+        (Frames.client(Frames.text, [0x61]), 1002), (Frames.server(Frames.text, [0xFF]), 1007),
+        (Frames.server(Frames.binary, [UInt8](repeating: 0, count: 64 << 10 + 1)), 1009), (Frames.server(5), 1002),
+    ]
+
+    @Test(arguments: violations)
+    func `a server that breaks a rule is told its code`(_ bytes: [UInt8], _ code: UInt16) async throws {
+        let server = try await RawServer.start(.opens(bytes))
+        let transport = try await connector().connect(try server.url())
+        await #expect(throws: TransportError.self) { try await transport.receive() }
+        await transport.close()
+        let received = try #require(await server.received.first { _ in true })
+        // A masked close frame with the code.
+        try #require(received.count == 8 && received[0] == 0x88 && received[1] == 0x82)
+        #expect([received[6] ^ received[2], received[7] ^ received[3]] == Frames.code(code))
+        await server.stop()
+    }
+
+    @Test func `every frame has a mask of its own`() async throws {
+        let server = try await RawServer.start(.opens([]))
+        let transport = try await connector().connect(try server.url())
+        for _ in 0..<8 { try await transport.sendBinary([0, 0, 0, 0]) }
+        await transport.close()
+        let received = try #require(await server.received.first { _ in true })
+        try #require(received.count >= 80)
+        let masks = Set((0..<8).map { Array(received[$0 * 10 + 2..<$0 * 10 + 6]) })
+        #expect(masks.count == 8)
+        await server.stop()
+    }
+
+    @Test func `close ends in time where the other side says no farewell`() async throws {
+        let server = try await RawServer.start(.opens([]))
+        let transport = try await connector { $0.limits.farewell = .milliseconds(200) }.connect(try server.url())
+        let took = await ContinuousClock().measure { await transport.close() }
+        #expect(took >= .milliseconds(150) && took < .seconds(10))
+        await server.stop()
+    }
+
+    @Test func `fields are sent to the place that they are for`() async throws {
+        let (accepted, accepting) = AsyncStream<[String]>.makeStream()
+        let server = try await SocketServer.start(
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { _, head in
+                accepting.yield(
+                    head.headers["Authorization"] + head.headers["Host"] + head.headers["User-Agent"]
+                        + head.headers["Origin"])
+            })
+        let connector = connector {
+            $0.fields = { url in url.host == "127.0.0.1" ? [("Authorization", "Bearer abc")] : [] }
+        }
+        _ = try await connector.connect(try SocketURL(parsing: "ws://127.0.0.1:\(server.port)/push"))
+        #expect(await accepted.first { _ in true } == ["Bearer abc", "127.0.0.1:\(server.port)", "tests/1"])
+        await server.stop()
+    }
+
+    @Test(arguments: [("X", "a\r\nY: b"), ("X:", "a"), ("", "a"), ("X", "ü"), ("X Y", "a")])
+    func `a field that would become two is not sent`(_ name: String, _ value: String) async throws {
+        let server = try await RawServer.start(.silent)
+        let connector = connector { $0.fields = { _ in [(name, value)] } }
+        do {
+            _ = try await connector.connect(try server.url())
+            Issue.record("it was sent")
+        } catch TransportError.badHandshake {
+        } catch {
+            Issue.record("\(error)")
+        }
+        await server.stop()
+    }
+
+    @Test func `a transport without an owner is closed`() async throws {
+        let server = try await RawServer.start(.opens([]))
+        _ = try await connector().connect(try server.url())
+        #expect(await server.received.first { _ in true } == [])
+        await server.stop()
+    }
+
+    @Test func `a client comes back after its socket was cut, and after its server was`() async throws {
+        let first = try await EchoServer.start(echoes: false)
+        let (port, opened) = (first.port, first.opened)
+        var configuration = SyncClient.Configuration(url: try SocketURL(parsing: "ws://127.0.0.1:\(port)/push"))
+        configuration.backoff.first = .milliseconds(20)
+        configuration.backoff.longest = .milliseconds(50)
+        let client = SyncClient(configuration, connector: connector())
+        let (events, telling) = AsyncStream<SyncEvent>.makeStream()
+        let running = Task { await client.run { telling.yield($0) } }
+        var (told, sockets) = (events.makeAsyncIterator(), opened.makeAsyncIterator())
+        for number in 0..<3 {
+            var socket = await sockets.next()
+            #expect(await told.next() == .connected)
+            try await socket?.sendText("\(number)")
+            #expect(await told.next() == .text("\(number)"))
+            // Its last reference: the connection ends without a word.
+            socket = nil
+            guard case .lost(.lost, _)? = await told.next() else {
+                Issue.record("the cut was not told")
+                break
+            }
+        }
+        var last = await sockets.next()
+        #expect(await told.next() == .connected)
+        await first.server.stop()
+        let closed = try Socket.closed(port: port)
+        last = nil
+        _ = last
+        defer { withExtendedLifetime(closed) {} }
+        guard case .lost(.lost, _)? = await told.next(), case .lost(.unreachable, _)? = await told.next() else {
+            Issue.record("the end of the server was not told")
+            return
+        }
+        let second = try await SocketServer.start(
+            port: port,
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in
+                Task {
+                    try? await socket.sendText("back")
+                    _ = try? await socket.receive()
+                }
+            })
+        while let event = await told.next(), event != .text("back") {
+            if case .lost(let error, _) = event { #expect(error == .unreachable("Connection refused")) }
+        }
+        running.cancel()
+        await running.value
+        await second.stop()
+    }
+}

@@ -1,0 +1,192 @@
+import BundlePush
+import BundleSockets
+import BundleTestTraits
+import BundleTesting
+import NIOHTTP1
+import Testing
+
+@Suite(.ownThread)
+struct ServerTests {
+    private func status(_ request: String, _ rule: UpgradeRule = UpgradeRule(path: "/push")) async throws -> RawResponse
+    {
+        let echo = try await EchoServer.start(rule)
+        let connection = try RawConnection(port: echo.port)
+        connection.send(request)
+        let answer = try connection.receiveAnswer()
+        if answer.status != 101 { #expect(try connection.receiveAll() == []) }
+        await echo.server.stop()
+        return answer
+    }
+
+    @Test func `who asks for something else gets a status`() async throws {
+        #expect(try await status("GET /other HTTP/1.1\r\nHost: h\r\n\r\n").status == 404)
+        #expect(try await status(RawClient.request("/pushed")).status == 404)
+        #expect(try await status(RawClient.request("/push?channel=stable")).status == 101)
+        let plain = try await status("GET /push HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(plain.status == 426)
+        #expect(plain["Sec-WebSocket-Version"] == "13")
+    }
+
+    @Test func `what comes behind another request on its connection opens no socket`() async throws {
+        let server = try await StatusServer().start()
+        let connection = try RawConnection(port: server.port)
+        for _ in 0..<2 {
+            connection.send("GET /other HTTP/1.1\r\nHost: h\r\n\r\n")
+            #expect(try connection.receiveAnswer().status == 204)
+        }
+        connection.send(RawClient.request("/push"))
+        #expect(try connection.receiveAnswer().status == 400)
+        #expect(try connection.receiveAll() == [])
+        await server.stop()
+    }
+
+    @Test func `who wishes for an upgrade elsewhere is answered there, once`() async throws {
+        let server = try await StatusServer().start()
+        let connection = try RawConnection(port: server.port)
+        connection.send(RawClient.request("/elsewhere"))
+        #expect(try connection.receiveAnswer().status == 204)
+        #expect(try connection.receiveAll() == [])
+        await server.stop()
+    }
+
+    @Test(arguments: [
+        ("GET /push", "POST /push", 405), ("Version: 13", "Version: 8", 426), ("Sec-WebSocket-Key", "X-Key", 400),
+        ("Sec-WebSocket-Key: dGhl", "Sec-WebSocket-Key: d", 400), ("Upgrade: websocket", "Upgrade: h2c", 426),
+        ("Host: 127.0.0.1", "Sec-WebSocket-Version: 13", 426),
+    ])
+    func `what is no handshake gets a status`(_ part: String, _ other: String, _ expected: Int) async throws {
+        let request = RawClient.request("/push")
+        #expect(request.contains(part))
+        #expect(try await status(request.replacing(part, with: other)).status == expected)
+    }
+
+    @Test func `pages of strange origins are kept out`() async throws {
+        let strange = RawClient.request("/push", ["Origin: https://elsewhere.example"])
+        #expect(try await status(strange).status == 403)
+        var rule = UpgradeRule(path: "/push")
+        rule.origins = .only(["https://app.example"])
+        #expect(try await status(strange, rule).status == 403)
+        #expect(try await status(RawClient.request("/push", ["Origin: null"]), rule).status == 403)
+        #expect(try await status(RawClient.request("/push", ["Origin: https://app.example"]), rule).status == 101)
+        #expect(try await status(RawClient.request("/push"), rule).status == 101)
+        let twice = RawClient.request("/push", ["Origin: https://app.example", "Origin: https://elsewhere.example"])
+        #expect(try await status(twice, rule).status == 403)
+    }
+
+    @Test func `who may not listen does not`() async throws {
+        var rule = UpgradeRule(path: "/push")
+        rule.mayListen = { $0.headers["Authorization"] == ["Bearer right"] }
+        #expect(try await status(RawClient.request("/push"), rule).status == 401)
+        #expect(try await status(RawClient.request("/push", ["Authorization: Bearer wrong"]), rule).status == 401)
+        #expect(try await status(RawClient.request("/push", ["Authorization: Bearer right"]), rule).status == 101)
+    }
+
+    @Test func `a handshake that is never finished is cut`() async throws {
+        var limits = SocketLimits()
+        limits.handshake = .seconds(2)
+        let echo = try await EchoServer.start(limits: limits)
+        let client = try RawClient(port: echo.port)
+        let halves = try ["", "GET /push HT", "GET /push HTTP/1.1\r\nHost: h\r\n"].map { start in
+            let connection = try RawConnection(port: echo.port)
+            connection.send(start)
+            return connection
+        }
+        for connection in halves { #expect(try connection.receiveAll() == []) }
+        // The one that was finished before them stays.
+        client.send(Frames.client(Frames.text, [0x61]))
+        #expect(try client.frame() == RawClient.Frame(Frames.text, [0x61]))
+        await echo.server.stop()
+    }
+
+    @Test func `who takes nothing is given up, and what waits for it is bounded`() async throws {
+        var limits = SocketLimits()
+        limits.stall = .milliseconds(300)
+        let echo = try await EchoServer.start(limits: limits, echoes: false)
+        let client = try RawClient(port: echo.port)
+        let socket = try #require(await echo.opened.first { _ in true })
+        let block = [UInt8](repeating: 0, count: 256 << 10)
+        // Many at once: a few fill the limit, the others are told so at once.
+        let results = await withTaskGroup(of: TransportError?.self) { group in
+            for _ in 0..<128 {
+                group.addTask {
+                    do { try await socket.sendBinary(block) } catch { return error as? TransportError }
+                    return nil
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(results.contains(.congested(limit: 1 << 20)))
+        #expect(results.contains(.timedOut(.sending)))
+        await #expect(throws: TransportError.timedOut(.sending)) { try await socket.sendText("more") }
+        await #expect(throws: TransportError.timedOut(.sending)) { try await socket.receive() }
+        _ = client
+        await echo.server.stop()
+    }
+
+    @Test func `a silent client is asked, then given up`() async throws {
+        var limits = SocketLimits()
+        limits.heartbeat = .seconds(2)
+        let echo = try await EchoServer.start(limits: limits)
+        let client = try RawClient(port: echo.port)
+        #expect(try client.frame() == RawClient.Frame(Frames.ping))
+        client.send(Frames.client(Frames.pong))
+        #expect(try client.frame() == RawClient.Frame(Frames.text, Array("pong".utf8)))
+        #expect(try client.frame() == RawClient.Frame(Frames.ping))
+        #expect(try client.frame() == nil)
+        #expect(await echo.end() == .some(.some(.timedOut(.answering))))
+        await echo.server.stop()
+    }
+
+    @Test func `a hub greets, tells all, hears nobody, and lets go who is gone`() async throws {
+        let hub = SocketHub()
+        let echo = try await EchoServer.start(echoes: false)
+        var opened = echo.opened.makeAsyncIterator()
+        var clients: [RawClient] = []
+        for _ in 0..<5 {
+            clients.append(try RawClient(port: echo.port))
+            hub.add(try #require(await opened.next()), greeting: ["hello", "17"])
+        }
+        // More than may wait to be received anywhere else.
+        for _ in 0..<100 { clients[0].send(Frames.client(Frames.text, [UInt8](repeating: 0x61, count: 10_000))) }
+        clients[1].send(Frames.client(Frames.close, Frames.code(1000)))
+        hub.announce("18")
+        for (index, client) in clients.enumerated() {
+            #expect(try client.frame() == RawClient.Frame(Frames.text, Array("hello".utf8)))
+            #expect(try client.frame() == RawClient.Frame(Frames.text, Array("17".utf8)))
+            if index != 1 { #expect(try client.frame() == RawClient.Frame(Frames.text, Array("18".utf8))) }
+        }
+        _ = try clients[1].frames()
+        clients[0].send(Frames.client(Frames.ping, [5]))
+        #expect(try clients[0].frame() == RawClient.Frame(Frames.pong, [5]))
+        while hub.count > 4 { await Task.yield() }
+        #expect(hub.count == 4)
+        // Not on this thread, which waits for what comes of it.
+        let closing = Task.detached { await hub.close() }
+        for client in clients.dropFirst(2) {
+            #expect(try client.frames() == [RawClient.Frame(Frames.close, Frames.code(1000))])
+        }
+        await closing.value
+        #expect(hub.count == 0)
+        await echo.server.stop()
+    }
+
+    @Test func `a hub closes who takes nothing`() async throws {
+        let hub = SocketHub()
+        var limits = SocketLimits()
+        limits.unsent = 256 << 10
+        let echo = try await EchoServer.start(limits: limits, echoes: false)
+        let client = try RawClient(port: echo.port)
+        hub.add(try #require(await echo.opened.first { _ in true }))
+        let text = String(repeating: "a", count: 64 << 10)
+        for _ in 0..<1000 where hub.count > 0 {
+            hub.announce(text)
+            await Task.yield()
+        }
+        // Its loop may not have had its turn yet.
+        let deadline = ContinuousClock.now + .seconds(30)
+        while hub.count > 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(hub.count == 0)
+        withExtendedLifetime(client) {}
+        await echo.server.stop()
+    }
+}

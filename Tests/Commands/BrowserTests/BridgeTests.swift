@@ -1,0 +1,351 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// The plugin of a page that `clientctl serve` serves, against a server that answers by script.
+@Suite(.ownThread, .needsBrowser) struct `The page bridge` {
+    static let prefix = "/__clientctl/v1/"
+
+    let browser: Browser
+    let server: LoopbackServer
+    let feed: Feed
+
+    init() throws {
+        browser = try Browser.sharedNow()
+        feed = try Feed()
+        server = try LoopbackServer([
+            "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),
+            "/bridge.js": try ScriptFile.bridge.route(),
+            Self.prefix + "events": Self.stream(feed), Self.prefix + "report": .json("{}"),
+            Self.prefix + "visibility": .json("{}"),
+        ])
+    }
+
+    private static func stream(_ feed: Feed) -> Route {
+        Route().with {
+            $0.headers = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+            $0.framing = .chunked
+            $0.pace = .fed(feed)
+        }
+    }
+
+    private func open(_ path: String = "/") throws -> BrowserPage {
+        let page = try browser.open(server.root + path)
+        try page.evaluate("window.plugin = Capacitor.Plugins.CapacitorMeteorWebApp; null")
+        return page
+    }
+
+    private func value(_ page: BrowserPage, _ expression: String) throws -> String {
+        try page.evaluate("Promise.resolve(\(expression)).then(JSON.stringify)").stringValue ?? "undefined"
+    }
+
+    private func requests(_ method: String) -> [LoopbackServer.Request] {
+        server.requests.filter { $0.target == Self.prefix + method }
+    }
+
+    private func body(_ request: LoopbackServer.Request?) throws -> JSONObject {
+        let body = try #require(request?.body)
+        return try #require(try JSONScanner.parse(body, maximumBytes: 1 << 16).objectValue)
+    }
+
+    @Test func `goes on when its page comes back from the browser's cache`() throws {
+        let page = try open()
+        let problem = try page.evaluate(
+            """
+            window.problem = 'none';
+            window.addEventListener('error', event => { window.problem = event.message; });
+            window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));
+            window.problem
+            """)
+        #expect(problem == .string("none"))
+    }
+
+    /// Counts what the page's streams have read, from the first document on.
+    private static let counting = """
+        <script>
+        var received = 0, read = ReadableStreamDefaultReader.prototype.read;
+        ReadableStreamDefaultReader.prototype.read = function () {
+          return read.call(this).then(result => { received += result.value ? result.value.length : 0; return result; });
+        };
+        </script>
+        """
+
+    private func received(_ page: BrowserPage) throws -> Int { try page.evaluate("received").integerValue ?? 0 }
+
+    /// Notes every event from now on in `window.seen`.
+    private static let listening = """
+        window.seen = [];
+        for (const name of ['updateAvailable', 'error']) {
+          plugin.addListener(name, event => { seen.push([name, event]) });
+        }
+        null
+        """
+
+    @Test(arguments: [
+        ("checkForUpdates", "{}"), ("startupDidComplete", "{}"), ("getCurrentVersion", #"{"version":"1.2.3"}"#),
+        ("isUpdateAvailable", #"{"available":true}"#),
+    ])
+    func `sends a call with its token and gives the answer`(method: String, answer: String) throws {
+        server.set(Self.prefix + method, .json(answer))
+        let page = try open()
+        #expect(try value(page, "plugin.\(method)()") == answer)
+        let request = try #require(requests(method).first)
+        #expect(request.method == "POST")
+        #expect(request["X-Client-Token"] == "token-1")
+        #expect(request["Content-Type"] == "application/json")
+        #expect(request.body == bytes("{}"))
+        #expect(request["Origin"] == server.root)
+        #expect(page.loads == 1)
+    }
+
+    @Test func `sends its token to its own server whatever the base of the page`() throws {
+        server.set(
+            "/",
+            .html(
+                "<base href='http://elsewhere.invalid/'><meta name=clientctl-token content=t><script src='\(server.root)/bridge.js'></script>"
+            ))
+        server.set(Self.prefix + "getCurrentVersion", .json("{}"))
+        let page = try open()
+        #expect(try value(page, "plugin.getCurrentVersion()") == "{}")
+        #expect(page.requests.allSatisfy { $0.url.hasPrefix(server.root) })
+    }
+
+    @Test func `rejects with the code and message of a refusal, and without one with the status`() throws {
+        server.set(
+            Self.prefix + "checkForUpdates",
+            .json(#"{"error":{"code":"networkUnavailable","message":"no answer from the server"}}"#, status: 409))
+        server.set(Self.prefix + "getCurrentVersion", Route(bytes("<html>"), status: 502))
+        let page = try open()
+        let told = "e => [e instanceof Error, e.code, e.message]"
+        #expect(
+            try value(page, "plugin.checkForUpdates().catch(\(told))")
+                == #"[true,"networkUnavailable","no answer from the server"]"#)
+        #expect(try value(page, "plugin.getCurrentVersion().catch(\(told))").contains("502"))
+        server.stop()
+        #expect(try value(page, "plugin.getCurrentVersion().catch(e => e instanceof Error)") == "true")
+    }
+
+    @Test func `delivers events however the stream is cut`() throws {
+        server.set(
+            "/", .html(Self.counting + "<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"))
+        let page = try open()
+        try page.evaluate(Self.listening)
+        #expect(server.wait(for: Self.prefix + "events"))
+        #expect(requests("events").first?.method == "GET")
+        #expect(requests("events").first?["X-Client-Token"] == "token-1")
+        feed.send(": hello\n\nevent: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
+        try page.wait(until: "seen.length === 1")
+        // Two in one piece, with other line ends and without the space; then one byte by byte, with letters of two bytes.
+        feed.send(
+            "event:updateAvailable\r\ndata:{\"version\":\r\ndata:\"1.0.1\"}\r\n\r\nid: 7\revent: error\rdata: {\"message\":\"a\"}\r\r"
+        )
+        try page.wait(until: "seen.length === 3")
+        let before = try received(page)
+        let split = bytes("event: error\r\ndata: {\"message\":\"\u{E4}\u{1F600}\"}\r\n\r\n")
+        for (number, byte) in split.enumerated() {
+            feed.send([byte])
+            // Pieces that follow at once arrive as one; in the middle of a letter they must not.
+            if byte >= 0xC0 { try page.wait(for: "byte \(number) is read") { try received($0) > before + number } }
+        }
+        try page.wait(until: "seen.length === 4")
+        feed.send(
+            "event: other\ndata: {}\n\nevent: error\n\ndata: {}\n\nevent: error\ndata: {\"message\":\"last\"}\n\n")
+        try page.wait(until: "seen.length === 5")
+        #expect(
+            try value(page, "seen")
+                == #"[["updateAvailable",{"version":"1.0.0"}],["updateAvailable",{"version":"1.0.1"}],"#
+                + #"["error",{"message":"a"}],["error",{"message":"\#u{E4}\#u{1F600}"}],["error",{"message":"last"}]]"#)
+        #expect(requests("events").count == 1)
+        #expect(page.console == [])
+    }
+
+    @Test func `keeps an update until somebody listens, and gives it once`() throws {
+        let page = try open()
+        feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
+        feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.1\"}\n\n")
+        // What follows in the same stream tells that both have come.
+        try page.evaluate("plugin.addListener('error', () => { window.reached = true }); null")
+        feed.send("event: error\ndata: {\"message\":\"\"}\n\n")
+        try page.wait(until: "window.reached")
+        try page.evaluate(Self.listening)
+        try page.wait(until: "seen.length > 0")
+        try page.evaluate("plugin.addListener('updateAvailable', e => { seen.push(e) }); null")
+        #expect(try value(page, "seen") == #"[["updateAvailable",{"version":"1.0.1"}]]"#)
+    }
+
+    @Test func `stops at a removed listener, and is not stopped by one that throws`() throws {
+        let page = try open()
+        try page.evaluate("plugin.addListener('error', () => { throw new Error('mine') }); null")
+        try page.evaluate(
+            "window.all = 0; plugin.addListener('error', () => { all += 1 }).then(h => { window.handle = h }); null")
+        try page.evaluate(Self.listening)
+        try page.wait(until: "window.handle")
+        feed.send("event: error\ndata: {\"message\":\"1\"}\n\n")
+        try page.wait(until: "seen.length === 1 && all === 1")
+        try page.wait(for: "the error is uncaught") { $0.console.contains { $0.text.contains("Error: mine") } }
+        try page.evaluate("handle.remove().then(() => null)")
+        feed.send("event: error\ndata: {\"message\":\"2\"}\n\n")
+        try page.wait(until: "seen.length === 2")
+        #expect(try value(page, "all") == "1")
+        try page.evaluate(
+            "plugin.removeAllListeners().then(() => plugin.addListener('error', () => { all += 10 })).then(() => null)")
+        feed.send("event: error\ndata: {\"message\":\"3\"}\n\n")
+        try page.wait(until: "all === 11")
+        #expect(try value(page, "seen.length") == "2")
+    }
+
+    @Test(arguments: ["/", "/#part", "/?a=b"]) func `loads the page again when told to`(path: String) throws {
+        server.set("/?a=b", .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"))
+        let page = try open(path)
+        #expect(server.wait(for: Self.prefix + "events"))
+        server.set(Self.prefix + "events", Self.stream(try Feed()))
+        feed.send("event: reload\ndata: {}\n\n")
+        try page.wait(for: "it is loaded again") { $0.loads == 2 }
+        #expect(try page.evaluate("location.href").stringValue == server.root + path)
+    }
+
+    @Test func `reload asks first, and loads the page again only where that was granted`() throws {
+        server.set(
+            Self.prefix + "reload", .json(#"{"error":{"code":"noPendingVersion","message":"none"}}"#, status: 409))
+        let page = try open()
+        #expect(try value(page, "plugin.reload().catch(e => e.code)") == "\"noPendingVersion\"")
+        #expect(page.loads == 1)
+        server.set(Self.prefix + "reload", .json("{}"))
+        server.set(Self.prefix + "events", Self.stream(try Feed()))
+        try page.evaluate("plugin.reload(); null")
+        try page.wait(for: "it is loaded again") { $0.loads == 2 }
+        #expect(requests("reload").count == 2)
+    }
+
+    @Test func `loads the page again for a stale launch, once in ten seconds`() throws {
+        server.set(
+            Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"staleLaunch","message":"over"}}"#, status: 403)
+        )
+        server.set(Self.prefix + "events", Self.stream(try Feed()))
+        let page = try open()
+        try page.evaluate("plugin.getCurrentVersion().catch(() => null); null")
+        try page.wait(for: "it is loaded again") { $0.loads == 2 }
+        try page.wait(until: "window.Capacitor && document.readyState === 'complete'")
+        let again = "Capacitor.Plugins.CapacitorMeteorWebApp.getCurrentVersion().catch(e => e.code)"
+        for _ in 0..<3 { #expect(try value(page, again) == "\"staleLaunch\"") }
+        #expect(page.loads == 2)
+        // Ten seconds later, as far as the page knows.
+        try page.evaluate("for (const k of Object.keys(sessionStorage)) sessionStorage[k] = Date.now() - 10001; null")
+        try page.evaluate("\(again); null")
+        try page.wait(for: "it is loaded once more") { $0.loads == 3 }
+        #expect(requests("getCurrentVersion").count == 5)
+    }
+
+    @Test func `another 403 does not load the page again`() throws {
+        server.set(
+            Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"forbidden","message":"no"}}"#, status: 403))
+        let page = try open()
+        #expect(try value(page, "plugin.getCurrentVersion().catch(e => e.code)") == "\"forbidden\"")
+        // What it notes before it loads again.
+        #expect(try value(page, "sessionStorage.length") == "0")
+        #expect(page.loads == 1)
+    }
+
+    @Test func `comes back after a dropped stream, and after one that was refused`() throws {
+        let page = try open()
+        try page.evaluate(Self.listening)
+        #expect(server.wait(for: Self.prefix + "events"))
+        server.set(Self.prefix + "events", Route(bytes("busy"), status: 503))
+        // The half event goes with the stream.
+        feed.send("event: error\ndata: {\"message\":\"half\"}\n")
+        feed.end(complete: false)
+        try page.wait(for: "it came back") { _ in requests("events").count >= 2 }
+        let next = try Feed()
+        server.set(Self.prefix + "events", Self.stream(next))
+        next.send("event: error\ndata: {\"message\":\"whole\"}\n\n")
+        try page.wait(until: "seen.length > 0")
+        #expect(try value(page, "seen") == #"[["error",{"message":"whole"}]]"#)
+        next.end()
+        let last = try Feed()
+        server.set(Self.prefix + "events", Self.stream(last))
+        last.send("event: error\ndata: {\"message\":\"after a clean end\"}\n\n")
+        try page.wait(until: "seen.length === 2")
+        #expect(page.loads == 1)
+    }
+
+    @Test func `reports errors that nobody caught, at most five`() throws {
+        let page = try open()
+        try page.evaluate("setTimeout(() => { throw new Error('one') }, 0); null")
+        #expect(server.wait(for: Self.prefix + "report"))
+        let first = try body(requests("report").first)
+        #expect(first["message"] == .string("Uncaught Error: one"))
+        #expect(first["line"]?.integerValue != nil && first["column"]?.integerValue != nil)
+        #expect(requests("report").first?["X-Client-Token"] == "token-1")
+        try page.evaluate("Promise.reject(new Error('two ' + '\\ud83d'.repeat(9) + 'x'.repeat(9999))); null")
+        try page.wait(for: "the second report") { _ in requests("report").count == 2 }
+        let second = try body(requests("report").last)["message"]?.stringValue ?? ""
+        #expect(second.hasPrefix("two \u{FFFD}") && second.unicodeScalars.count <= 500)
+        try page.evaluate("for (let i = 0; i < 9; i++) Promise.reject('more ' + i); null")
+        try page.wait(for: "five reports") { _ in requests("report").count >= 5 }
+        // A call made after the errors comes after their reports.
+        server.set(Self.prefix + "getCurrentVersion", .json("{}"))
+        try page.evaluate("plugin.getCurrentVersion().then(() => null)")
+        #expect(requests("report").count == 5)
+    }
+
+    @Test func `tells the server at once, and whenever the page is hidden and shown, in order and under one name`()
+        throws
+    {
+        let page = try open()
+        let change = """
+            Object.defineProperty(document, 'visibilityState', {value: '%', configurable: true});
+            document.dispatchEvent(new Event('visibilitychange')); null
+            """.split(separator: "%").map(String.init)
+        try page.wait(for: "the first word") { _ in requests("visibility").count == 1 }
+        for state in ["hidden", "hidden", "visible"] { try page.evaluate(change.joined(separator: state)) }
+        try page.wait(for: "both are told") { _ in requests("visibility").count == 3 }
+        let told = try requests("visibility").map(body).sorted {
+            ($0["number"]?.integerValue ?? 0) < ($1["number"]?.integerValue ?? 0)
+        }
+        #expect(told.map { $0["hidden"] } == [.bool(false), .bool(true), .bool(false)])
+        #expect(told.map { $0["number"] } == [.integer(1), .integer(2), .integer(3)])
+        let name = try #require(told.first?["page"]?.stringValue)
+        #expect(told.allSatisfy { $0["page"]?.stringValue == name })
+        try page.reload()
+        try page.wait(for: "the next load's word") { _ in requests("visibility").count >= 4 }
+        #expect(try requests("visibility").map(body).contains { $0["page"]?.stringValue != name })
+    }
+
+    @Test func `leaves a real Capacitor alone, and adds to one without the plugin`() throws {
+        server.set(
+            "/",
+            .html(
+                "<script>var Capacitor = {Plugins: {CapacitorMeteorWebApp: {mine: 1}}}</script><script src=/bridge.js></script>"
+            ))
+        server.set(
+            "/other",
+            .html(
+                "<script>var Capacitor = {Plugins: {Other: {mine: 2}}, x: 3}</script><script src=/bridge.js></script>"))
+        let page = try browser.open(server.root + "/")
+        #expect(try value(page, "Capacitor.Plugins") == #"{"CapacitorMeteorWebApp":{"mine":1}}"#)
+        #expect(requests("events").isEmpty)
+        let other = try browser.open(server.root + "/other")
+        #expect(
+            try value(
+                other,
+                "[Capacitor.Plugins.Other.mine, Capacitor.x, typeof Capacitor.Plugins.CapacitorMeteorWebApp.reload]")
+                == #"[2,3,"function"]"#)
+    }
+
+    @Test func `carries the WebAppLocalServer of the shim`() throws {
+        server.set("/shim.js", try ScriptFile.shim.route())
+        server.set(
+            "/",
+            .html("<meta name=clientctl-token content=t><script src=/bridge.js></script><script src=/shim.js></script>")
+        )
+        server.set(Self.prefix + "startupDidComplete", .json("{}"))
+        let page = try open()
+        try page.evaluate("WebAppLocalServer.onNewVersionReady(v => { window.version = v }); null")
+        try page.evaluate("WebAppLocalServer.startupDidComplete(() => { window.done = true }); null")
+        feed.send("event: updateAvailable\ndata: {\"version\":\"2.0.0\"}\n\n")
+        try page.wait(until: "window.done && window.version === '2.0.0'")
+        #expect(page.console == [])
+    }
+}

@@ -1,0 +1,152 @@
+import BundleCore
+import BundleValues
+import BundleTesting
+import Glibc
+import Testing
+
+/// One publisher and one device in a folder of their own, run by the built program as a user would.
+final class Kiosk {
+    let folder: TemporaryFolder
+
+    var store: String { folder.file("store") }
+    var seed: String { folder.file("seed") }
+
+    /// Makes a key pair and a seed.
+    init() throws {
+        folder = try TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        try run(["keys", "generate", "--out", folder.file("release")])
+        try folder.writeTree(DemoClient("embedded").files, to: "seed")
+    }
+
+    /// It is built into the folder of the test program.
+    private static let program: String = {
+        var bytes = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &bytes, bytes.count)
+        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/clientctl"
+    }()
+
+    /// Starts the program with no settings but those given.
+    func start(_ arguments: [String]) throws -> Program {
+        let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
+        return try Program(
+            [Self.program] + arguments, environment: ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"])
+    }
+
+    /// Runs the program to its end and expects `status`; its output.
+    @discardableResult
+    func run(_ arguments: [String], expecting status: Int32 = 0) throws -> Program.Ending {
+        let ending = try #require(try start(arguments).wait(within: .seconds(60)), "\(arguments) does not end")
+        try #require(ending.status == status, "\(arguments): \(ending.errors)\(ending.text)")
+        return ending
+    }
+
+    // MARK: Publishing and installing
+
+    var manifest: String { folder.file("feed/manifest.json") }
+    var trust: String { folder.file("release.pub.pem") }
+
+    /// Publishes a folder as `version`.
+    func publish(_ source: String, as version: String) throws {
+        try run([
+            "publish", source, "--version", version, "--feed", folder.file("feed"), "--key",
+            folder.file("release.key.pem"), "--min-shell", "1.0.0", "--level", "1",
+        ])
+    }
+
+    /// Installs what is published.
+    func install() throws {
+        try run(["install", "--manifest", manifest, "--trust", trust, "--store", store, "--shell-version", "1.5.0"])
+    }
+
+    /// Publishes and installs a client.
+    func install(_ client: DemoClient) throws {
+        try publish(try folder.writeTree(client.files, to: "web-\(client.version)"), as: client.version)
+        try install()
+    }
+
+    // MARK: Serving
+
+    /// Starts `serve` and waits until it listens.
+    func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+        try Serving(
+            try start(
+                [
+                    "serve", "--store", store, "--shell-version", "1.5.0", "--seed", seed, "--port", "\(port)",
+                    "--startup-timeout", timeout,
+                ] + more))
+    }
+
+    // MARK: What it remembers
+
+    func status() throws -> JSONObject {
+        let ending = try run(["status", "--store", store, "--json"])
+        return try #require(try JSONScanner.parse(ending.output, maximumBytes: 1 << 20).objectValue)
+    }
+
+    /// What `status` says of one client.
+    func status(of name: String) throws -> (state: String, failures: [JSONObject]) {
+        let row = try #require(try row(of: name), "\(name) is not there")
+        let failures = row["failures"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        return (row["state"]?.stringValue ?? "", failures)
+    }
+
+    private func row(of name: String) throws -> JSONObject? {
+        let rows = try status()["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        return rows.first { $0["name"]?.stringValue == name }
+    }
+
+    /// Waits until `status` calls a client `state`.
+    func wait(until name: String, is state: String) throws {
+        let deadline = ContinuousClock.now + Browser.patience
+        while true {
+            let found = try row(of: name)?["state"]?.stringValue ?? "not there"
+            if found == state { return }
+            try #require(ContinuousClock.now < deadline, "\(name) is \(found), not \(state)")
+            poll(nil, 0, 20)
+        }
+    }
+}
+
+/// A running `clientctl serve`.
+final class Serving {
+    let program: Program
+    let port: Int
+    /// The address without a path.
+    let root: String
+
+    /// Waits for the address on its standard output.
+    init(_ program: Program) throws {
+        self.program = program
+        let deadline = ContinuousClock.now + Browser.patience
+        var address: Substring?
+        while address == nil {
+            address = try program.printed().output.firstMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+/)?.output
+            if address != nil { break }
+            if let ending = try program.wait(within: .milliseconds(20)) {
+                throw Ended(errors: "\(ending.status ?? -1): \(ending.errors)")
+            }
+            try #require(ContinuousClock.now < deadline, "serve gives no address")
+        }
+        root = String(address ?? "")
+        port = root.split(separator: ":").last.flatMap { Int($0) } ?? 0
+    }
+
+    /// It did not start.
+    struct Ended: Error { let errors: String }
+
+    /// Sends one request with our own `Host`, and gives the answer.
+    func ask(_ line: String, _ fields: [String: String] = [:], body: String? = nil) throws -> RawResponse {
+        let connection = try RawConnection(port: port)
+        var text = "\(line) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n"
+        for (name, value) in fields { text += "\(name): \(value)\r\n" }
+        if let body { text += "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n" }
+        connection.send(text + "\r\n" + (body ?? ""))
+        return try connection.receiveAnswer()
+    }
+
+    /// Makes a call as the page with `token` would.
+    func call(_ method: String, token: String) throws -> RawResponse {
+        try ask("POST /__clientctl/v1/\(method)", ["X-Client-Token": token, "Origin": root], body: "{}")
+    }
+}

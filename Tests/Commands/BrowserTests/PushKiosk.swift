@@ -1,0 +1,73 @@
+import BundleTesting
+import Glibc
+import MeteorTesting
+import Testing
+
+/// A kiosk whose shell follows a Meteor server, and perhaps a feed of archives too. Its seed is version1.
+final class PushKiosk {
+    let kiosk: Kiosk
+    let server: MeteorServer
+
+    private var seed: String { kiosk.folder.file("meteor-seed") }
+
+    /// Makes the seed and a server that offers it.
+    init(_ client: DemoClient = .good("version1"), _ change: (inout MeteorBundleBuilder) -> Void = { _ in }) throws {
+        kiosk = try Kiosk()
+        server = try MeteorServer([])
+        let bundle = try bundle(client, change)
+        try bundle.writeBundleLayout(to: seed)
+        try add(bundle)
+        try server.serve(version: bundle.version)
+    }
+
+    /// The client as Meteor would build it: scripts with a digest in their URLs, everything else public.
+    private func bundle(_ client: DemoClient, _ change: (inout MeteorBundleBuilder) -> Void) throws -> MeteorBundle {
+        let files = client.files
+        var builder = MeteorBundleBuilder(.stated(client.version))
+        for (path, content) in files.sorted(by: { $0.key < $1.key }) where path != "index.html" {
+            let type = path.hasSuffix(".js") ? "js" : "asset"
+            builder.entries.append(BundleEntry("app/\(path)", url: "/\(path)", type: type, .bytes(content)))
+        }
+        builder.page.template = files["index.html"]
+        builder.page.rootURL = server.rootURL
+        builder.page.appId = "hotcodepushtests"
+        change(&builder)
+        return try builder.build()
+    }
+
+    private func add(_ bundle: MeteorBundle) throws {
+        let place = kiosk.folder.file("served/\(bundle.version)")
+        try bundle.writeServerLayout(to: place)
+        server.add(bundle.version, folder: place)
+    }
+
+    /// Serves a client from the next request on.
+    func push(_ client: DemoClient, _ change: (inout MeteorBundleBuilder) -> Void = { _ in }) throws {
+        try add(try bundle(client, change))
+        try server.serve(version: client.version)
+    }
+
+    /// Starts `serve`, which checks when the page asks for it; its own first check is an hour away, so `install` makes one now,
+    /// whatever comes of it.
+    func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+        let device =
+            ["--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--meteor", server.rootURL] + more
+        let serving = try Serving(
+            try kiosk.start(
+                ["serve", "--port", "\(port)", "--startup-timeout", timeout, "--check-interval", "10h"] + device))
+        _ = try #require(try kiosk.start(["install"] + device).wait(within: .seconds(60)), "install does not end")
+        return serving
+    }
+
+    /// How often a manifest was asked for, since the start.
+    var checks: Int { server.allRequests.count { $0.path == "/__cordova/manifest.json" } }
+
+    /// Waits for that many checks.
+    func wait(forChecks count: Int) throws {
+        let deadline = ContinuousClock.now + Browser.patience
+        while checks < count {
+            try #require(ContinuousClock.now < deadline, "\(checks) checks, not \(count)")
+            poll(nil, 0, 5)
+        }
+    }
+}

@@ -1,0 +1,22 @@
+import BundleTesting
+import Glibc
+
+/// A script of the product, read from the source tree.
+enum ScriptFile: String {
+    case shim = "Sources/Update/BundleCore/Serving/web-app-local-server.js"
+    case bridge = "Sources/Launch/BundleServe/page-bridge.js"
+
+    func route() throws -> Route {
+        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
+        let descriptor = open("\(root)/\(rawValue)", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Missing(path: rawValue) }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 1 << 20)
+        bytes.removeLast(bytes.count - max(0, read(descriptor, &bytes, bytes.count)))
+        return Route(bytes).with { $0.headers = [("Content-Type", "text/javascript; charset=utf-8")] }
+    }
+
+    struct Missing: Error {
+        let path: String
+    }
+}

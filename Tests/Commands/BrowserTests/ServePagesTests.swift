@@ -1,0 +1,171 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// What pages of `clientctl serve` may run, and what its addresses give.
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServePagesTests {
+    let browser: Browser
+    let kiosk: Kiosk
+
+    init() throws {
+        browser = try Browser.sharedNow()
+        kiosk = try Kiosk()
+    }
+
+    private func violations(_ page: BrowserPage) -> [String] {
+        page.console.map(\.text).filter { $0.contains("Content Security Policy") }
+    }
+
+    /// Later, as the page itself: what the test says is exempt.
+    private static let runningMore = """
+        setTimeout(() => {
+        document.body.insertAdjacentHTML('beforeend', '<img src="/none.png" onerror="window.handled = 1">');
+        var element = document.createElement('script');
+        element.textContent = 'window.added = 1';
+        document.body.append(element);
+        try { window.evaluated = eval('1 + 1') } catch (error) { window.evaluated = error.name }
+        }, 0); null
+        """
+
+    @Test func `runs the inline scripts of the page and no others`() throws {
+        var client = DemoClient.good("1.0.0")
+        client.head = "<script>window.inline = 1</script><script type=module>window.module = 1</script>"
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed && window.inline && window.module")
+        #expect(page.console == [])
+        try page.evaluate(Self.runningMore)
+        try page.wait(until: "window.evaluated")
+        try page.wait(for: "two violations, and eval's, which its caller hears of") { violations($0).count >= 2 }
+        #expect(try page.evaluate("[window.handled, window.added, evaluated].join()").stringValue == ",,EvalError")
+    }
+
+    @Test func `runs what --csp allows`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let policy = "connect-src https://api.example.com; script-src 'unsafe-eval'"
+        let serving = try kiosk.serve(["--csp", policy])
+        let header = try serving.ask("GET /", ["Accept": "text/html"])["Content-Security-Policy"] ?? ""
+        let directives = header.split(separator: ";").map { $0.split(separator: " ") }
+        #expect(directives.contains(["connect-src", "'self'", "https://api.example.com"]))
+        #expect(directives.contains { $0.first == "script-src" && $0.contains("'unsafe-eval'") })
+        let page = try browser.open(serving.root + "/")
+        try page.evaluate(Self.runningMore)
+        try page.wait(until: "window.evaluated")
+        #expect(try page.evaluate("evaluated") == .integer(2))
+        #expect(try page.evaluate("window.added === undefined") == .bool(true))
+    }
+
+    @Test(arguments: [
+        "script-src 'nonce-c2VjcmV0' 'self'", "default-src 'self'",
+        "default-src 'self'; script-src 'self' 'unsafe-eval'",
+    ])
+    func `a page with a policy of its own has its WebAppLocalServer`(policy: String) throws {
+        var client = DemoClient.good("1.0.0")
+        client.head = """
+            <meta http-equiv=Content-Security-Policy content="\(policy)"><script nonce=c2VjcmV0>window.inline = 1</script>
+            """
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed")
+        #expect(try page.evaluate("!!window.inline") == .bool(policy.contains("nonce")))
+        #expect(try kiosk.status(of: "v1.0.0").state == "good")
+    }
+
+    @Test func `another page of the client runs its own inline scripts`() throws {
+        var client = DemoClient.good("1.0.0")
+        client.more = [
+            "help.html": "<!doctype html><script>window.help = 1</script>",
+            "large.html": "<!doctype html><script>window.large = 1</script>"
+                + String(repeating: "<p>x", count: 40_000),
+        ]
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/help.html")
+        #expect(try page.evaluate("window.help") == .integer(1))
+        #expect(violations(page) == [])
+        try page.navigate(serving.root + "/large.html")
+        #expect(try page.evaluate("window.large") == .integer(1))
+    }
+
+    @Test func `an address inside the application gives the page, a missing file does not`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/some/route?a=b#c")
+        try page.wait(until: "window.confirmed")
+        #expect(page.console == [])
+        #expect(try page.evaluate("fetch('/missing.js').then(answer => answer.status)") == .integer(404))
+        #expect(try serving.ask("GET /missing.js", ["Accept": "text/html"]).status == 404)
+        #expect(try serving.ask("GET /some/route", ["Accept": "*/*"]).status == 404)
+    }
+
+    @Test func `versions can be looked at, and cannot confirm`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let list = try browser.open(serving.root + "/clients/")
+        #expect(
+            try list.evaluate("document.body.innerText").stringValue?.contains(
+                #"{"versions":["embedded","v1.0.0"]}"#)
+                == true)
+        for (name, shown) in [("v1.0.0", "1.0.0"), ("embedded", "embedded")] {
+            let page = try browser.open(serving.root + "/clients/\(name)/")
+            #expect(try page.evaluate("document.title").stringValue == shown)
+            #expect(try page.evaluate("document.querySelector('meta[name=clientctl-token]')") == .null)
+            #expect(
+                try page.evaluate("typeof Capacitor + typeof WebAppLocalServer").stringValue == "undefinedundefined"
+            )
+            let confirming = """
+                fetch('/__clientctl/v1/startupDidComplete', {
+                  method: 'POST', headers: {'Content-Type': 'application/json', 'X-Client-Token': 'guessed'}, body: '{}'
+                }).then(answer => answer.status)
+                """
+            #expect(try page.evaluate(confirming) == .integer(403))
+            #expect(
+                try page.evaluate("fetch('/').then(a => a.text()).then(t => t.includes('clientctl-token'))")
+                    == .bool(false))
+        }
+        #expect(
+            try browser.open(serving.root + "/clients/v9.9.9/").evaluate("document.body.innerText").stringValue?
+                .contains("Not Found") == true)
+        #expect(try kiosk.status()["launch"] == .null)
+        #expect(try kiosk.status(of: "v1.0.0").state == "staged")
+    }
+
+    @Test(arguments: ["/clients/embedded", "/clients/v1.0.0"])
+    func `without its last slash the address of a version leads there and launches nothing`(path: String) throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let answer = try serving.ask("GET \(path)", ["Accept": "text/html"])
+        #expect(answer.status == 308)
+        #expect(answer["Location"] == path + "/")
+        #expect(try kiosk.status()["launch"] == .null)
+    }
+
+    @Test func `a service worker of the client does not keep an old version`() throws {
+        var client = DemoClient.good("1.0.0")
+        client.script +=
+            "navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready)"
+            + ".then(() => note('worker', 'ready'), error => note('worker', error.name));"
+        client.more = [
+            "worker.js": """
+            addEventListener('install', event => {
+              event.waitUntil(caches.open('a').then(cache => cache.addAll(['/', '/app.js'])).then(() => skipWaiting()));
+            });
+            addEventListener('activate', event => { event.waitUntil(clients.claim()); });
+            addEventListener('fetch', event => {
+              event.respondWith(caches.match(event.request).then(kept => kept || fetch(event.request)));
+            });
+            """
+        ]
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed && sessionStorage.worker")
+        #expect(try page.evaluate("sessionStorage.worker").stringValue == "TypeError; ")
+        try kiosk.install(.good("2.0.0"))
+        try page.wait(until: "window.version === '2.0.0' && window.confirmed")
+    }
+}

@@ -1,0 +1,290 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What `clientctl serve` shows in each state of its device, asked over HTTP as a program would.
+@Suite(.ownThread, .serialized) struct ServeStateTests {
+    let kiosk: Kiosk
+
+    init() throws { kiosk = try Kiosk() }
+
+    /// What a navigation gets.
+    private func document(_ serving: Serving, sourceLocation: SourceLocation = #_sourceLocation) throws -> String {
+        let answer = try serving.ask("GET /", ["Accept": "text/html"])
+        #expect(answer.status == 200, sourceLocation: sourceLocation)
+        return answer.text
+    }
+
+    private func wait(_ serving: Serving, for text: String) throws {
+        let deadline = ContinuousClock.now + Browser.patience
+        while true {
+            let shown = try document(serving)
+            if shown.contains(text) { return }
+            try #require(ContinuousClock.now < deadline, "no \(text): \(shown)")
+            poll(nil, 0, 50)
+        }
+    }
+
+    private func expectClosed(_ serving: Serving) throws {
+        for path in ["/app.js", "/lazy.js", "/clients/v1.0.0/", "/clients/v1.0.0/app.js", "/clients/embedded/app.js"] {
+            #expect(try serving.ask("GET \(path)").status == 404, "\(path)")
+        }
+        #expect(try serving.ask("GET /clients/").text == #"{"versions":[]}"#)
+    }
+
+    @Test func `a device that nobody logged in on shows its client, and remembers nothing of sessions`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        #expect(try document(serving).contains("version 1.0.0"))
+        #expect(try serving.ask("GET /app.js").text.contains("var version = '1.0.0'"))
+        #expect(access("\(kiosk.store)/session.json", F_OK) != 0)
+    }
+
+    @Test func `whoever is logged in sees the client`() throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        let serving = try kiosk.serve()
+        #expect(try document(serving).contains("version 1.0.0"))
+    }
+
+    @Test func `guests see the seed, and no address leads to anything else`() throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        try kiosk.on("logout")
+        let serving = try kiosk.serve()
+        #expect(try document(serving).contains("version embedded"))
+        #expect(try serving.ask("GET /app.js").text.contains("var version = 'embedded'"))
+        #expect(try serving.ask("GET /clients/").text == #"{"versions":["embedded"]}"#)
+        #expect(try serving.ask("GET /clients/v1.0.0/").status == 404)
+        #expect(try serving.ask("GET /clients/embedded/").status == 200)
+        #expect(try kiosk.status()["launch"] == .null)
+    }
+
+    @Test(arguments: [[], ["--maintenance"]]) func `a locked device shows that, and nothing else`(more: [String]) throws
+    {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.on("lock", more)
+        let serving = try kiosk.serve()
+        #expect(try document(serving).contains("data-state=\"\(more.isEmpty ? "locked" : "maintenance")\""))
+        try expectClosed(serving)
+        #expect(try kiosk.status()["launch"] == .null)
+    }
+
+    @Test func `a shell that is too old shows the client before, with a notice above it`() throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
+        let serving = try kiosk.serve()
+        let text = try document(serving)
+        #expect(text.contains("version 1.0.0"))
+        #expect(text.contains("clientctl-update-required"))
+        #expect(text.contains("version 9.0.0 or later"))
+        #expect(try kiosk.status(of: "v1.0.0").state == "trial")
+    }
+
+    @Test func `without anything to show a device that has a session says so, and shows what comes`() throws {
+        try kiosk.login()
+        let serving = try Serving(
+            try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
+        #expect(try document(serving).contains("data-state=\"failure\""))
+        #expect(try document(serving).contains("There is nothing to launch"))
+        try expectClosed(serving)
+        try kiosk.install(.good("1.0.0"))
+        try wait(serving, for: "version 1.0.0")
+    }
+
+    @Test func `sessions that cannot be read let nobody in, and are told of once`() throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        chmod("\(kiosk.store)/session.json", 0o644)
+        let serving = try kiosk.serve()
+        #expect(try document(serving).contains("version embedded"))
+        poll(nil, 0, 1500)
+        let said = try serving.program.printed().errors
+        #expect(said.ranges(of: "Others may read or change").count == 1, "\(said)")
+        chmod("\(kiosk.store)/session.json", 0o600)
+        try wait(serving, for: "version 1.0.0")
+    }
+
+    @Test func `what other commands do to the session is shown within a moment`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        try wait(serving, for: "version 1.0.0")
+        try kiosk.login()
+        #expect(try document(serving).contains("version 1.0.0"))
+        try kiosk.on("lock")
+        try wait(serving, for: "data-state=\"locked\"")
+        try expectClosed(serving)
+        try kiosk.on("unlock")
+        try wait(serving, for: "version 1.0.0")
+        try kiosk.on("logout")
+        try wait(serving, for: "version embedded")
+        try kiosk.login(["--expires", "2s"])
+        try wait(serving, for: "version 1.0.0")
+        // By itself.
+        try wait(serving, for: "version embedded")
+        #expect(try kiosk.status()["session"]?.objectValue?["state"] == .string("expired"))
+        try kiosk.on("logout", ["--forget"])
+        try wait(serving, for: "version 1.0.0")
+        // It was taken away on trial more than once, which is no failure of its own.
+        #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
+    }
+
+    @Test func `an open connection of a locked device gets no file of what it showed`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let connection = try RawConnection(port: serving.port)
+        func get(_ path: String) throws -> RawResponse {
+            connection.send("GET \(path) HTTP/1.1\r\nHost: 127.0.0.1:\(serving.port)\r\nAccept: text/html\r\n\r\n")
+            return try connection.receiveAnswer()
+        }
+        #expect(try get("/").text.contains("version 1.0.0"))
+        #expect(try get("/app.js").status == 200)
+        try kiosk.on("lock")
+        try wait(serving, for: "data-state=\"locked\"")
+        #expect(try get("/app.js").status == 404)
+    }
+
+    @Test func `a feed that refuses the token makes guests of those that were logged in`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let server = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: 401)])
+        try kiosk.login()
+        let serving = try kiosk.serve([
+            "--manifest", "\(server.root)/manifest.json", "--trust", kiosk.trust, "--check-interval", "1s",
+        ])
+        try wait(serving, for: "version embedded")
+        #expect(server.requests.first?["Authorization"] == "Bearer kiosk.t0ken")
+        #expect(try kiosk.status()["session"]?.objectValue?["ended"]?.objectValue?["cause"] == .string("rejected"))
+        let said = try serving.program.printed()
+        #expect(said.errors.contains("Log in again"))
+        #expect(!(said.errors + said.output).contains("t0ken"))
+        // Whoever logs in while it runs is asked for with the new token.
+        server.set("/manifest.json", Route(try contents(ofFile: kiosk.manifest)))
+        try kiosk.login()
+        try wait(serving, for: "version 1.0.0")
+        let deadline = ContinuousClock.now + Browser.patience
+        while server.requests.last?["Authorization"] != "Bearer kiosk.t0ken" {
+            try #require(ContinuousClock.now < deadline, "it is not asked for with the token")
+            poll(nil, 0, 50)
+        }
+    }
+
+    @Test func `a channel is followed by itself`() throws {
+        let server = try LoopbackServer(["/channels/stable.json": Route(bytes("no"), status: 404)])
+        let serving = try kiosk.serve([
+            "--channel", "\(server.root)/channels/stable.json", "--trust", kiosk.trust, "--check-interval", "1s",
+        ])
+        #expect(server.wait(for: "/channels/stable.json"))
+        withExtendedLifetime(serving) {}
+    }
+}
+
+/// The same in a browser, as whoever stands in front of the device sees it.
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServeStatePagesTests {
+    let browser: Browser
+    let kiosk: Kiosk
+
+    init() throws {
+        browser = try Browser.sharedNow()
+        kiosk = try Kiosk()
+    }
+
+    private func shows(_ page: BrowserPage, _ version: String) throws {
+        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
+    }
+
+    private func shows(_ page: BrowserPage, state: String) throws {
+        try page.wait(until: "document.body && document.body.dataset.state === '\(state)'")
+    }
+
+    @Test func `authenticated, locked, maintenance and guests, in one window that nobody touches`() throws {
+        try kiosk.install(.good("1.0.0", "#2e7d32"))
+        try kiosk.login()
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "1.0.0")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        var pictures = [try ScreenshotFolder.keep(page, as: "state-1-authenticated")]
+
+        try kiosk.on("lock")
+        try shows(page, state: "locked")
+        #expect(try page.evaluate("document.querySelector('h1').textContent").stringValue == "Locked")
+        pictures.append(try ScreenshotFolder.keep(page, as: "state-2-locked"))
+
+        try kiosk.on("lock", ["--maintenance"])
+        try shows(page, state: "maintenance")
+        pictures.append(try ScreenshotFolder.keep(page, as: "state-3-maintenance"))
+
+        try kiosk.on("unlock")
+        try shows(page, "1.0.0")
+
+        try kiosk.on("logout")
+        try shows(page, "embedded")
+        pictures.append(try ScreenshotFolder.keep(page, as: "state-4-unauthenticated"))
+        #expect(Set(pictures).count == pictures.count)
+        #expect(try kiosk.status(of: "v1.0.0").state == "good")
+
+        try kiosk.login()
+        try shows(page, "1.0.0")
+        #expect(!page.console.contains { $0.text.contains("Content Security Policy") })
+    }
+
+    @Test func `a shell that is too old: a notice above the client, which goes on beneath it`() throws {
+        var client = DemoClient.good("1.0.0", "#2e7d32")
+        // A policy of the page's own keeps the notice from nothing.
+        client.head = "<meta http-equiv=Content-Security-Policy content=\"script-src 'self'\">"
+        client.script += "document.querySelector('p').style.paddingTop = '3em';"
+        try kiosk.install(client)
+        try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "1.0.0")
+        try page.wait(until: "document.getElementById('clientctl-update-required') && window.confirmed")
+        let text = try page.evaluate("document.getElementById('clientctl-update-required').innerText").stringValue
+        #expect(text?.contains("needs a newer shell, version 9.0.0 or later") == true)
+        #expect(
+            try page.evaluate(
+                "(() => { let b = document.getElementById('clientctl-update-required').getBoundingClientRect();"
+                    + " return b.top === 0 && b.left === 0 && b.width === innerWidth && b.height < innerHeight / 2 })()"
+            )
+                == .bool(true))
+        let noticed = try ScreenshotFolder.keep(page, as: "state-5-update-required")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try page.evaluate("document.querySelector('#clientctl-update-required button').click()")
+        #expect(try page.evaluate("document.getElementById('clientctl-update-required')") == .null)
+        #expect(try page.screenshot() != noticed)
+    }
+
+    @Test func `nothing to show: the reason, until there is something`() throws {
+        try kiosk.login()
+        let serving = try Serving(
+            try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
+        let page = try browser.open(serving.root + "/")
+        try shows(page, state: "failure")
+        _ = try ScreenshotFolder.keep(page, as: "state-6-failure")
+        try kiosk.install(.good("1.0.0"))
+        try shows(page, "1.0.0")
+    }
+}
+
+extension Kiosk {
+    /// Logs in with a token of its own.
+    func login(_ more: [String] = []) throws {
+        let token = try folder.write(bytes("kiosk.t0ken\n"), to: "token")
+        try run(["login", "--store", store, "--token-file", token] + more)
+    }
+
+    /// Runs a command on the store.
+    func on(_ command: String, _ more: [String] = []) throws { try run([command, "--store", store] + more) }
+
+    /// Publishes and installs a client that needs shell `shell`, as a shell of that version did before it was replaced by an older one.
+    func installForNewerShell(_ version: String, shell: String) throws {
+        let source = try folder.writeTree(DemoClient.good(version).files, to: "web-\(version)")
+        try run([
+            "publish", source, "--version", version, "--feed", folder.file("feed"), "--key",
+            folder.file("release.key.pem"), "--min-shell", shell, "--level", "1",
+        ])
+        try run(["install", "--manifest", manifest, "--trust", trust, "--store", store, "--shell-version", shell])
+    }
+}

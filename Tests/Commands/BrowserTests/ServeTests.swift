@@ -1,0 +1,248 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// `clientctl serve` as a user has it: the built program, published clients, a real browser.
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServeTests {
+    let browser: Browser
+    let kiosk: Kiosk
+
+    init() throws {
+        browser = try Browser.sharedNow()
+        kiosk = try Kiosk()
+    }
+
+    private static let idle = "note('idle', version);\n"
+
+    private func shows(_ page: BrowserPage, _ version: String) throws {
+        try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
+    }
+
+    private func text(_ page: BrowserPage, _ expression: String) throws -> String {
+        try page.evaluate(expression).stringValue ?? "null"
+    }
+
+    private func token(_ page: BrowserPage) throws -> String {
+        try text(page, "document.querySelector('meta[name=clientctl-token]').content")
+    }
+
+    // MARK: One window
+
+    @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
+        try kiosk.install(.good("1.0.0", "#1565c0"))
+        let serving = try kiosk.serve(timeout: "3s")
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "1.0.0")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let first = try ScreenshotFolder.keep(page, as: "1-version-1-good")
+
+        try kiosk.install(.good("2.0.0", "#2e7d32"))
+        try shows(page, "2.0.0")
+        #expect(try text(page, "sessionStorage.news") == "string 2.0.0; ")
+        try kiosk.wait(until: "v2.0.0", is: "good")
+        let second = try ScreenshotFolder.keep(page, as: "2-version-2-good")
+
+        try kiosk.install(.doing("3.0.0", "throw new Error('version 3 is broken');", "#c62828"))
+        try shows(page, "3.0.0")
+        let third = try ScreenshotFolder.keep(page, as: "3-version-3-on-trial")
+        try shows(page, "2.0.0")
+        let fourth = try ScreenshotFolder.keep(page, as: "4-version-2-after-rollback")
+        let failed = try kiosk.status(of: "v3.0.0")
+        #expect(failed.state == "failed")
+        #expect(failed.failures.count == 1)
+        #expect(failed.failures.first?["cause"] == .string("notConfirmed"))
+        #expect(failed.failures.first?["detail"]?.stringValue?.contains("Error: version 3 is broken") == true)
+        try page.wait(until: "sessionStorage.errors === 'healthFailed; '")
+        // Not pushed at the page that follows: its script takes whatever is ready.
+        #expect(try text(page, "sessionStorage.news") == "string 2.0.0; string 3.0.0; ")
+
+        try page.evaluate("WebAppLocalServer.checkForUpdates(); null")
+        try shows(page, "3.0.0")
+        try shows(page, "2.0.0")
+        let fifth = try ScreenshotFolder.keep(page, as: "5-version-2-after-block")
+        let blocked = try kiosk.status(of: "v3.0.0")
+        #expect(blocked.state == "blocked")
+        #expect(blocked.failures.count == 2)
+        #expect(try kiosk.status(of: "v2.0.0").state == "good")
+        try page.evaluate("new Promise(done => WebAppLocalServer.checkForUpdates(() => done(null)))")
+        #expect(try text(page, "sessionStorage.shown") == "1.0.0; 2.0.0; 3.0.0; 2.0.0; 3.0.0; 2.0.0; ")
+        #expect(page.loads == 6)
+
+        #expect(Set([first, second, third]).count == 3)
+        #expect(fourth == second && fifth == second)
+    }
+
+    @Test func `after a kill in the middle of a trial the window comes back by itself with the fallback`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let killed = try kiosk.serve()
+        let page = try browser.open(killed.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.doing("2.0.0", Self.idle))
+        try shows(page, "2.0.0")
+        #expect(try kiosk.status(of: "v2.0.0").state == "trial")
+        killed.program.send(SIGKILL)
+        #expect(try killed.program.wait(within: Browser.patience)?.signal == SIGKILL)
+
+        let serving = try kiosk.serve(port: killed.port)
+        try shows(page, "1.0.0")
+        let interrupted = try kiosk.status(of: "v2.0.0")
+        #expect(interrupted.state == "failed")
+        #expect(interrupted.failures.map { $0["cause"] } == [.string("interrupted")])
+        #expect(try text(page, "sessionStorage.shown") == "1.0.0; 2.0.0; 1.0.0; ")
+        withExtendedLifetime(serving) {}
+    }
+
+    @Test func `the outgoing page cannot confirm the incoming client`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let old = try token(page)
+        #expect(try serving.call("startupDidComplete", token: old).status == 200)
+        try kiosk.install(.doing("2.0.0", Self.idle))
+        try shows(page, "2.0.0")
+        let incoming = try token(page)
+        #expect(incoming != old)
+
+        let before = try kiosk.status()
+        let refused = try serving.call("startupDidComplete", token: old)
+        #expect(refused.status == 403)
+        #expect(refused.text.contains("staleLaunch"))
+        #expect(try kiosk.status() == before)
+        #expect(try kiosk.status(of: "v2.0.0").state == "trial")
+        #expect(try serving.call("startupDidComplete", token: incoming).status == 200)
+        #expect(try kiosk.status(of: "v2.0.0").state == "good")
+    }
+
+    // MARK: Two versions at once
+
+    private static let holding = "navigation.addEventListener('navigate', event => event.preventDefault());\n"
+
+    @Test func `a window gets its own version's files during a switch, until another window loads the next one`() throws
+    {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let lazy = "fetch('/lazy.js', {cache: 'no-store'}).then(answer => answer.text())"
+        #expect(try text(page, lazy) == "lazy 1.0.0")
+        let cookie = try serving.ask("GET /", ["Accept": "text/html"])["Set-Cookie"]?.split(separator: ";").first ?? ""
+
+        // It stays in the middle of the switch: the server has gone over, the page may not load itself.
+        try page.evaluate(Self.holding + "null")
+        try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
+        let plugin = "Capacitor.Plugins.CapacitorMeteorWebApp"
+        try page.wait(until: "\(plugin).isUpdateAvailable().then(answer => answer.available)")
+        try page.evaluate("\(plugin).reload().then(() => null)")
+        #expect(try text(page, lazy) == "lazy 1.0.0")
+
+        let other = try page.openBeside(serving.root + "/")
+        try shows(other, "2.0.0")
+        #expect(try text(other, lazy) == "lazy 2.0.0")
+        // The cookie is the browser's, not the window's: what cannot hold for two windows.
+        #expect(try text(page, lazy) == "lazy 2.0.0")
+        #expect(try serving.ask("GET /lazy.js", ["Cookie": String(cookie)]).text == "lazy 1.0.0")
+    }
+
+    @Test func `a switch takes every window along`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        let other = try page.openBeside(serving.root + "/deep/link")
+        try kiosk.install(.good("2.0.0"))
+        try page.wait(until: "Capacitor.Plugins.CapacitorMeteorWebApp.isUpdateAvailable().then(a => a.available)")
+        try page.evaluate("WebAppLocalServer.switchToPendingVersion(); null")
+        try shows(page, "2.0.0")
+        try shows(other, "2.0.0")
+        #expect(try text(other, "location.pathname") == "/deep/link")
+        #expect(try text(other, "sessionStorage.shown") == "1.0.0; 2.0.0; ")
+        try kiosk.wait(until: "v2.0.0", is: "good")
+        #expect(try token(page) == token(other))
+    }
+
+    @Test func `a page that is loaded again takes the client that is ready, and other windows come along`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        let other = try page.openBeside(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
+        try page.wait(until: "Capacitor.Plugins.CapacitorMeteorWebApp.isUpdateAvailable().then(a => a.available)")
+        #expect(try serving.ask("GET /lazy.js").text == "lazy 1.0.0")
+        // Nobody shows what a probe gets.
+        #expect(try serving.ask("GET /").text.contains("1.0.0"))
+        try page.reload()
+        try shows(page, "2.0.0")
+        try shows(other, "2.0.0")
+        try kiosk.wait(until: "v2.0.0", is: "good")
+    }
+
+    @Test func `windows that nobody sees hold no connection of the six that a browser has`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm + DemoClient.Scripts.hide))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        for _ in 0..<8 { try shows(try page.openBeside(serving.root + "/"), "1.0.0") }
+        #expect(try text(page, "fetch('/lazy.js').then(answer => answer.text())") == "lazy 1.0.0")
+    }
+
+    // MARK: The trial
+
+    @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(timeout: "2s")
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.doing("2.0.0", DemoClient.Scripts.hide))
+        try shows(page, "2.0.0")
+        try page.evaluate("new Promise(done => setTimeout(() => done(null), 3500))")
+        #expect(try text(page, "version") == "2.0.0")
+        #expect(try kiosk.status(of: "v2.0.0").state == "trial")
+        try page.evaluate("\(DemoClient.Scripts.visibility("visible")); null")
+        try shows(page, "1.0.0")
+        #expect(try kiosk.status(of: "v2.0.0").failures.map { $0["cause"] } == [.string("notConfirmed")])
+    }
+
+    @Test func `a probe starts a trial, but no time runs before a browser comes`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(timeout: "200ms")
+        #expect(try serving.ask("GET /", ["Accept": "*/*"]).status == 200)
+        let end = ContinuousClock.now + .seconds(2)
+        while ContinuousClock.now < end { #expect(try kiosk.status(of: "v1.0.0").state == "trial") }
+        // One that asks as a browser does, and never says a word.
+        #expect(try serving.ask("GET /", ["Accept": "text/html"]).status == 200)
+        try kiosk.wait(until: "v1.0.0", is: "failed")
+    }
+
+    @Test func `a page that is loaded again keeps its launch, and can still confirm`() throws {
+        try kiosk.install(.doing("1.0.0", Self.idle))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        let first = try token(page)
+        #expect(try kiosk.status(of: "v1.0.0").state == "trial")
+        let launch = try kiosk.status()["launch"]
+        try page.reload()
+        try page.reload()
+        #expect(try token(page) == first)
+        #expect(try kiosk.status()["launch"] == launch)
+        try page.evaluate(DemoClient.Scripts.confirm + "null")
+        try page.wait(until: "window.confirmed")
+        #expect(try kiosk.status(of: "v1.0.0").state == "good")
+    }
+
+    @Test func `a page that loads itself again and again does not win time`() throws {
+        let again =
+            "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
+            + "setTimeout(() => location.reload(), 100);"
+        try kiosk.install(.doing("1.0.0", again))
+        let serving = try kiosk.serve(timeout: "2s")
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "embedded")
+        let failures = try kiosk.status(of: "v1.0.0").failures
+        #expect(failures.map { $0["cause"] } == [.string("notConfirmed")])
+        let tokens = try text(page, "sessionStorage.tokens").split(separator: ";").map { $0.filter { $0 != " " } }
+        #expect(tokens.filter { !$0.isEmpty }.count > 2)
+        #expect(Set(tokens.filter { !$0.isEmpty }).count == 1)
+    }
+}

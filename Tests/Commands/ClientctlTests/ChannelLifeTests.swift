@@ -1,0 +1,422 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// A channel from its first document to its last key, with the built program on both sides.
+@Suite(.ownThread) struct ChannelLifeTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite() }
+
+    /// Two devices on either side of `permille` of version 1.1.0, by the contract's formula and not by our code.
+    private func devices(around permille: Int) throws -> (inside: String, outside: String) {
+        let script = """
+            import hashlib, sys
+            inside = outside = None
+            for number in range(100000):
+                name = f"device-{number}"
+                place = int.from_bytes(hashlib.sha256(b"1.1.0" + name.encode()).digest()[:8], "big") % 1000
+                if place < int(sys.argv[1]): inside = inside or name
+                else: outside = outside or name
+            print(inside, outside)
+            """
+        let names = try Clientctl.stock(["python3", "-c", script, "\(permille)"]).split { $0 == " " || $0 == "\n" }
+        return (String(try #require(names.first)), String(try #require(names.last)))
+    }
+
+    @Test func `a release is rolled out, paused, recalled and promoted`() throws {
+        let (inside, outside) = try devices(around: 100)
+        let first = try site.publish("1.0.0").succeeded("published")
+        #expect(first["channel"]?.objectValue?["sequence"] == .integer(1))
+        for device in [inside, outside] { try site.install(device).succeeded("installed") }
+
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
+        for device in [inside, outside] { try site.install(device).succeeded("upToDate") }
+
+        try site.release("rollout", "--version", "1.1.0", "10%").succeeded("changed")
+        try site.install(outside).succeeded("upToDate")
+        #expect(try site.install(inside).succeeded("installed").string("version") == "1.1.0")
+        #expect(try site.runs(inside) == "1.1.0")
+        #expect(try site.runs(outside) == "1.0.0")
+
+        try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
+        try site.release("pause", "--version", "1.1.0").succeeded("changed")
+        try site.install(outside).succeeded("upToDate")
+        try site.release("resume", "--version", "1.1.0").succeeded("changed")
+        try site.install(outside).succeeded("installed")
+        #expect(try site.runs(outside) == "1.1.0")
+
+        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
+        for device in [inside, outside] {
+            try site.install(device).succeeded()
+            #expect(try site.runs(device) == "1.0.0", "\(device)")
+        }
+        let blocked = try site.release("promote", "--version", "1.1.0", "--to", "later").failed(41, "versionBlocked")
+        #expect(blocked.subject == "1.1.0")
+        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
+        #expect(try site.sequence() == 8)
+
+        let promoted = try site.release("promote", "--version", "1.1.0", "--to", "later", "--create").succeeded(
+            "changed")
+        #expect(promoted.string("channel") == "later")
+        #expect(try site.sequence("later") == 1)
+        try site.install("later-1", channel: "later").succeeded("installed")
+        #expect(try site.runs("later-1") == "1.1.0")
+    }
+
+    /// What devices of the flat manifest are offered.
+    private func newest() throws -> String? {
+        try JSONScanner.parse(try contents(ofFile: site.feed + "/manifest.json"), maximumBytes: 1 << 16)
+            .objectValue?["version"]?.stringValue
+    }
+
+    @Test func `manifest json follows what everybody may have of the default channel`() throws {
+        #expect(try site.publish("1.0.0").succeeded("published")["newest"] == .bool(true))
+        #expect(try newest() == "1.0.0")
+        #expect(try site.publish("1.1.0", ["--rollout", "50%"]).succeeded("published")["newest"] == .bool(false))
+        #expect(try site.publish("1.2.0", channel: "beta").succeeded("published")["newest"] == .bool(false))
+        #expect(try newest() == "1.0.0")
+        try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
+        #expect(try newest() == "1.1.0")
+        // Its archive is where it says.
+        try Clientctl.run(["verify", site.feed + "/manifest.json", "--trust", site.pinned, "--json"]).succeeded(
+            "verified")
+        try site.release("revoke", "--version", "1.1.0", "--reason", "white screen").succeeded("changed")
+        #expect(try newest() == "1.0.0")
+        try site.release("revoke", "--version", "1.1.0", "--undo").succeeded("changed")
+        #expect(try newest() == "1.1.0")
+    }
+
+    @Test func `the floor recalls everything below it`() throws {
+        try site.publish("1.0.0")
+        try site.install("d").succeeded("installed")
+        try site.release("revoke", "--below", "2.0.0").failed(78, "configInvalid")
+        try site.publish("2.0.0")
+        try site.release("revoke", "--below", "2.0.0").succeeded("changed")
+        try site.install("d").succeeded("installed")
+        try site.release("revoke", "--below", "1.0.0").failed(22, "rollbackAttempt")
+        let list = try site.list().succeeded()
+        #expect(list.string("minimumVersion") == "2.0.0")
+        let states = list["releases"]?.arrayValue?.map { $0.objectValue?["revoked"]?.boolValue }
+        #expect(states == [false, true])
+    }
+
+    @Test func `a release key is replaced, and devices follow`() throws {
+        try site.publish("1.0.0")
+        try site.install("d").succeeded("installed")
+        try Clientctl.run([
+            "trust", "rotate", site.trust, "--old", site.pub("release"), "--new", site.pub("new"), "--revoke", "--json",
+        ]).succeeded("drafted")
+        try site.publishRoot().failed(20, "signatureInvalid")
+        try site.signRoot("root2", "root3")
+        #expect(try site.publishRoot().succeeded("published")["version"] == .integer(2))
+
+        // Who holds the revoked key can publish nothing that devices take, and is told so before.
+        let refused = try site.publish("1.0.1").failed(20, "keyUnknown")
+        #expect(refused.errors.contains("trust root (version 2)"))
+        #expect(try site.sequence() == 1)
+
+        try site.publish("1.1.0", key: "new").succeeded("published")
+        #expect(try site.install("d").succeeded("installed").string("version") == "1.1.0")
+        #expect(try site.runs("d") == "1.1.0")
+        // A device with the first root alone gets there too; 1.0.0 is signed by nobody any more.
+        #expect(try site.install("fresh").succeeded("installed").string("version") == "1.1.0")
+
+        // Whoever builds shells pins the newest.
+        let updated = try Clientctl.run(["trust", "update", site.pinned, "--feed", site.feed, "--json"])
+        #expect(updated.succeeded("updated")["version"] == .integer(2))
+        #expect(try contents(ofFile: site.pinned) == contents(ofFile: "\(site.feed)/trust.json"))
+        try Clientctl.run(["trust", "update", site.pinned, "--feed", site.feed, "--json"]).succeeded("unchanged")
+    }
+
+    @Test func `a release signed by a revoked key is refused even where the channel key is good`() throws {
+        // A feed without a trust root in it, so that nothing stops the publisher.
+        try Clientctl.stock(["rm", "-r", "\(site.feed)/trust", "\(site.feed)/trust.json"])
+        try site.publish("1.0.0")
+        try site.install("d").succeeded("installed")
+        try Clientctl.run([
+            "trust", "rotate", site.trust, "--old", site.pub("release"), "--new", site.pub("new"), "--revoke", "--json",
+        ]).succeeded("drafted")
+        try site.signRoot("root1", "root2")
+        try site.publish("1.1.0").succeeded("published")
+        try site.install("d", trust: site.trust).failed(20, "keyUnknown")
+    }
+
+    @Test func `what the feed's trust root does not allow is not published, with or without a channel`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let before = try TreeSnapshot(of: site.feed)
+        func publish(_ key: String, _ appId: String, _ more: [String] = []) throws -> Outcome {
+            try Clientctl.run(
+                [
+                    "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key(key), "--min-shell",
+                    "1.0.0", "--app-id", appId, "--json",
+                ] + more)
+        }
+        for more in [[], ["--channel", "stable", "--create", "--channel-key", site.key("channel")], ["--dry-run"]] {
+            try publish("new", ChannelSite.appId, more).failed(20, "keyUnknown")
+            #expect(
+                try publish("release", "com.example.other", more).failed(43, "appMismatch").subject
+                    == "com.example.other")
+        }
+        try publish("release", ChannelSite.appId, ["--channel", "stable", "--create"]).failed(20, "keyUnknown")
+        #expect(try TreeSnapshot(of: site.feed).files == before.files)
+        try publish("release", ChannelSite.appId).succeeded("published")
+    }
+
+    @Test func `a channel key is replaced by signing the document anew`() throws {
+        try site.publish("1.0.0")
+        try Clientctl.run([
+            "trust", "rotate", site.trust, "--old", site.pub("channel"), "--new", site.pub("new"), "--json",
+        ]).succeeded("drafted")
+        try site.signRoot("root1", "root3")
+        let published = try site.publishRoot().succeeded("published")
+        #expect(published.strings("channelsToSign") == ["stable"])
+        #expect(published.errors.contains("release resign --channel stable"))
+        try site.install("d").failed(20, "keyUnknown")
+        try site.release("resign", key: "new").failed(20, "keyUnknown")
+        try site.release("resign", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        try site.install("d").succeeded("installed")
+    }
+
+    @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
+        try site.publish("1.0.0", ["--rollout", "1%"])
+        try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")
+        let before = try TreeSnapshot(of: site.feed)
+        let again = try site.publish("1.0.0", ["--rollout", "1%"]).succeeded("unchanged")
+        #expect(again["channel"]?.objectValue?["outcome"] == .string("unchanged"))
+        #expect(again["channel"]?.objectValue?["sequence"] == .integer(2))
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+    }
+
+    @Test func `a release that was published before joins a channel`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web-1.0.0")
+        try Clientctl.run([
+            "publish", source, "--version", "1.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
+            "1.0.0", "--app-id", ChannelSite.appId, "--json",
+        ]).succeeded("published")
+        let joined = try site.publish("1.0.0").succeeded("completed")
+        #expect(joined["channel"]?.objectValue?["outcome"] == .string("changed"))
+        try site.install("d").succeeded("installed")
+    }
+
+    @Test func `SOURCE_DATE_EPOCH makes two channels the same bytes`() throws {
+        let epoch = ["SOURCE_DATE_EPOCH": "1790000000"]
+        func made(_ channel: String) throws -> [UInt8] {
+            try site.publish("1.0.0", ["--expires-in", "365d"], channel: channel, environment: epoch)
+            return try contents(ofFile: "\(site.feed)/channels/\(channel).json")
+        }
+        let first = try made("stable")
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
+        #expect(try made("stable") == first)
+        let inspected = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json", "--json"]).succeeded()
+        #expect(inspected["channel"]?.objectValue?["issuedAt"] == .string("2026-09-21T14:13:20Z"))
+        let late = try site.publish("1.1.0", ["--expires-in", "1d"], environment: ["SOURCE_DATE_EPOCH": "1700000000"])
+        #expect(late.failed(21, "expired").errors.contains("SOURCE_DATE_EPOCH"))
+        #expect(access("\(site.feed)/releases/v1.1.0", F_OK) != 0, "nothing is published that no device is offered")
+    }
+
+    @Test func `inspect shows what a channel and a trust root claim`() throws {
+        try site.publish("1.0.0", ["--rollout", "1%"])
+        let channel = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json", "--json"]).succeeded()
+        #expect(channel.string("kind") == "channel")
+        #expect(channel["verified"] == .bool(false))
+        let release = channel["channel"]?.objectValue?["releases"]?.arrayValue?.first?.objectValue
+        #expect(release?["rollout"] == .string("1%"))
+        let root = try Clientctl.run(["inspect", "\(site.feed)/trust/1.json", "--json"]).succeeded()
+        #expect(root.string("kind") == "trustRoot")
+        #expect(root["trustRoot"]?.objectValue?["complete"] == .bool(true))
+        for file in ["channels/stable.json", "trust.json"] {
+            let plain = try Clientctl.run(["inspect", "\(site.feed)/\(file)"])
+            #expect(plain.status == 0)
+            #expect(plain.text.hasPrefix("nothing in it is verified\n"))
+        }
+    }
+}
+
+/// What a release engineer does wrong is told before anything is written.
+@Suite(.ownThread) struct ChannelRefusalTests {
+    private let site: ChannelSite
+
+    init() throws {
+        site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0").succeeded("published")
+    }
+
+    private func refused(
+        _ status: Int32, _ code: String, _ outcome: () throws -> Outcome,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> Outcome {
+        let before = try TreeSnapshot(of: site.feed)
+        let outcome = try outcome().failed(status, code, sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        return outcome
+    }
+
+    @Test func `another channel key, and a document that was changed`() throws {
+        let other = try refused(20, "keyUnknown") { try site.release("pause", "--version", "1.0.0", key: "new") }
+        #expect(other.subject == "channel stable")
+        _ = try refused(20, "keyUnknown") { try site.publish("1.1.0", channelKey: "new") }
+        let change = "s/\"sig\": \"A/\"sig\": \"B/;t;s/\"sig\": \"./\"sig\": \"A/"
+        try Clientctl.stock(["sed", "-i", change, "\(site.feed)/channels/stable.json"])
+        _ = try refused(20, "signatureInvalid") { try site.release("pause", "--version", "1.0.0") }
+    }
+
+    @Test func `a version, a channel or a feed that is not there`() throws {
+        #expect(try refused(78, "configInvalid") { try site.release("pause", "--version", "9.0.0") }.subject == "9.0.0")
+        let channel = try refused(78, "configInvalid") {
+            try site.release("pause", "--version", "1.0.0", channel: "nightly")
+        }
+        #expect(channel.subject == "channel nightly")
+        #expect(try refused(78, "configInvalid") { try site.list("nightly") }.subject == "channel nightly")
+        try Clientctl.run(["release", "list", "--feed", "/nonexistent", "--channel", "stable", "--json"])
+            .failed(78, "configInvalid")
+    }
+
+    @Test func `another sequence than expected`() throws {
+        let refused = try refused(22, "rollbackAttempt") {
+            try site.release("pause", "--version", "1.0.0", "--expect-sequence", "7")
+        }
+        #expect(refused.subject == "channel stable")
+        #expect(refused.errors.contains("has sequence 1, not 7"))
+        try site.publish("1.1.0", ["--expect-sequence", "0"]).failed(22, "rollbackAttempt")
+        try site.publish("1.1.0", ["--expect-sequence", "1"]).succeeded("published")
+    }
+
+    @Test func `another application, and what the channel forbids`() throws {
+        let other = try refused(43, "appMismatch") { try site.publish("1.1.0", ["--app-id", "com.example.other"]) }
+        #expect(other.subject == "com.example.other")
+        try site.publish("1.2.0").succeeded("published")
+        try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        try site.release("revoke", "--below", "1.2.0").succeeded("changed")
+        #expect(try refused(41, "versionBlocked") { try site.publish("1.1.0") }.subject == "1.1.0")
+    }
+
+    @Test func `a channel says how often devices check`() throws {
+        #expect(try site.list()["poll"] == .null)
+        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("changed")
+        #expect(try site.list()["poll"] == .object(["interval": .integer(300), "jitter": .integer(30)]))
+        try site.release("poll", "--interval", "5m", "--jitter", "30s").succeeded("unchanged")
+        try site.release("poll", "--undo").succeeded("changed")
+        #expect(try site.list()["poll"] == .null)
+    }
+
+    @Test func `dry runs write nothing and say what they would`() throws {
+        let before = try TreeSnapshot(of: site.feed)
+        for arguments in [
+            ["rollout", "--version", "1.0.0", "5%"], ["pause", "--version", "1.0.0"],
+            ["revoke", "--version", "1.0.0", "--reason", "x"], ["resign"],
+            ["promote", "--version", "1.0.0", "--to", "beta", "--create"], ["remove", "--version", "1.0.0"],
+            ["poll", "--interval", "5m"],
+        ] {
+            let outcome = try Clientctl.run(
+                ["release"] + arguments
+                    + [
+                        "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--dry-run",
+                        "--json",
+                    ]
+            ).succeeded("dryRun")
+            #expect(outcome.strings("changes")?.isEmpty == false)
+        }
+        try site.publish("1.1.0", ["--dry-run"]).succeeded("dryRun")
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+    }
+
+    @Test(arguments: [
+        ["rollout", "--version", "1.0.0", "100.1%"], ["rollout", "--version", "1.0.0", "--", "-1%"],
+        ["rollout", "--version", "1.0.0", "250"], ["rollout", "--version", "1.0.0", "2.55%"],
+        ["rollout", "--version", "1.0.0", "%"],
+        ["rollout", "--version", "1.0.0", "1e1%"], ["rollout", "--version", "1.0.0"], ["pause"],
+        ["pause", "--version", "one"],
+        ["revoke", "--version", "1.0.0"], ["revoke"], ["revoke", "--version", "1.0.0", "--below", "1.0.0"],
+        ["promote", "--version", "1.0.0"],
+        ["promote", "--version", "1.0.0", "--to", "stable"],
+        ["promote", "--version", "1.0.0", "--to", "x", "--sequence", "2"],
+        ["promote", "--version", "1.0.0", "--to", "a/b"], ["resign", "--expires-in", "30"],
+        ["resign", "--expires-in", "1ms"], ["poll"], ["poll", "--interval", "9s"], ["poll", "--interval", "8d"],
+        ["poll", "--interval", "1500ms"], ["poll", "--interval", "1m", "--jitter", "2m"], ["poll", "--jitter", "1s"],
+        ["poll", "--undo", "--interval", "1m"],
+        ["resign", "--if-expires-within", "soon"],
+        ["resign", "--expect-sequence", "x"],
+        ["resign", "--sign-command", "true"],
+    ])
+    func `flags that mean nothing are usage errors`(arguments: [String]) throws {
+        _ = try refused(64, "usage") {
+            try Clientctl.run(
+                ["release"] + arguments
+                    + ["--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"])
+        }
+    }
+
+    @Test func `flags of a channel without a channel are usage errors`() throws {
+        let publish = [
+            "publish", site.folder.file("web-1.0.0"), "--version", "2.0.0", "--feed", site.feed, "--min-shell", "1.0.0",
+        ]
+        for more in [
+            ["--rollout", "5%"], ["--channel-key", site.key("channel")], ["--expires-in", "1d"],
+            ["--create"], ["--sequence", "2"], ["--channel-public", site.pub("channel")],
+        ] {
+            _ = try refused(64, "usage") {
+                try Clientctl.run(publish + ["--key", site.key("release"), "--json"] + more)
+            }
+        }
+        _ = try refused(64, "usage") { try Clientctl.run(publish + ["--json"]) }
+        _ = try refused(64, "usage") {
+            try Clientctl.run(publish + ["--key", site.key("release"), "--key", site.key("release"), "--json"])
+        }
+    }
+
+    @Test func `a release that several keys must sign is one that several keys have signed`() throws {
+        let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web-2.0.0")
+        let publish = [
+            "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
+            "1.0.0", "--app-id", ChannelSite.appId, "--json",
+        ]
+        try Clientctl.run(publish + ["--key", site.key("new")]).succeeded("published")
+        let manifest = try JSONScanner.parse(
+            try contents(ofFile: "\(site.feed)/releases/v2.0.0/manifest.json"), maximumBytes: 1 << 16)
+        #expect(manifest.objectValue?["keyId"] == .string(try site.id("release")))
+        let others = manifest.objectValue?["signatures"]?.arrayValue
+        #expect(others?.count == 1)
+        #expect(others?.first?.objectValue?["keyid"] == .string(try site.id("new")))
+
+        try Clientctl.run([
+            "trust", "init", "--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("release"),
+            "--release-key", site.pub("new"), "--release-threshold", "2", "--sign-key", site.key("root1"), "--json",
+        ]).succeeded("made")
+        func install(_ manifest: String) throws -> Outcome {
+            try Clientctl.run([
+                "install", "--manifest", "\(site.feed)/\(manifest)", "--trust", site.trust, "--store",
+                site.folder.file("store"), "--shell-version", "1.0.0", "--json",
+            ])
+        }
+        try install("releases/v1.0.0/manifest.json").failed(20, "signatureInvalid")
+        try install("manifest.json").succeeded("installed")
+        try Clientctl.run(publish + ["--key", site.key("new")]).succeeded("unchanged")
+        try Clientctl.run(publish + ["--key", site.key("root1")]).failed(51, "versionExists")
+    }
+}
+
+/// Processes that change one channel at once.
+@Suite(.ownThread) struct ParallelReleaseTests {
+    @Test func `no change of many at once is lost`() throws {
+        let site = try ChannelSite(withRoot: false)
+        let count = 16
+        for number in 1...count { try site.publish("1.0.\(number)").succeeded("published") }
+        let processes = try (1...count).map { number in
+            try Clientctl.start([
+                "release", "rollout", "--version", "1.0.\(number)", "\(number)%", "--feed", site.feed, "--channel",
+                "stable",
+                "--channel-key", site.key("channel"), "--json",
+            ])
+        }
+        let sequences = try processes.map { try Outcome($0.wait()).succeeded("changed")["sequence"]?.integerValue ?? 0 }
+        #expect(sequences.sorted() == Array(count + 1...2 * count))
+        let list = try site.list().succeeded()
+        #expect(list["sequence"] == .integer(2 * count))
+        let rollouts = list["releases"]?.arrayValue?.compactMap { $0.objectValue?["rollout"]?.stringValue }
+        #expect(rollouts == (1...count).reversed().map { "\($0)%" })
+    }
+}

@@ -1,0 +1,106 @@
+import BundleCore
+import BundleValues
+import BundleTesting
+import Glibc
+import Testing
+
+/// The built program, run as a user would, with no settings but those given.
+enum Clientctl {
+    /// It is built into the folder of the test program.
+    static let path: String = {
+        var bytes = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &bytes, bytes.count)
+        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/clientctl"
+    }()
+
+    static let isRoot = geteuid() == 0
+
+    static func environment(_ more: [String: String] = [:]) -> [String: String] {
+        let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
+        return ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"].merging(more) { $1 }
+    }
+
+    static func start(
+        _ arguments: [String], environment more: [String: String] = [:], in folder: String? = nil
+    ) throws -> Program {
+        try Program([path] + arguments, environment: environment(more), in: folder)
+    }
+
+    static func run(
+        _ arguments: [String], environment more: [String: String] = [:], in folder: String? = nil
+    ) throws -> Outcome {
+        Outcome(try start(arguments, environment: more, in: folder).wait())
+    }
+
+    /// Runs another program; its output.
+    @discardableResult
+    static func stock(
+        _ arguments: [String], in folder: String? = nil, expecting status: Int32 = 0,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> String {
+        let ending = try Program.run(arguments, environment: environment(), in: folder)
+        try #require(
+            ending.status == status, "\(arguments): \(ending.errors)\(ending.text)", sourceLocation: sourceLocation)
+        return ending.text
+    }
+}
+
+/// How a run of `clientctl` ended.
+struct Outcome {
+    let status: Int32?
+    let signal: Int32?
+    let text: String
+    let errors: String
+    /// The one object on standard output; empty where that is anything else.
+    let json: JSONObject
+
+    init(_ ending: Program.Ending) {
+        status = ending.status
+        signal = ending.signal
+        text = ending.text
+        errors = ending.errors
+        json = (try? JSONScanner.parse(ending.output, maximumBytes: 16 << 20))?.objectValue ?? [:]
+    }
+
+    subscript(_ name: String) -> JSONValue? { json[name] }
+
+    func string(_ name: String) -> String? { json[name]?.stringValue }
+
+    func strings(_ name: String) -> [String]? { json[name]?.arrayValue?.compactMap(\.stringValue) }
+
+    var outcome: String? { string("outcome") }
+
+    var error: JSONObject { json["error"]?.objectValue ?? [:] }
+    var code: String? { error["code"]?.stringValue }
+    var subject: String? { error["subject"]?.stringValue }
+
+    /// Expects success, and no message of failure.
+    @discardableResult
+    func succeeded(
+        _ outcome: String? = nil, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) -> Outcome {
+        #expect(status == 0, "\(comment ?? "") \(errors) \(text)", sourceLocation: sourceLocation)
+        #expect(code == nil, comment, sourceLocation: sourceLocation)
+        if let outcome { #expect(self.outcome == outcome, comment, sourceLocation: sourceLocation) }
+        return self
+    }
+
+    /// Expects a failure with this status and code, complete in JSON and told to people.
+    @discardableResult
+    func failed(
+        _ status: Int32, _ code: String, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) -> Outcome {
+        #expect(self.status == status, "\(comment ?? "") \(errors) \(text)", sourceLocation: sourceLocation)
+        #expect(self.code == code, comment, sourceLocation: sourceLocation)
+        #expect(error["exit"] == .integer(Int(status)), comment, sourceLocation: sourceLocation)
+        let message = error["message"]?.stringValue ?? ""
+        #expect(!message.isEmpty, comment, sourceLocation: sourceLocation)
+        #expect(error["subject"]?.stringValue != nil, comment, sourceLocation: sourceLocation)
+        #expect(errors.contains(message), comment, sourceLocation: sourceLocation)
+        return self
+    }
+}
+
+/// The bytes of a text.
+func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }

@@ -1,0 +1,71 @@
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorTesting
+import Testing
+
+/// The cases of Meteor's own suite about its local server (METEOR section 8.3), by their numbers, against the real
+/// `clientctl serve`: over the seed, and over a hot code push that inherits most of its files.
+@Suite(.ownThread) struct CordovaServeTests {
+    private let push: PushSite
+
+    init() throws { push = try PushSite() }
+
+    /// A running `serve` of this device; its port.
+    private func serve() throws -> (program: Program, port: Int) {
+        let program = try Clientctl.start([
+            "serve", "--store", push.store, "--seed", push.seed, "--shell-version", "1.5.0", "--port", "0",
+            "--fallback",
+            "everything",
+        ])
+        let deadline = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < deadline {
+            if let address = try program.printed().output.firstMatch(of: /http:\/\/127\.0\.0\.1:([0-9]+)/),
+                let port = Int(address.output.1)
+            {
+                return (program, port)
+            }
+            poll(nil, 0, 10)
+        }
+        throw Silent(errors: try program.printed().errors)
+    }
+
+    private struct Silent: Error { let errors: String }
+
+    private func ask(_ target: String, _ port: Int) throws -> RawResponse {
+        let connection = try RawConnection(port: port)
+        connection.send("GET \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n\r\n")
+        return try connection.receiveAnswer()
+    }
+
+    private func bundle(_ version: CordovaVersion) -> CordovaServerCase.Bundle {
+        let fixtures = push.fixtures
+        return CordovaServerCase.Bundle(
+            hash: { fixtures.hash(of: $0, in: version) }, sourceMapURL: { fixtures.sourceMapURL(of: $0, in: version) },
+            content: { path in
+                if path == "cordova_plugins.js" { return bytes("// cordova_plugins.js\n") }
+                return try fixtures.content(of: path, in: version)
+            })
+    }
+
+    private func expectAll(_ version: CordovaVersion) throws {
+        let (program, port) = try serve()
+        let bundle = bundle(version)
+        #expect(CordovaServerCase.all.count == 26)
+        for one in CordovaServerCase.all {
+            let answer = try ask(one.target(in: bundle), port)
+            #expect(try one.findings(in: answer, of: bundle) == [], "\(one.number)")
+        }
+        program.send(SIGTERM)
+        let ending = try #require(try program.wait(within: .seconds(5)), "serve does not end")
+        #expect(ending.status == 0, "\(ending.errors)")
+    }
+
+    @Test func `CW-01 to CW-26: the seed`() throws { try expectAll(.version1) }
+
+    @Test func `CW-01 to CW-26: a hot code push over it`() throws {
+        try push.serve(.version2)
+        try push.install().succeeded("installed")
+        try expectAll(.version2)
+    }
+}

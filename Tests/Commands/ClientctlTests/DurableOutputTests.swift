@@ -1,0 +1,56 @@
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// A run that was stopped may have written everything but the last sync. Whoever finds its work done, and says so, makes
+/// it durable. What a power cut then leaves is tried by `Scripts/faults --kinds again`.
+@Suite(.ownThread, .enabled(if: Strace.works, "no strace, or it may not trace: Scripts/bootstrap installs it"))
+struct DurableOutputTests {
+    private let site: Site
+
+    init() throws { site = try Site() }
+
+    /// The paths that a run of `clientctl` synced.
+    private func synced(_ arguments: [String]) throws -> [String] {
+        let trace = site.folder.file("trace")
+        try Clientctl.stock(
+            ["strace", "-f", "-y", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync,syncfs", Clientctl.path] + arguments
+        )
+        let paths = try Clientctl.stock(["sed", "-n", "s/^.*sync([0-9]*<\\(.*\\)>.*$/\\1/p", trace])
+        return paths.split(separator: "\n").map(String.init)
+    }
+
+    @Test func `publishing again what is published syncs the feed`() throws {
+        try site.publish("1.0.0")
+        let again = [
+            "publish", site.folder.file("web-1.0.0"), "--version", "1.0.0", "--feed", site.feed, "--key", site.key,
+            "--min-shell", "1.0.0", "--level", "1",
+        ]
+        let paths = try synced(again)
+        #expect(paths.contains { $0.hasSuffix("/releases") })
+        #expect(paths.contains { site.feed.hasSuffix($0) || $0.hasSuffix(site.feed) })
+    }
+
+    @Test func `installing again what is installed syncs the store`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let again = [
+            "install", "--manifest", site.manifest, "--trust", site.trust, "--store", site.store, "--shell-version",
+            "1.5.0", "--json",
+        ]
+        #expect(try synced(again).contains { $0.hasSuffix(site.store) })
+    }
+
+    @Test func `letting a client run that is not blocked syncs the store`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let paths = try synced(["unblock", "--version", "1.0.0", "--store", site.store])
+        #expect(paths.contains { $0.hasSuffix(site.store) })
+    }
+}
+
+enum Strace {
+    static let works: Bool =
+        (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()).status) == 0
+}

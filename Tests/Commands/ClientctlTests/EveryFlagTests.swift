@@ -1,0 +1,286 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// Every flag of every command works from the environment and from the configuration file as it does on the command line.
+@Suite(.ownThread) struct EveryFlagTests {
+    /// A command as `--experimental-dump-help` tells of it.
+    struct Command: CustomTestStringConvertible, Sendable {
+        let words: [String]
+        /// Flags without their dashes, and whether each takes a value.
+        let flags: [(name: String, takesValue: Bool)]
+
+        var testDescription: String { words.joined(separator: " ") }
+    }
+
+    static let commands: [Command] = {
+        guard let dump = try? Clientctl.run(["--experimental-dump-help"]), let root = dump["command"]?.objectValue
+        else {
+            return []
+        }
+        func leaves(_ command: JSONObject, _ path: [String]) -> [Command] {
+            let path = path + [command["commandName"]?.stringValue ?? "?"]
+            let below = (command["subcommands"]?.arrayValue ?? []).compactMap(\.objectValue)
+            if !below.isEmpty { return below.flatMap { leaves($0, path) } }
+            let flags = (command["arguments"]?.arrayValue ?? []).compactMap(\.objectValue).compactMap { argument in
+                let kind = argument["kind"]?.stringValue
+                let name = argument["preferredName"]?.objectValue?["name"]?.stringValue
+                return kind == "positional" ? nil : name.map { ($0, kind == "option") }
+            }
+            return [
+                Command(words: Array(path.dropFirst()), flags: flags.filter { !["help", "config"].contains($0.0) })
+            ]
+        }
+        return leaves(root, []).filter { $0.words.first != "help" }
+    }()
+
+    /// What a command is given to get as far as the flag; files lie in the folder it runs in.
+    private static func base(of words: [String]) -> [String] {
+        let device = ["--store", "store", "--shell-version", "1.5.0"]
+        let channel = ["--feed", "feed", "--channel", "stable", "--channel-key", "release.key.pem"]
+        let version = ["--version", "1.0.0"]
+        switch words.joined(separator: " ") {
+        case "keys generate": return ["--out", "made"]
+        case "keys show": return ["release.key.pem"]
+        case "trust init":
+            return [
+                "--out", "made.json", "--root-key", "release.pub.pem", "--release-key", "release.pub.pem", "--sign-key",
+                "release.key.pem",
+            ]
+        case "trust show", "trust renew": return ["trust.json"]
+        case "trust publish": return ["trust.json", "--feed", "feed"]
+        case "trust update": return ["trust.json", "--feed", "rooted"]
+        case "trust sign": return ["trust.json", "--key", "other.key.pem"]
+        case "trust add-key": return ["trust.json", "--role", "release", "--public", "other.pub.pem"]
+        case "trust remove-key": return ["trust.json", "--role", "all", "--public", "spare.pub.pem"]
+        case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
+        case "publish":
+            return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
+        case "release list": return ["--feed", "feed", "--channel", "stable"]
+        case "release resign": return channel
+        case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
+        case "release rollout": return ["5%"] + version + channel
+        case "release promote": return version + ["--to", "later", "--create"] + channel
+        case "release poll": return ["--interval", "5m"] + channel
+        case "release revoke": return version + ["--reason", "bad"] + channel
+        case let words where words.hasPrefix("release "): return version + channel
+        case "inspect": return ["feed/manifest.json"]
+        case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
+        case "check", "install", "serve":
+            return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
+        case "launch": return device
+        case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
+        case "rollback", "unblock", "list", "status", "gc", "login", "logout", "lock", "unlock":
+            return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
+                + (words == ["login"] ? ["--token-file", "token"] : [])
+                + (words == ["unblock"] ? version : [])
+        default: return []
+        }
+    }
+
+    /// The same where `flag` only counts beside others, or where others on the command line win over it.
+    private static func base(of words: [String], for flag: String) -> [String] {
+        var arguments = base(of: words)
+        func drop(_ names: String...) {
+            for name in names {
+                if let index = arguments.firstIndex(of: name) { arguments.removeSubrange(index...index + 1) }
+            }
+        }
+        switch (words.first ?? "", flag) {
+        case ("check", "explain"):
+            drop("--manifest")
+            arguments += ["--channel", "feed/channels/stable.json"]
+        case ("check", "channel"), ("install", "channel"), ("serve", "channel"), ("check", "meteor"),
+            ("install", "meteor"),
+            ("serve", "meteor"):
+            drop("--manifest")
+        case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"):
+            drop("--manifest", "--trust")
+            arguments += ["--meteor", "http://127.0.0.1:1/"]
+        case ("publish", "channel-key"), ("publish", "expires-in"): arguments += ["--channel", "beta"]
+        case ("publish", "channel-sign-command"):
+            arguments += ["--channel", "beta", "--channel-public", "release.pub.pem"]
+        case ("publish", "channel-public"): arguments += ["--channel", "beta", "--channel-sign-command", "exit 3"]
+        case (_, "sign-command"):
+            drop("--key", "--channel-key")
+            arguments += ["--public", "release.pub.pem"]
+        case (_, "public") where words.count > 1 && words.last != "sign" && words.first == "trust": break
+        case (_, "public"):
+            drop("--key", "--channel-key")
+            arguments += ["--sign-command", "exit 3"]
+        // Only a key that is encrypted asks for a passphrase.
+        case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
+        default: break
+        }
+        return arguments
+    }
+
+    /// A value that each flag refuses, or that leads to another result than none.
+    private static func value(of flag: String, _ words: [String]) -> String {
+        switch flag {
+        case "version": "one"
+        case "reason": words == ["fail"] ? "seen" : "worse"
+        case "to": words == ["release", "promote"] ? "A/B" : "x"
+        case "out": "elsewhere/none/file"
+        case "channel" where words.first == "release" || words.first == "publish": "A/B"
+        case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
+            "passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest", "channel", "access-log",
+            "old", "new":
+            "nowhere/at/all"
+        case "sign-command", "channel-sign-command": "exit 3"
+        case "store": "/dev/null/store"
+        case "feed": "s3://bucket"
+        case "meteor": "file:///meteor"
+        case "device-id": "\u{7F}"
+        case "metrics-file": "wrong.txt"
+        case "push": "ftp://h"
+        case "key-id": String(repeating: "0", count: 64)
+        case "token": ""
+        case "app-id" where words.first == "publish" || words.first == "trust": "other"
+        case "app-id": "com.example.other"
+        case "expect-sequence": "9"
+        case "csp": "nothing"
+        default: "many"
+        }
+    }
+
+    private let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+        _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
+        let site = folder.file("site")
+        func run(_ arguments: String...) throws {
+            let secret = arguments.last == "other" ? ["CLIENTCTL_PASSPHRASE": "horse"] : [:]
+            let outcome = try Clientctl.run(arguments + ["--json"], environment: secret, in: site)
+            try #require(outcome.status == 0, "\(arguments): \(outcome.errors)")
+        }
+        for name in ["release", "other", "spare"] { try run("keys", "generate", "--out", name) }
+        try run(
+            "publish", "web", "--version", "0.9.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell",
+            "1.0.0",
+            "--level", "1", "--channel", "stable", "--create")
+        try run(
+            "publish", "web", "--version", "1.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell",
+            "1.0.0",
+            "--level", "1", "--channel", "stable")
+        try run(
+            "release", "promote", "--version", "1.0.0", "--feed", "feed", "--channel", "stable", "--to", "beta",
+            "--create",
+            "--channel-key", "release.key.pem")
+        try run(
+            "release", "pause", "--version", "1.0.0", "--feed", "feed", "--channel", "beta", "--channel-key",
+            "release.key.pem")
+        try run(
+            "trust", "init", "--out", "trust.json", "--root-key", "release.pub.pem", "--release-key", "release.pub.pem",
+            "--channel-key", "release.pub.pem", "--channel-key", "spare.pub.pem", "--sign-key", "release.key.pem")
+        try run("trust", "publish", "trust.json", "--feed", "rooted")
+        try run(
+            "install", "--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--store", "store",
+            "--shell-version", "1.5.0")
+        try folder.write(bytes("secret\n"), to: "site/token")
+        try run("login", "--store", "store", "--token-file", "token")
+    }
+
+    private enum Place { case arguments, environment, file, nowhere }
+
+    /// What comes of `command` with `flag` given in one place, in a copy of the site.
+    private func outcome(
+        _ command: Command, _ flag: (name: String, takesValue: Bool), in place: Place
+    ) throws -> String {
+        let copy = folder.file("copy")
+        try Clientctl.stock(["rm", "-rf", copy])
+        try Clientctl.stock(["cp", "-a", folder.file("site"), copy])
+        var arguments = Self.base(of: command.words, for: flag.name)
+        var environment = ["SOURCE_DATE_EPOCH": "\(time(nil) / 3600 * 3600)", "CLIENTCTL_PASSPHRASE": "horse"]
+        if place != .nowhere || !flag.takesValue {
+            // Given twice it would be refused: the last one counts, or none.
+            if let index = arguments.firstIndex(of: "--\(flag.name)") {
+                arguments.removeSubrange(index...(flag.takesValue ? index + 1 : index))
+            }
+            let value = flag.takesValue ? Self.value(of: flag.name, command.words) : "true"
+            switch place {
+            case .nowhere: break
+            case .arguments: arguments += ["--\(flag.name)"] + (flag.takesValue ? [value] : [])
+            case .environment:
+                environment["CLIENTCTL_" + flag.name.uppercased().replacing("-", with: "_")] = value
+            case .file:
+                let object: JSONObject = [flag.name: flag.takesValue ? .string(value) : .bool(true)]
+                try folder.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json")
+                arguments += ["--config", "config.json"]
+            }
+        }
+        let ending = try Program.run(
+            ["timeout", "20", Clientctl.path] + command.words + arguments,
+            environment: Clientctl.environment(environment), in: copy)
+        // Ids, moments and durations differ from run to run.
+        let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)"
+        return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
+            .replacing(/"\w+Milliseconds": \d+/, with: "")
+    }
+
+    /// Flags whose effect cannot be seen in what a command says here: there is no network, and no terminal.
+    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "ca-file"]
+    /// A refused token is all that is said; a file needs none.
+    private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]
+    /// A device may have its store in its configuration, and verify a manifest all the same.
+    private static let different: Set<[String]> = [["verify", "store"]]
+
+    @Test(arguments: commands)
+    func `of a command`(command: Command) throws {
+        let isServer = ["serve", "host"].contains(command.words.last)
+        #expect(!command.flags.isEmpty)
+        for flag in command.flags {
+            // A server that runs is no refusal; whether it is told apart is tried with the flags that it refuses.
+            if isServer && !flag.takesValue || Self.different.contains([command.testDescription, flag.name]) {
+                continue
+            }
+            let given = try outcome(command, flag, in: .arguments)
+            for place in [Place.environment, .file] {
+                #expect(try outcome(command, flag, in: place) == given, "--\(flag.name) from the \(place)")
+            }
+            if !isServer && !Self.unseen.contains(flag.name)
+                && !Self.unseenHere.contains([command.testDescription, flag.name])
+            {
+                #expect(
+                    try given != outcome(command, flag, in: .nowhere),
+                    "--\(flag.name) makes no difference, so nothing was tried")
+            }
+        }
+    }
+
+    @Test func `there are commands with flags`() {
+        #expect(Self.commands.count > 35)
+        #expect(Set(Self.commands.flatMap { $0.flags.map(\.name) }).count > 75)
+    }
+
+    @Test(arguments: ["1", "true", "TRUE", "yes", "on"]) func `a dry run of the environment writes nothing`(
+        value: String
+    ) throws {
+        let before = try TreeSnapshot(of: folder.file("site"))
+        let outcome = try Clientctl.run(
+            ["publish", "web", "--json"] + Self.base(of: ["publish"]).dropFirst(),
+            environment: ["CLIENTCTL_DRY_RUN": value, "CLIENTCTL_PASSPHRASE": "horse"], in: folder.file("site"))
+        outcome.succeeded("dryRun")
+        #expect(try TreeSnapshot(of: folder.file("site")).changes(since: before) == [])
+    }
+
+    @Test func `what is no flag, or neither true nor false, is refused`() throws {
+        let site = folder.file("site")
+        let list = ["list", "--store", "store", "--json"]
+        for name in ["CLIENTCTL_DRY_RUM", "CLIENTCTL_", "CLIENTCTL_store"] {
+            let refused = try Clientctl.run(list, environment: [name: "1"], in: site).failed(78, "configInvalid")
+            #expect(refused.subject == name)
+        }
+        try Clientctl.run(list, environment: ["CLIENTCTL_PASSPHRASE": "x", "CLIENTCTL_CONFIG": "/dev/null"], in: site)
+            .failed(78, "configInvalid")
+        let publish = ["publish"] + Self.base(of: ["publish"]) + ["--json"]
+        try Clientctl.run(
+            publish, environment: ["CLIENTCTL_DRY_RUN": "maybe", "CLIENTCTL_PASSPHRASE": "horse"], in: site
+        ).failed(64, "usage")
+        try Clientctl.run(publish, environment: ["CLIENTCTL_DRY_RUN": "no", "CLIENTCTL_PASSPHRASE": "horse"], in: site)
+            .succeeded("published")
+    }
+}

@@ -1,0 +1,174 @@
+import ArchiveSource
+import BundleValues
+import BundlePush
+import BundleSockets
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What devices hear of `clientctl host` when a publisher changes the feed.
+@Suite(.ownThread) struct HostPushTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite() }
+
+    private func hello(_ socket: any SyncTransport, _ releases: [String: Int]) async throws {
+        #expect(try await socket.next() == .hello(version: 1))
+        for (channel, sequence) in releases.sorted(by: { $0.key < $1.key }) {
+            #expect(try await socket.next() == .release(channel: channel, sequence: sequence))
+        }
+    }
+
+    @Test func `whoever comes hears of every channel, and then of each change`() async throws {
+        try site.publish("1.0.0").succeeded()
+        try site.publish("1.0.0", channel: "beta").succeeded()
+        let host = try Hosting(site.feed)
+        let first = try await host.listen()
+        try await hello(first, ["beta": 1, "stable": 1])
+
+        try site.publish("1.0.1").succeeded()
+        #expect(try await first.next() == .release(channel: "stable", sequence: 2))
+        let second = try await host.listen()
+        try await hello(second, ["beta": 1, "stable": 2])
+
+        try site.release("rollout", "--version", "1.0.1", "1%").succeeded()
+        try site.release("revoke", "--version", "1.0.1", "--reason", "white screen").succeeded()
+        for socket in [first, second] {
+            #expect(try await socket.next() == .release(channel: "stable", sequence: 3))
+            #expect(try await socket.next() == .release(channel: "stable", sequence: 4))
+        }
+        // A change that changes nothing is none.
+        try site.publish("1.0.1", channel: "beta").succeeded()
+        #expect(try await first.next() == .release(channel: "beta", sequence: 2))
+        await first.close()
+        await second.close()
+    }
+
+    @Test func `a feed's first channel is heard of, too`() async throws {
+        let empty = try site.folder.makeFolder("empty")
+        let host = try Hosting(empty)
+        let socket = try await host.listen()
+        try await hello(socket, [:])
+        try Clientctl.stock(["cp", "-r", try published() + "/channels", empty])
+        #expect(try await socket.next() == .release(channel: "stable", sequence: 1))
+    }
+
+    private func published() throws -> String {
+        try site.publish("1.0.0").succeeded()
+        return site.feed
+    }
+
+    @Test func `a document that cannot be read is told to people and to nobody else`() async throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let socket = try await host.listen()
+        try await hello(socket, ["stable": 1])
+        let document = try contents(ofFile: site.feed + "/channels/stable.json")
+        try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
+        try site.folder.write(bytes("{}"), to: "feed/channels/nothing.json")
+        // A document of another channel than its name says.
+        try site.folder.write(document, to: "feed/channels/other.json")
+        let deadline = ContinuousClock.now + .seconds(15)
+        while try !host.program.printed().errors.contains("channels/stable.json cannot be read"),
+            ContinuousClock.now < deadline
+        {
+            poll(nil, 0, 10)
+        }
+        #expect(try host.program.printed().errors.contains("channels/stable.json cannot be read"))
+        try site.folder.write(document, to: "feed/channels/stable.json")
+        try site.release("pause", "--version", "1.0.0").succeeded()
+        #expect(try await socket.next() == .release(channel: "stable", sequence: 2))
+    }
+
+    @Test func `only those with a token may listen, and no page of another origin`() async throws {
+        let tokens = try site.folder.write(bytes("fleet\n"), to: "tokens")
+        let host = try Hosting(site.feed, ["--token-file", tokens])
+        for token in [nil, "other"] as [String?] {
+            await #expect(throws: TransportError.refused(status: 401, retryAfter: nil)) {
+                try await host.listen(token: token)
+            }
+        }
+        try await hello(try await host.listen(token: "fleet"), [:])
+        let authorization = "Authorization: Bearer fleet"
+        let upgrade = [
+            "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+            authorization,
+        ]
+        func status(_ fields: [String], method: String = "GET", connection: String = "Upgrade") throws -> RawResponse {
+            let socket = try RawConnection(port: host.port)
+            socket.send(
+                "\(method) /push HTTP/1.1\r\nHost: h\r\nConnection: \(connection)\r\n"
+                    + fields.map { $0 + "\r\n" }.joined() + "\r\n")
+            return try socket.receiveAnswer()
+        }
+        let open = try status(upgrade)
+        #expect(open.status == 101)
+        #expect(open["Sec-WebSocket-Accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+        #expect(try status(upgrade + ["Origin: https://evil.example"]).status == 403)
+        #expect(try status(upgrade, connection: "keep-alive").status == 400)
+        let plain = try status([authorization])
+        #expect(plain.status == 426)
+        #expect(plain["Sec-WebSocket-Version"] == "13")
+        #expect(try status(upgrade, method: "POST").status == 405)
+    }
+
+    @Test func `a socket can be opened behind other requests, and what comes with them is heard`() throws {
+        let host = try Hosting(site.feed)
+        let socket = try RawConnection(port: host.port)
+        socket.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(try socket.receiveAnswer().status == 200)
+        // A ping, masked with zeros, in one piece with the request.
+        let ping: [UInt8] = [0x89, 0x82, 0, 0, 0, 0, 0x68, 0x69]
+        socket.send(
+            bytes(
+                "GET /push HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n") + ping)
+        #expect(try socket.receiveAnswer().status == 101)
+        let hello = SyncMessage.hello(version: 1).text
+        let expected = [[0x81, UInt8(hello.utf8.count)] + bytes(hello), [0x8A, 2, 0x68, 0x69]]
+        let got = try socket.receive(exactly: expected.joined().count)
+        #expect(got == Array(expected.joined()) || got == Array(expected.reversed().joined()))
+    }
+
+    @Test func `sockets end in good order with the host`() async throws {
+        let host = try Hosting(site.feed)
+        let socket = try await host.listen()
+        try await hello(socket, [:])
+        host.program.send(SIGTERM)
+        #expect(try await socket.receive() == nil)
+        let ending = try #require(try host.program.wait(within: .seconds(10)), "it does not end")
+        #expect(ending.status == 0)
+    }
+
+    @Test func `devices come back to a host that was killed, and hear what they missed`() async throws {
+        try site.publish("1.0.0").succeeded()
+        var host: Hosting? = try Hosting(site.feed)
+        let port = try #require(host?.port)
+        var configuration = SyncClient.Configuration(
+            url: try SocketURL(parsing: "ws://127.0.0.1:\(port)/push"))
+        configuration.backoff.first = .milliseconds(50)
+        configuration.backoff.longest = .milliseconds(200)
+        let client = SyncClient(configuration, connector: Hosting.connector())
+        let (events, teller) = AsyncStream<SyncEvent>.makeStream()
+        let running = Task { await client.run { teller.yield($0) } }
+        defer { running.cancel() }
+        var iterator = events.makeAsyncIterator()
+        func hears(_ message: SyncMessage) async -> Bool {
+            while let event = await iterator.next() {
+                if event == .text(message.text) { return true }
+            }
+            return false
+        }
+        #expect(await hears(.release(channel: "stable", sequence: 1)))
+        host?.program.send(SIGKILL)
+        _ = try host?.program.wait()
+        host = nil
+        try site.publish("1.0.1").succeeded()
+        host = try Hosting(site.feed, port: port)
+        #expect(await hears(.release(channel: "stable", sequence: 2)))
+        try site.release("pause", "--version", "1.0.1").succeeded()
+        #expect(await hears(.release(channel: "stable", sequence: 3)))
+        withExtendedLifetime(host) {}
+    }
+}

@@ -1,0 +1,312 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// `clientctl host` as a web server: the built program, asked byte for byte.
+@Suite(.ownThread) struct HostTests {
+    private static let token = "s3cret-Token.of~the=fleet"
+
+    private let site: Site
+    private var archive: String { "/releases/v1.0.0/client-v1.0.0.tar.zst" }
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+    }
+
+    private func tokenFile(_ text: String = token + "\n", mode: mode_t = 0o600) throws -> String {
+        let path = try site.folder.write(bytes(text), to: "tokens")
+        chmod(path, mode)
+        return path
+    }
+
+    private func refused(_ arguments: [String], _ status: Int32, _ code: String) throws -> String {
+        let outcome = try Clientctl.run(["host"] + arguments + ["--json"]).failed(status, code)
+        return outcome.error["message"]?.stringValue ?? ""
+    }
+
+    // MARK: Its life
+
+    @Test(arguments: [SIGTERM, SIGINT])
+    func `says its address in one object, and ends with status 0`(signal: Int32) throws {
+        let host = try Hosting(site.feed)
+        #expect(host.url == "http://127.0.0.1:\(host.port)/")
+        #expect(try host.ask("/healthz").text == "ok\n")
+        let ending = try host.stop(signal)
+        let object = try JSONScanner.parse(ending.output, maximumBytes: 4096).objectValue
+        #expect(object?.members.map(\.name) == ["url", "port"])
+    }
+
+    @Test func `says why it cannot start`() throws {
+        let nowhere = site.folder.file("nowhere")
+        #expect(try refused([nowhere], 78, "configInvalid").contains(nowhere))
+        #expect(try refused([], 64, "usage").contains("feed"))
+        #expect(try refused([site.feed, "--bind", "somewhere"], 78, "configInvalid").contains("somewhere"))
+        #expect(try refused([site.feed, "--bind", "192.0.2.1"], 78, "configInvalid").contains("192.0.2.1"))
+        #expect(try refused([site.feed, "--port", "65536"], 64, "usage").contains("65535"))
+        let host = try Hosting(site.feed)
+        #expect(try refused([site.feed, "--port", "\(host.port)"], 78, "configInvalid").contains("in use"))
+    }
+
+    @Test func `takes its flags from a file, too`() throws {
+        let log = site.folder.file("access.log")
+        let text = """
+            {"feed": "\(site.feed)", "bind": "127.0.0.2", "token-file": "\(try tokenFile())", "access-log": "\(log)"}
+            """
+        let config = try site.folder.write(bytes(text), to: "host.json")
+        let program = try Clientctl.start(["host", "--config", config, "--json"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try program.printed().output.isEmpty, ContinuousClock.now < deadline { poll(nil, 0, 10) }
+        let object = try JSONScanner.parse(bytes(try program.printed().output), maximumBytes: 4096).objectValue
+        let port = try #require(object?["port"]?.integerValue)
+        #expect(object?["url"] == .string("http://127.0.0.2:\(port)/"))
+        let connection = try RawConnection(host: "127.0.0.2", port: port)
+        connection.send("GET /manifest.json HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        #expect(try connection.receiveAnswer().status == 401)
+        program.send(SIGTERM)
+        #expect(try program.wait().status == 0)
+        #expect(String(decoding: try contents(ofFile: log), as: UTF8.self).contains(" GET /manifest.json 401 "))
+    }
+
+    // MARK: Files
+
+    @Test func `gives the feed's files with their kind of caching`() throws {
+        let host = try Hosting(site.feed)
+        for (path, caching) in [
+            ("/manifest.json", "no-cache"),
+            ("/releases/v1.0.0/manifest.json", "public, max-age=31536000, immutable"),
+            (archive, "public, max-age=31536000, immutable"),
+        ] {
+            let content = try contents(ofFile: site.feed + path)
+            let answer = try host.ask(path)
+            #expect(answer.status == 200)
+            #expect(answer.body == content)
+            #expect(answer["Cache-Control"] == caching, "\(path)")
+            #expect(answer["Accept-Ranges"] == "bytes")
+            #expect(answer["X-Content-Type-Options"] == "nosniff")
+            let tag = try #require(answer["ETag"])
+            #expect(tag.hasPrefix("\"") && tag.count > 8)
+
+            let head = try host.ask(path, method: "HEAD")
+            #expect(head.status == 200)
+            #expect(head["Content-Length"] == "\(content.count)")
+            #expect(head["ETag"] == tag)
+
+            let same = try host.ask(path, ["If-None-Match: \(tag)"])
+            #expect(same.status == 304)
+            #expect(same["Cache-Control"] == caching)
+            #expect(same["ETag"] == tag)
+            #expect(try host.ask(path, ["If-None-Match: \"other\""]).status == 200)
+        }
+        #expect(try host.ask("/manifest.json")["Content-Type"] == "application/json; charset=utf-8")
+    }
+
+    @Test func `gives parts of an archive, as long as it is the same`() throws {
+        let host = try Hosting(site.feed)
+        let content = try contents(ofFile: site.feed + archive)
+        let tag = try #require(try host.ask(archive)["ETag"])
+        let part = try host.ask(archive, ["Range: bytes=10-19"])
+        #expect(part.status == 206)
+        #expect(part.body == Array(content[10...19]))
+        #expect(part["Content-Range"] == "bytes 10-19/\(content.count)")
+        #expect(try host.ask(archive, ["Range: bytes=-5"]).body == Array(content.suffix(5)))
+        let rest = try host.ask(archive, ["Range: bytes=20-", "If-Range: \(tag)"])
+        #expect(rest.status == 206)
+        #expect(rest.body == Array(content[20...]))
+        let other = try host.ask(archive, ["Range: bytes=20-", "If-Range: \"other\""])
+        #expect(other.status == 200)
+        #expect(other.body == content)
+        let beyond = try host.ask(archive, ["Range: bytes=\(content.count)-"])
+        #expect(beyond.status == 416)
+        #expect(beyond["Content-Range"] == "bytes */\(content.count)")
+    }
+
+    @Test func `gives large archives whole and in parts`() throws {
+        var noise = SeededGenerator(seed: 7)
+        let blob = (0..<400_000).map { _ in UInt8.random(in: 0...255, using: &noise) }
+        try site.publish("2.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": blob])
+        let host = try Hosting(site.feed)
+        let path = "/releases/v2.0.0/client-v2.0.0.tar.zst"
+        let content = try contents(ofFile: site.feed + path)
+        try #require(content.count > 300_000)
+        #expect(try host.ask(path).body == content)
+        #expect(try host.ask(path, ["Range: bytes=200000-299999"]).body == Array(content[200_000..<300_000]))
+    }
+
+    @Test func `gives the new manifest as soon as it is published`() throws {
+        let host = try Hosting(site.feed)
+        let before = try host.ask("/manifest.json")
+        try site.publish("1.0.1")
+        let after = try host.ask("/manifest.json", ["If-None-Match: \(before["ETag"] ?? "")"])
+        #expect(after.status == 200)
+        #expect(after.body == (try contents(ofFile: site.manifest)))
+        #expect(after["ETag"] != before["ETag"])
+    }
+
+    @Test func `shows nothing beside the feed's files`() throws {
+        try site.folder.write(bytes("SECRET"), to: "secret.json")
+        for hidden in [
+            ".hidden.json", "manifest.json.new", "other.json", "channels/.x.json", "channels/stable.json.new",
+            "releases/.publish-x/manifest.json", "releases/v1.0.0/.part", "releases/v1.0.0/x.new",
+        ] {
+            if let slash = hidden.lastIndex(of: "/") { try site.folder.makeFolder("feed/\(hidden[..<slash])") }
+            try site.folder.write(bytes("SECRET"), to: "feed/\(hidden)")
+        }
+        try site.folder.makeFolder("feed/trust")
+        symlink("../../secret.json", site.feed + "/trust/1.json")
+        symlink("../secret.json", site.feed + "/trust.json")
+        symlink(site.folder.path, site.feed + "/releases/out")
+        symlink("v1.0.0", site.feed + "/releases/v9.9.9")
+        mkfifo(site.feed + "/channels/pipe.json", 0o600)
+        let host = try Hosting(site.feed)
+        for target in [
+            "/", "/.hidden.json", "/manifest.json.new", "/other.json", "/channels/.x.json", "/channels/stable.json.new",
+            "/channels/", "/channels", "/releases", "/releases/.publish-x/manifest.json", "/releases/v1.0.0/",
+            "/releases/v1.0.0/.part", "/releases/v1.0.0/x.new", "/trust/1.json", "/trust.json",
+            "/releases/out/secret.json", "/releases/v9.9.9/manifest.json", "/channels/pipe.json", "/manifest.json/",
+        ] {
+            let answer = try host.ask(target)
+            #expect(answer.status == 404, "\(target)")
+            #expect(!answer.text.contains("SECRET"), "\(target)")
+        }
+        for target in [
+            "/../secret.json", "/%2e%2e/secret.json", "/channels/..%2f..%2fsecret.json", "/channels/../../secret.json",
+            "//manifest.json", "/channels/%00.json", "/channels/a%5c..%5cb.json", "/channels/%c0%ae.json", "*",
+        ] {
+            let answer = try host.ask(target)
+            #expect(answer.status == 400, "\(target)")
+            #expect(!answer.text.contains("SECRET"), "\(target)")
+        }
+    }
+
+    @Test func `answers what is no question for a file with a status`() throws {
+        let host = try Hosting(site.feed)
+        let put = try host.ask("/manifest.json", method: "PUT", ["Content-Length: 0"])
+        #expect(put.status == 405)
+        #expect(put["Allow"] == "GET, HEAD")
+        #expect(try host.ask("/manifest.json", ["Content-Length: 1"]).status == 400)
+        #expect(try host.ask("/manifest.json", ["Host: other"]).status == 400)
+        #expect(try host.ask("/manifest.json", ["Expect: 100-continue"]).status == 417)
+        let connection = try RawConnection(port: host.port)
+        connection.send("GET /manifest.json HTTP/1.1\r\n\r\n")
+        #expect(try connection.receiveAnswer().status == 400)
+    }
+
+    @Test func `answers many requests on one connection, in their order`() throws {
+        let host = try Hosting(site.feed)
+        let connection = try RawConnection(port: host.port)
+        let request = { (target: String) in "GET \(target) HTTP/1.1\r\nHost: h\r\n\r\n" }
+        connection.send(request("/healthz") + request("/manifest.json") + request("/none") + request(archive))
+        #expect(try connection.receiveAnswer().text == "ok\n")
+        #expect(try connection.receiveAnswer().body == (try contents(ofFile: site.manifest)))
+        #expect(try connection.receiveAnswer().status == 404)
+        #expect(try connection.receiveAnswer().body == (try contents(ofFile: site.feed + archive)))
+    }
+
+    // MARK: Tokens
+
+    @Test func `asks for a token, and says that it does`() throws {
+        let host = try Hosting(site.feed, ["--token-file", try tokenFile("other\n\(Self.token)\n")])
+        for target in ["/manifest.json", archive, "/none", "/push"] {
+            let answer = try host.ask(target)
+            #expect(answer.status == 401, "\(target)")
+            #expect(answer["WWW-Authenticate"] == "Bearer realm=\"feed\"")
+        }
+        for field in [
+            "Bearer wrong", "Bearer \(Self.token)x", "Bearer \(Self.token.dropLast())", "Basic \(Self.token)",
+        ] {
+            let answer = try host.ask("/manifest.json", ["Authorization: \(field)"])
+            #expect(answer.status == 401, "\(field)")
+            #expect(answer["WWW-Authenticate"] == "Bearer realm=\"feed\", error=\"invalid_token\"")
+        }
+        for token in [Self.token, "other"] {
+            #expect(try host.ask("/manifest.json", ["Authorization: Bearer \(token)"]).status == 200)
+        }
+        #expect(try host.ask("/healthz").status == 200)
+        // What takes a token is kept by no cache that others share.
+        let authorization = ["Authorization: Bearer \(Self.token)"]
+        #expect(try host.ask("/manifest.json", authorization)["Cache-Control"] == "private, no-cache")
+        #expect(try host.ask(archive, authorization)["Cache-Control"] == "private, max-age=31536000, immutable")
+    }
+
+    @Test func `takes no tokens that others can read, and none that are none`() throws {
+        for mode in [0o644, 0o640, 0o604] as [mode_t] {
+            let said = try refused([site.feed, "--token-file", try tokenFile(mode: mode)], 31, "permissionDenied")
+            #expect(said.contains("chmod 600"))
+        }
+        #expect(
+            try refused([site.feed, "--token-file", try tokenFile("\n")], 78, "configInvalid").contains("no token"))
+        let said = try refused([site.feed, "--token-file", try tokenFile("two words\n")], 78, "configInvalid")
+        #expect(said.contains("Line 1") && !said.contains("words"))
+    }
+
+    // MARK: The log
+
+    @Test(arguments: [true, false])
+    func `writes a line an answer, with nothing secret in it`(toFile: Bool) throws {
+        let path = site.folder.file("access.log")
+        let host = try Hosting(
+            site.feed, ["--token-file", try tokenFile()] + (toFile ? ["--access-log", path] : []))
+        let authorization = ["Authorization: Bearer \(Self.token)"]
+        _ = try host.ask("/manifest.json?password=hunter2", authorization)
+        _ = try host.ask("/manifest.json", method: "HEAD", authorization)
+        _ = try host.ask(archive, ["Range: bytes=0-9"] + authorization)
+        _ = try host.ask("/a%0Ab\\c?x", authorization)
+        _ = try host.ask("/manifest.json", ["Authorization: Bearer wr0ng"])
+        _ = try host.ask("/manifest.json", method: "BREW", authorization)
+        let connection = try RawConnection(port: host.port)
+        connection.send("nonsense \(Self.token)\r\n\r\n")
+        _ = try connection.receiveAll()
+        let ending = try host.stop()
+        if toFile { #expect(ending.errors.isEmpty) }
+        let log = toFile ? String(decoding: try contents(ofFile: path), as: UTF8.self) : ending.errors
+        let size = try contents(ofFile: site.manifest).count
+        let lines = log.split(separator: "\n").map { line in
+            line.split(separator: " ").dropFirst().dropLast().joined(separator: " ")
+        }
+        #expect(
+            lines == [
+                "127.0.0.1 GET /manifest.json 200 \(size)", "127.0.0.1 HEAD /manifest.json 200 0",
+                "127.0.0.1 GET \(archive) 206 10", "127.0.0.1 GET /a%0Ab\\\\c 400 12",
+                "127.0.0.1 GET /manifest.json 401 13", "127.0.0.1 BREW /manifest.json 405 19", "127.0.0.1 - - 400 12",
+            ], "\(log)")
+        for secret in [Self.token, "hunter2", "wr0ng", "password"] { #expect(!log.contains(secret)) }
+        for line in log.split(separator: "\n") {
+            #expect(line.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .* \d+ms/) != nil, "\(line)")
+        }
+    }
+
+    @Test func `writes behind what is in the log, or to nowhere`() throws {
+        let path = try site.folder.write(bytes("before\n"), to: "access.log")
+        for log in [path, "/dev/null"] {
+            let host = try Hosting(site.feed, ["--access-log", log])
+            _ = try host.ask("/healthz")
+            #expect(try host.stop().errors.isEmpty)
+        }
+        let text = String(decoding: try contents(ofFile: path), as: UTF8.self)
+        #expect(text.split(separator: "\n").first == "before")
+        #expect(text.split(separator: "\n").count == 2)
+        #expect(try refused([site.feed, "--access-log", site.folder.path], 78, "configInvalid").contains("open"))
+    }
+
+    // MARK: Devices
+
+    @Test(arguments: [false, true])
+    func `a device installs from it`(withToken: Bool) throws {
+        let channel = try ChannelSite()
+        try channel.publish("1.0.0")
+        let tokens = withToken ? ["--token-file", try tokenFile()] : []
+        let host = try Hosting(channel.feed, tokens)
+        let install = [
+            "install", "--channel", "\(host.url)channels/stable.json", "--trust", channel.pinned, "--store",
+            channel.folder.file("store"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId, "--json",
+        ]
+        if withToken { try Clientctl.run(install).failed(11, "httpStatus") }
+        try Clientctl.run(install + tokens).succeeded("installed")
+        #expect(try TreeSnapshot(of: channel.folder.file("store/clients/v1.0.0")).files == Site.client("1.0.0"))
+        try Clientctl.run(install + tokens).succeeded("upToDate")
+    }
+}

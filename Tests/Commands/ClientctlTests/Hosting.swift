@@ -1,0 +1,87 @@
+import ArchiveSource
+import BundleValues
+import BundlePlatform
+import BundlePush
+import BundleSockets
+import BundleTesting
+import Glibc
+import Testing
+
+/// A running `clientctl host`.
+final class Hosting {
+    let program: Program
+    let port: Int
+    /// The address with its last slash.
+    let url: String
+
+    /// Starts it for a feed, and waits for its address.
+    init(_ feed: String, _ more: [String] = [], port: Int = 0) throws {
+        program = try Clientctl.start(["host", feed, "--port", "\(port)", "--json"] + more)
+        let deadline = ContinuousClock.now + .seconds(60)
+        var object: JSONObject?
+        while object == nil {
+            object = (try? JSONScanner.parse(bytes(try program.printed().output), maximumBytes: 4096))?.objectValue
+            if object != nil { break }
+            if let ending = try program.wait(within: .milliseconds(10)) { throw Ended(errors: ending.errors) }
+            try #require(ContinuousClock.now < deadline, "host gives no address")
+        }
+        self.port = try #require(object?["port"]?.integerValue)
+        url = try #require(object?["url"]?.stringValue)
+    }
+
+    /// It did not start.
+    struct Ended: Error { let errors: String }
+
+    /// Sends a request over a connection of its own, and gives the answer.
+    func ask(_ target: String, method: String = "GET", _ fields: [String] = []) throws -> RawResponse {
+        let connection = try RawConnection(port: port)
+        connection.send(
+            "\(method) \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n"
+                + fields.map { $0 + "\r\n" }.joined() + "\r\n")
+        return try connection.receiveAnswer(toHead: method == "HEAD")
+    }
+
+    /// Ends it in good order, and gives what it said.
+    @discardableResult
+    func stop(_ signal: Int32 = SIGTERM) throws -> Program.Ending {
+        program.send(signal)
+        let ending = try #require(try program.wait(within: .seconds(10)), "it does not end")
+        #expect(ending.status == 0, "signal \(ending.signal ?? 0): \(ending.errors)")
+        return ending
+    }
+
+    // MARK: Push
+
+    /// Opens a socket where devices listen.
+    func listen(token: String? = nil) async throws -> any SyncTransport {
+        try await Self.connector(token).connect(try SocketURL(parsing: "\(url)push"))
+    }
+
+    static func connector(_ token: String? = nil) -> SocketConnector {
+        var configuration = SocketConnector.Configuration(userAgent: "test/1")
+        if let token { configuration.fields = { _ in [("Authorization", "Bearer \(token)")] } }
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
+    }
+}
+
+extension SyncTransport {
+    /// The next message; an error when none comes for a while, which is shorter than a look without being told would take.
+    func next() async throws -> SyncMessage? {
+        try await withThrowingTaskGroup(of: SyncMessage?.self) { group in
+            group.addTask {
+                guard case .text(let text)? = try await self.receive() else { return nil }
+                return try SyncMessage(parsing: text)
+            }
+            group.addTask {
+                try await Task.sleep(for: .seconds(15))
+                throw Silence()
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+}
+
+/// Nothing was heard.
+struct Silence: Error {}

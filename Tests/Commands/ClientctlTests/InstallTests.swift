@@ -1,0 +1,229 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+@Suite(.ownThread) struct InstallTests {
+    private let site: Site
+
+    init() throws { site = try Site() }
+
+    private func inode(_ path: String) throws -> UInt {
+        var status = stat()
+        try #require(lstat("\(site.store)/clients/\(path)", &status) == 0)
+        return UInt(status.st_ino)
+    }
+
+    @Test func `a release over http becomes the current client, and asking again costs one request`() throws {
+        let published = try site.publish("1.0.0")
+        let server = try LoopbackServer(folder: site.feed)
+        let url = try server.url("/manifest.json").display
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed.string("version") == "1.0.0")
+        #expect(installed.string("path") == "\(site.store)/clients/v1.0.0")
+        #expect(installed.string("previous") == "embedded")
+        #expect(installed["bytesDownloaded"] == published["archiveSize"])
+        #expect(installed.strings("retained") == ["v1.0.0"])
+        #expect(installed.strings("removed") == [])
+        #expect(server.requests.map(\.target) == ["/manifest.json", "/releases/v1.0.0/client-v1.0.0.tar.zst"])
+
+        let store = try site.stored()
+        let clients = Site.client("1.0.0").keys.map { "clients/v1.0.0/\($0)" }
+        let folders = [
+            "clients", "clients/v1.0.0", "clients/v1.0.0/app", "clients/v1.0.0/img", "downloads", "meteor", "receipts",
+            "serving", "staging",
+        ]
+        #expect(
+            store.paths
+                == (clients + folders + ["clients/previousVersion", "ledger.json", "lock", "receipts/v1.0.0.json"])
+                .sorted())
+        for (path, entry) in store.entries where path.hasPrefix("clients/v1.0.0") {
+            #expect(entry.mode == (entry.isFile ? 0o100644 : 0o040755), "\(path)")
+        }
+        #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+        #expect(store.files["clients/previousVersion"] == bytes("embedded\n"))
+        let receipt = try site.object("\(site.store)/receipts/v1.0.0.json")
+        #expect(receipt["manifest"] == .object(try site.object(site.manifest)))
+        #expect(receipt["files"]?.arrayValue?.count == Site.client("1.0.0").count)
+
+        try site.leavingStoreAlone {
+            let again = try site.install(url).succeeded("upToDate")
+            #expect(again.string("version") == "1.0.0")
+            #expect(again["bytesDownloaded"] == .integer(0))
+            #expect(again.strings("retained") == ["v1.0.0"])
+            #expect(again.strings("removed") == [])
+        }
+        #expect(server.requests.map(\.target).dropFirst(2) == ["/manifest.json"])
+        #expect(server.connectionCount == 2)
+    }
+
+    @Test func `a path, a relative path and a file URL work without a network`() throws {
+        try site.publish("1.0.0")
+        for manifest in [site.manifest, "file://\(site.manifest)", "feed/manifest.json"] {
+            let outcome = try Clientctl.run(
+                site.arguments("install", manifest), environment: ["http_proxy": "http://127.0.0.1:9"],
+                in: site.folder.path
+            ).succeeded("installed", "\(manifest)")
+            #expect(outcome.string("version") == "1.0.0")
+            #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+            try Clientctl.stock(["rm", "-r", site.store])
+        }
+    }
+
+    @Test func `the next version runs, keeps the one before, and shares its unchanged files`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let old = try site.installed("1.0.0")
+        try site.publish("1.1.0")
+        let next = try site.install().succeeded("installed")
+        #expect(next.string("previous") == "v1.0.0")
+        #expect(next.string("current") == "v1.1.0")
+        #expect(next.strings("retained") == ["v1.0.0", "v1.1.0"])
+        #expect(try site.installed("1.0.0") == old)
+        #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
+        #expect(try inode("v1.0.0/app/shared.js") == inode("v1.1.0/app/shared.js"))
+        #expect(try inode("v1.0.0/index.html") != inode("v1.1.0/index.html"))
+        #expect(try contents(ofFile: "\(site.store)/clients/previousVersion") == bytes("v1.0.0\n"))
+        let list = try site.list().succeeded()
+        #expect(list.strings("versions") == ["embedded", "v1.0.0", "v1.1.0"])
+        #expect(list.string("current") == "v1.1.0")
+        #expect(list.string("previous") == "v1.0.0")
+        try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
+    }
+
+    @Test func `three clients are kept, by version and not by text`() throws {
+        let steps: [(version: String, removed: [String], kept: [String])] = [
+            ("1.9.0", [], ["v1.9.0"]),
+            ("1.10.0", [], ["v1.9.0", "v1.10.0"]),
+            ("1.11.0-rc.1", [], ["v1.9.0", "v1.10.0", "v1.11.0-rc.1"]),
+            ("1.11.0", ["v1.9.0"], ["v1.10.0", "v1.11.0-rc.1", "v1.11.0"]),
+            ("1.12.0", ["v1.10.0"], ["v1.11.0-rc.1", "v1.11.0", "v1.12.0"]),
+        ]
+        for step in steps {
+            try site.publish(step.version)
+            let outcome = try site.install().succeeded("installed", "\(step.version)")
+            #expect(outcome.strings("removed") == step.removed, "\(step.version)")
+            #expect(outcome.strings("retained") == step.kept, "\(step.version)")
+            #expect(try site.list().strings("versions") == ["embedded"] + step.kept, "\(step.version)")
+            let names = Set(
+                try site.stored().paths.filter { $0.hasPrefix("clients/v") }.map { $0.split(separator: "/")[1] })
+            #expect(names == Set(step.kept.map { Substring($0) }), "\(step.version)")
+            let receipts = try site.stored().paths.filter { $0.hasPrefix("receipts/") }
+            #expect(Set(receipts) == Set(step.kept.map { "receipts/\($0).json" }), "\(step.version)")
+        }
+        #expect(try site.installed("1.12.0") == Site.client("1.12.0"))
+    }
+
+    @Test func `the list is in the order of semantic versions`() throws {
+        let versions = ["1.9.0", "1.10.0-alpha", "1.10.0-alpha.1", "1.10.0-rc.2", "1.10.0-rc.10", "1.10.0", "1.10.1"]
+        for version in versions {
+            try site.publish(version)
+            try site.install(nil, ["--keep", "9"]).succeeded("installed")
+        }
+        #expect(try site.list().strings("versions") == ["embedded"] + versions.map { "v\($0)" })
+
+        // What gc would remove, it only shows at first; current, previous and newest stay whatever is asked.
+        let arguments = ["gc", "--store", site.store, "--keep", "1", "--json"]
+        try site.leavingStoreAlone {
+            let plan = try Clientctl.run(arguments + ["--dry-run"]).succeeded("dryRun")
+            #expect(plan.strings("retained") == ["v1.10.0", "v1.10.1"])
+        }
+        let done = try Clientctl.run(arguments).succeeded("collected")
+        #expect(done.strings("removed") == versions.dropLast(2).map { "v\($0)" })
+        #expect(try site.list().strings("versions") == ["embedded", "v1.10.0", "v1.10.1"])
+    }
+
+    @Test func `the newest client that the shell can show is the one that runs`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        try site.publish("2.0.0", nil, ["--max-shell", "1.5.0"])
+        #expect(try site.install(shell: "1.5.0").succeeded("installed").string("current") == "v2.0.0")
+
+        // The shell went past what 2.0.0 is for: 1.1.0 is lower, but newer than what is usable.
+        try site.publish("1.1.0")
+        let manifest = "\(site.feed)/releases/v1.1.0/manifest.json"
+        #expect(try site.install(manifest, shell: "1.5.0").succeeded("upToDate").string("version") == "2.0.0")
+        let outcome = try site.install(manifest, shell: "1.6.0").succeeded("installed")
+        #expect(outcome.string("current") == "v1.1.0")
+        #expect(outcome.string("previous") == "v2.0.0")
+        let status = try Clientctl.run(["status", "--store", site.store, "--shell-version", "1.6.0", "--json"])
+            .succeeded()
+        #expect(status.string("wouldRun") == "v1.1.0")
+        let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(rows.map { $0["name"]?.stringValue } == ["embedded", "v1.0.0", "v1.1.0", "v2.0.0"])
+        #expect(rows.map { $0["runs"]?.boolValue } == [false, false, true, false])
+        #expect(rows.last?["reason"]?.stringValue?.contains("1.5.0") == true)
+    }
+
+    @Test func `check tells what install would do, with every rule, and touches nothing`() throws {
+        try site.publish("1.0.0")
+        let available = try site.check().succeeded("available")
+        #expect(available.string("version") == "1.0.0")
+        #expect(access(site.store, F_OK) != 0)
+        try site.install().succeeded("installed")
+        try site.publish("2.0.0", nil, ["--max-shell", "1.5.0"])
+        let cases: [(outcome: String, manifest: String, shell: String, failing: String)] = [
+            ("upToDate", "\(site.feed)/releases/v1.0.0/manifest.json", "1.5.0", "newer"),
+            ("incompatible", site.manifest, "0.9.0", "shell"), ("incompatible", site.manifest, "1.5.1", "shell"),
+        ]
+        try site.leavingStoreAlone {
+            #expect(try site.check().succeeded("available").string("version") == "2.0.0")
+            for expected in cases {
+                let outcome = try site.check(expected.manifest, shell: expected.shell)
+                #expect(outcome.status == 3, "\(expected)")
+                #expect(outcome.outcome == expected.outcome, "\(expected)")
+                #expect(outcome.code == nil, "\(expected)")
+                #expect(failing(outcome).contains(expected.failing), "\(expected)")
+            }
+        }
+        try site.block("2.0.0", goingBackTo: "1.0.0")
+        try site.leavingStoreAlone {
+            let blocked = try site.check()
+            #expect(blocked.status == 3)
+            #expect(blocked.outcome == "blocked")
+            #expect(failing(blocked) == ["notBlocked"])
+        }
+    }
+
+    private func failing(_ outcome: Outcome) -> [String] {
+        let rules = outcome["rules"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(rules.allSatisfy { $0["detail"]?.stringValue?.isEmpty == false })
+        return rules.filter { $0["passed"] == .bool(false) }.compactMap { $0["rule"]?.stringValue }
+    }
+
+    @Test func `a blocked version is not installed`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        try site.publish("2.0.0")
+        try site.block("2.0.0", goingBackTo: "1.0.0")
+        try site.leavingStoreAlone {
+            let refused = try site.install().failed(41, "versionBlocked")
+            #expect(refused.subject == "2.0.0")
+        }
+        let status = try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()
+        #expect(status["blocked"]?.arrayValue?.first?.objectValue?["version"] == .string("2.0.0"))
+    }
+
+    @Test func `a folder of keys trusts each of them, and refuses what is no key`() throws {
+        try site.publish("1.0.0")
+        let keys = try site.folder.makeFolder("keys")
+        try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
+        try Clientctl.stock(["cp", site.folder.file("other.pub.pem"), site.trust, keys])
+        try site.install(nil, ["--trust", keys]).succeeded("installed")
+        try site.folder.write(bytes("not a key"), to: "keys/zz.pem")
+        try site.publish("1.1.0")
+        try site.leavingStoreAlone { try site.install(nil, ["--trust", keys]).failed(78, "configInvalid") }
+    }
+}
+
+extension Site {
+    /// Blocks the version that the feed offers, as somebody would who does not like it.
+    func block(_ version: String, goingBackTo older: String) throws {
+        try install().succeeded("installed")
+        let answer = try Clientctl.run(["rollback", "--version", older, "--store", store, "--json"]).succeeded(
+            "rolledBack")
+        #expect(answer.strings("blocked") == ["v\(version)"])
+    }
+}

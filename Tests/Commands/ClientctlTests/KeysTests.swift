@@ -1,0 +1,128 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+@Suite(.ownThread) struct KeysTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private func generate(_ more: [String], environment: [String: String] = [:]) throws -> Outcome {
+        try Clientctl.run(
+            ["keys", "generate", "--out", folder.file("k"), "--json"] + more, environment: environment)
+    }
+
+    private func show(_ file: String, environment: [String: String] = [:]) throws -> Outcome {
+        try Clientctl.run(["keys", "show", folder.file(file), "--json"], environment: environment)
+    }
+
+    @Test(arguments: [("ed25519", 256), ("ecdsa-p256", 256), ("rsa-pss", 3072)])
+    func `a key pair is private, shown with one id, and readable by openssl`(algorithm: String, bits: Int) throws {
+        let made = try generate(["--algorithm", algorithm]).succeeded()
+        #expect(made.string("algorithm") == algorithm)
+        #expect(made["encrypted"] == .bool(false))
+        #expect(made.string("key") == folder.file("k.key.pem"))
+        #expect(made.string("publicKey") == folder.file("k.pub.pem"))
+
+        let tree = try TreeSnapshot(of: folder.path)
+        #expect(tree.paths == ["k.key.pem", "k.pub.pem"])
+        #expect(tree.entries["k.key.pem"]?.mode == 0o100600)
+        #expect(tree.entries["k.pub.pem"]?.mode == 0o100644)
+
+        let ofPublic = try show("k.pub.pem").succeeded()
+        let ofPrivate = try show("k.key.pem").succeeded()
+        #expect(ofPublic["private"] == .bool(false))
+        #expect(ofPrivate["private"] == .bool(true))
+        for shown in [ofPublic, ofPrivate] {
+            #expect(shown.string("algorithm") == algorithm)
+            #expect(shown["bits"] == .integer(bits))
+            #expect(shown.string("keyId") == made.string("keyId"))
+        }
+
+        // The contract's key id, by openssl alone; and the private key gives the same public half there.
+        let id = try Clientctl.stock([
+            "sh", "-c", "openssl pkey -pubin -in \"$1\" -outform DER | sha256sum", "sh", folder.file("k.pub.pem"),
+        ])
+        #expect(id.prefix(64) == made.string("keyId") ?? "")
+        let half = try Clientctl.stock(["openssl", "pkey", "-in", folder.file("k.key.pem"), "-pubout"])
+        #expect(bytes(half) == tree.entries["k.pub.pem"]?.content)
+        #expect(tree.entries["k.key.pem"]?.content.starts(with: bytes("-----BEGIN PRIVATE KEY-----\n")) == true)
+    }
+
+    @Test(arguments: ["k.key.pem", "k.pub.pem"])
+    func `a file that exists is never overwritten`(name: String) throws {
+        try folder.write(bytes("precious"), to: name)
+        let before = try TreeSnapshot(of: folder.path)
+        let refused = try generate([]).failed(78, "configInvalid")
+        #expect(refused.subject == folder.file(name))
+        #expect(try TreeSnapshot(of: folder.path).changes(since: before) == [])
+    }
+
+    @Test func `a key pair is never overwritten by another one`() throws {
+        try generate([]).succeeded()
+        let before = try TreeSnapshot(of: folder.path)
+        try generate(["--algorithm", "ecdsa-p256"]).failed(78, "configInvalid")
+        #expect(try TreeSnapshot(of: folder.path).changes(since: before) == [])
+    }
+
+    @Test func `a passphrase from a file encrypts, and openssl decrypts`() throws {
+        let secret = try folder.write(bytes("correct horse\n"), to: "secret")
+        let made = try generate(["--passphrase-file", secret]).succeeded()
+        #expect(made["encrypted"] == .bool(true))
+        let key = try contents(ofFile: folder.file("k.key.pem"))
+        #expect(key.starts(with: bytes("-----BEGIN ENCRYPTED PRIVATE KEY-----\n")))
+        let half = try Clientctl.stock([
+            "openssl", "pkey", "-in", folder.file("k.key.pem"), "-passin", "file:\(secret)", "-pubout",
+        ])
+        #expect(bytes(half) == (try contents(ofFile: folder.file("k.pub.pem"))))
+        let shown = try Clientctl.run([
+            "keys", "show", folder.file("k.key.pem"), "--passphrase-file", secret, "--json",
+        ]).succeeded()
+        #expect(shown.string("keyId") == made.string("keyId"))
+    }
+
+    @Test func `a passphrase from the environment encrypts and decrypts`() throws {
+        let secret = ["CLIENTCTL_PASSPHRASE": "battery staple"]
+        let made = try generate([], environment: secret).succeeded()
+        #expect(made["encrypted"] == .bool(true))
+        #expect(try show("k.key.pem", environment: secret).succeeded().string("keyId") == made.string("keyId"))
+    }
+
+    @Test(arguments: [["CLIENTCTL_PASSPHRASE": "wrong"], [:]])
+    func `without the right passphrase an encrypted key is refused`(environment: [String: String]) throws {
+        try generate([], environment: ["CLIENTCTL_PASSPHRASE": "right"]).succeeded()
+        try show("k.key.pem", environment: environment).failed(78, "configInvalid")
+    }
+
+    @Test func `an algorithm that does not exist is a usage error`() throws {
+        try generate(["--algorithm", "dsa"]).failed(64, "usage")
+        #expect(try TreeSnapshot(of: folder.path).paths == [])
+    }
+
+    @Test(arguments: [
+        ["-algorithm", "ED25519"], ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
+        ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:3072"],
+        ["-algorithm", "RSA-PSS", "-pkeyopt", "rsa_keygen_bits:2048"],
+        ["-algorithm", "ED25519", "-aes-256-cbc", "-pass", "pass:from openssl"],
+    ])
+    func `keys made by openssl publish and are trusted`(options: [String]) throws {
+        let site = try Site()
+        let key = site.folder.file("theirs.pem")
+        let isEncrypted = options.contains("-pass")
+        try Clientctl.stock(["openssl", "genpkey", "-quiet", "-out", key] + options)
+        try Clientctl.stock(["chmod", "600", key])
+        let trust = site.folder.file("theirs.pub.pem")
+        try Clientctl.stock(
+            ["openssl", "pkey", "-in", key, "-pubout", "-out", trust]
+                + (isEncrypted ? ["-passin", "pass:from openssl"] : []))
+        let published = try site.publish(
+            "1.0.0", nil, ["--key", key],
+            environment: isEncrypted ? ["CLIENTCTL_PASSPHRASE": "from openssl"] : [:])
+        #expect(published.string("keyId") != site.keyId)
+        try site.install(nil, ["--trust", trust]).succeeded("installed")
+        #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+        try site.leavingStoreAlone { try site.install().failed(20, "keyUnknown") }
+    }
+}

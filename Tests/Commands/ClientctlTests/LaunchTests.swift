@@ -1,0 +1,279 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// The launch line as a shell script uses it.
+@Suite(.ownThread) struct LaunchTests {
+    private let site: Site
+    private let seed: String
+
+    init() throws {
+        site = try Site(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        seed = try site.folder.writeTree(["index.html": bytes("<!doctype html><title>seed</title>\n")], to: "seed")
+    }
+
+    private func run(_ command: String, _ more: [String] = [], environment: [String: String] = [:]) throws -> Outcome {
+        try Clientctl.run([command, "--store", site.store, "--json"] + more, environment: environment)
+    }
+
+    private func launch(shell: String = "1.5.0", _ more: [String] = []) throws -> Outcome {
+        try run("launch", ["--shell-version", shell, "--seed", seed] + more)
+    }
+
+    /// The flags of a verdict on `launched`.
+    private func verdict(_ launched: Outcome) -> [String] {
+        ["--version", launched.string("version") ?? "", "--token", launched.string("token") ?? ""]
+    }
+
+    private func install(_ versions: String...) throws {
+        for version in versions {
+            try site.publish(version)
+            try site.install().succeeded("installed")
+        }
+    }
+
+    private func launchAndConfirm() throws {
+        try run("confirm", verdict(try launch().succeeded())).succeeded("confirmed")
+    }
+
+    // MARK: The line
+
+    @Test func `a launch answers with exactly what a shell needs`() throws {
+        try install("1.0.0")
+        let launched = try launch().succeeded()
+        #expect(
+            Set(launched.json.members.map(\.name)) == ["version", "source", "servingRoot", "token", "trial", "reason"])
+        #expect(launched.string("version") == "1.0.0")
+        #expect(launched.string("source") == "archive")
+        #expect(launched["trial"] == .bool(true))
+        #expect(launched.string("reason") == "the newest usable client")
+        #expect(launched.string("token")?.count == 64)
+        #expect(launched.errors == "")
+        let root = try #require(launched.string("servingRoot"))
+        #expect(root == "\(site.store)/serving/archive-1.0.0")
+        let page = String(decoding: try contents(ofFile: "\(root)/index.html"), as: UTF8.self)
+        #expect(page.contains("<title>1.0.0</title>"))
+        #expect(page.contains("WebAppLocalServer"))
+        #expect(try contents(ofFile: "\(root)/app/main.1.0.0.js") == bytes("console.log('1.0.0')\n"))
+        // The attempt is on the disk, the secret is not.
+        let ledger = String(decoding: try contents(ofFile: "\(site.store)/ledger.json"), as: UTF8.self)
+        #expect(!ledger.contains(launched.string("token") ?? "-"))
+        let status = try run("status").succeeded()
+        let written = try #require(status["launch"]?.objectValue)
+        #expect(Set(written.members.map(\.name)) == ["name", "at", "trial", "verdict"])
+        #expect(written["name"] == .string("v1.0.0"))
+        #expect(written["trial"] == .bool(true))
+        #expect(written["verdict"] == .null)
+        #expect(status.string("current") == "v1.0.0")
+    }
+
+    @Test func `the seed is called embedded everywhere`() throws {
+        let launched = try launch().succeeded()
+        #expect(launched.string("version") == "embedded")
+        #expect(launched.string("source") == "embedded")
+        #expect(launched["trial"] == .bool(false))
+        let confirmed = try run("confirm", verdict(launched)).succeeded("confirmed")
+        #expect(confirmed.string("version") == "embedded")
+        #expect(try run("status").string("lastKnownGood") == "embedded")
+        #expect(try run("status").string("wouldRun") == "embedded")
+        #expect(try run("list").strings("versions") == ["embedded"])
+    }
+
+    @Test func `for people, a launch says the same in three lines`() throws {
+        try install("1.0.0")
+        let outcome = try Clientctl.run(
+            ["launch", "--store", "store", "--shell-version", "1.5.0", "--seed", "seed"], in: site.folder.path)
+        #expect(outcome.status == 0)
+        let lines = outcome.text.split(separator: "\n").map(String.init)
+        #expect(lines.count == 3)
+        #expect(lines.first == "v1.0.0, on trial: the newest usable client")
+        #expect(lines.dropFirst().first == "  root   \(site.store)/serving/archive-1.0.0")
+        #expect(lines.last?.hasPrefix("  token  ") == true)
+    }
+
+    @Test func `fail, fall back, retry, block: as a script sees it`() throws {
+        try install("1.0.0")
+        try launchAndConfirm()
+        try install("1.1.0")
+        let first = try launch().succeeded()
+        #expect(first.string("version") == "1.1.0")
+        let failed = try run("fail", verdict(first) + ["--reason", "white\nscreen"]).succeeded("failed")
+        #expect(Set(failed.json.members.map(\.name)) == ["outcome", "version", "failures", "blocked", "next"])
+        #expect(failed["failures"] == .integer(1))
+        #expect(failed["blocked"] == .bool(false))
+        #expect(failed.string("next") == "v1.0.0")
+        let again = try run("fail", verdict(first)).succeeded("alreadyFailed")
+        #expect(again["failures"] == .integer(1))
+        try run("confirm", verdict(first)).failed(40, "healthFailed")
+        let rows = try run("status")["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        let row = try #require(rows.last)
+        #expect(Set(row.members.map(\.name)) == ["name", "runs", "state", "reason", "failures"])
+        #expect(row["state"] == .string("failed"))
+        let evidence = try #require(row["failures"]?.arrayValue?.first?.objectValue)
+        #expect(evidence["cause"] == .string("reported"))
+        #expect(evidence["detail"]?.stringValue?.contains("screen") == true)
+        #expect(evidence["detail"]?.stringValue?.contains("\n") == false)
+
+        let fallback = try launch().succeeded()
+        #expect(fallback.string("version") == "1.0.0")
+        #expect(fallback["trial"] == .bool(false))
+        #expect(fallback.string("reason") == "the last known good client, because v1.1.0 failed")
+        let retry = try launch().succeeded()
+        #expect(retry.string("version") == "1.1.0")
+        #expect(retry.string("reason")?.contains("once more") == true)
+        // This shell ends without a word.
+        #expect(try launch().succeeded().string("version") == "1.0.0")
+        let status = try run("status").succeeded()
+        let block = try #require(status["blocked"]?.arrayValue?.first?.objectValue)
+        #expect(Set(block.members.map(\.name)) == ["name", "version", "cause", "reason", "count", "since"])
+        #expect(block["name"] == .string("v1.1.0"))
+        #expect(block["cause"] == .string("failedStarts"))
+        #expect(block["count"] == .integer(2))
+        try site.install().failed(41, "versionBlocked")
+        try run("unblock", ["--version", "1.1.0"]).succeeded("unblocked")
+        try run("unblock", ["--version", "v1.1.0"]).succeeded("notBlocked")
+        #expect(try launch().succeeded().string("version") == "1.1.0")
+    }
+
+    @Test func `the token may come from the environment`() throws {
+        try install("1.0.0")
+        let launched = try launch().succeeded()
+        let environment = ["CLIENTCTL_TOKEN": launched.string("token") ?? ""]
+        let flags = ["--version", "v1.0.0", "--keep", "1"]
+        let confirmed = try run("confirm", flags, environment: environment).succeeded("confirmed")
+        #expect(Set(confirmed.json.members.map(\.name)) == ["outcome", "version", "removed"])
+        #expect(confirmed.strings("removed") == [])
+        try run("confirm", flags, environment: environment).succeeded("alreadyConfirmed")
+        try run("fail", ["--version", "1.0.0"], environment: environment).failed(27, "versionMismatch")
+        // A flag wins.
+        try run("confirm", flags + ["--token", "x"], environment: environment).failed(27, "versionMismatch")
+    }
+
+    @Test func `a good start lets old clients go, a gc does, and neither what has a role`() throws {
+        try install("1.0.0")
+        try launchAndConfirm()
+        try install("1.1.0", "1.2.0", "1.3.0")
+        let launched = try launch().succeeded()
+        let confirmed = try run("confirm", verdict(launched) + ["--keep", "2"]).succeeded("confirmed")
+        #expect(confirmed.strings("removed") == ["v1.2.0"])
+        #expect(try run("list").strings("versions") == ["embedded", "v1.0.0", "v1.3.0"])
+        let plan = try run("gc", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
+        #expect(plan.strings("retained") == ["v1.0.0", "v1.3.0"])
+        #expect(try run("gc", ["--keep", "1"]).succeeded("collected").strings("removed") == [])
+    }
+
+    @Test func `a rollback takes effect at the next launch and outlives an install`() throws {
+        try install("1.0.0", "1.1.0", "1.2.0")
+        _ = try launch()
+        let result = try run("rollback", ["--version", "v1.0.0"]).succeeded("rolledBack")
+        #expect(Set(result.json.members.map(\.name)) == ["outcome", "version", "blocked"])
+        #expect(result.string("version") == "1.0.0")
+        #expect(result.strings("blocked") == ["v1.1.0", "v1.2.0"])
+        #expect(try run("status").string("wouldRun") == "v1.0.0")
+        #expect(try launch().succeeded().string("version") == "1.0.0")
+        try site.install().failed(41, "versionBlocked")
+        #expect(try run("rollback", ["--version", "embedded"]).succeeded().string("version") == "embedded")
+        #expect(try launch().succeeded().string("version") == "embedded")
+        try run("rollback", ["--version", "1.2.0"]).failed(41, "versionBlocked")
+        try run("rollback").failed(64, "usage")
+    }
+
+    @Test func `a store is compared with its receipts, and where asked for before each launch`() throws {
+        try install("1.0.0", "1.1.0")
+        #expect(try run("verify").succeeded("verified").strings("versions") == ["v1.0.0", "v1.1.0"])
+        try site.folder.write(bytes("evil"), to: "store/clients/v1.1.0/app/main.1.1.0.js")
+        let failure = try run("verify").failed(33, "storeDamaged")
+        #expect(failure.subject?.contains("app/main.1.1.0.js") == true)
+        let launched = try launch(["--verify-on-launch"]).succeeded()
+        #expect(launched.string("version") == "1.0.0")
+        #expect(launched.errors.contains("v1.1.0"))
+        try run("verify").succeeded("verified")
+        try site.install().succeeded("installed")
+        #expect(try run("verify").succeeded("verified").strings("versions") == ["v1.0.0", "v1.1.0"])
+    }
+
+    // MARK: Refusals
+
+    @Test(
+        arguments: [
+            (["launch"], 64, "usage", "--shell-version"),
+            (["launch", "--shell-version", "one"], 64, "usage", "--shell-version"),
+            (["launch", "--shell-version", "1.0.0"], 78, "configInvalid", "no seed was named"),
+            (["launch", "--shell-version", "1.0.0", "--seed", "/nonexistent"], 78, "configInvalid", "cannot be shown"),
+            (["confirm", "--version", "1.0.0"], 64, "usage", "--token"),
+            (["confirm", "--version", "one", "--token", "x"], 64, "usage", "--version"),
+            (["confirm", "--token", "x"], 64, "usage", "--version"),
+            (["confirm", "--version", "1.0.0", "--token", "x"], 27, "versionMismatch", "the last launch: none"),
+            (["confirm", "--version", "1.0.0", "--token", "x", "--keep", "0"], 64, "usage", "--keep"),
+            (["fail", "--version", "1.0.0", "--token", "x"], 27, "versionMismatch", "the last launch: none"),
+            (["rollback"], 64, "usage", "nothing to go back to"),
+            (["rollback", "--version", "latest"], 64, "usage", "--version"),
+            (["rollback", "--version", "3.0.0"], 64, "usage", "not installed"),
+            (["unblock", "--version", "one"], 64, "usage", "--version"),
+        ] as [([String], Int32, String, String)])
+    func `bad input is refused with one clear sentence, and changes nothing`(
+        arguments: [String], status: Int32, code: String, part: String
+    ) throws {
+        _ = try run("gc")
+        try site.publish("1.0.0", nil, ["--min-shell", "9.0.0"])
+        try site.install(shell: "9.0.0").succeeded("installed")
+        // A picture that no shell can run: its ledger has no launch yet.
+        try site.leavingStoreAlone {
+            let outcome = try run(arguments[0], Array(arguments.dropFirst()))
+            outcome.failed(status, code, "\(arguments)")
+            let message = outcome.error["message"]?.stringValue ?? ""
+            #expect(message.contains(part) || arguments == ["rollback"], "\(message)")
+            #expect(!message.contains("\n"), "\(message)")
+        }
+    }
+
+    @Test func `a verdict needs a store`() throws {
+        for command in ["confirm", "fail"] {
+            try run(command, ["--version", "1.0.0", "--token", "x"]).failed(78, "configInvalid")
+        }
+        for command in [["rollback"], ["unblock", "--version", "1.0.0"]] {
+            try run(command[0], Array(command.dropFirst())).failed(78, "configInvalid")
+        }
+        #expect(access(site.store, F_OK) != 0)
+    }
+
+    // MARK: Kills
+
+    @Test func `a launch that is killed leaves a store that launches`() throws {
+        try install("1.0.0")
+        try launchAndConfirm()
+        try install("1.1.0")
+        var generator = SeededGenerator(seed: 11)
+        let clock = SuspendingClock()
+        let begin = clock.now
+        _ = try launch().succeeded()
+        let whole = max(4, Int(begin.duration(to: clock.now) / .milliseconds(1)))
+        var killed = 0
+        for round in 0..<24 {
+            let moment = Int.random(in: 0...whole, using: &generator)
+            let comment: Comment = "round \(round), killed after \(moment) of \(whole) ms"
+            // The serving root is made again in every third round.
+            if round % 3 == 0 { try Clientctl.stock(["rm", "-rf", "\(site.store)/serving/archive-1.1.0"]) }
+            let running = try Clientctl.start([
+                "launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json",
+            ])
+            poll(nil, 0, Int32(moment))
+            running.send(SIGKILL)
+            if try running.wait().signal == SIGKILL { killed += 1 }
+            let next = try launch().succeeded(nil, comment)
+            let root = try #require(next.string("servingRoot"), comment)
+            let page = String(decoding: try contents(ofFile: "\(root)/index.html"), as: UTF8.self)
+            #expect(page.contains("<title>\(next.string("version") ?? "-")</title>"), comment)
+            #expect(page.contains("WebAppLocalServer"), comment)
+            #expect(["1.0.0", "1.1.0"].contains(next.string("version")), comment)
+            try run("verify").succeeded("verified", comment)
+            // What two trials in a row blocked may run again.
+            try run("unblock", ["--version", "1.1.0"]).succeeded(nil, comment)
+        }
+        print("launch kill test: \(killed) of 24 runs were killed before their end, one takes \(whole) ms")
+        #expect(killed >= 6)
+    }
+}

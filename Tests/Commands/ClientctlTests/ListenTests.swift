@@ -1,0 +1,209 @@
+import ArchiveSource
+import BundleSockets
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorTesting
+import Testing
+
+/// What `serve` hears of: releases that a host announces, versions that a Meteor server states. It checks once a day.
+@Suite(.ownThread) struct ListenTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite() }
+
+    private func serve(_ more: [String], environment: [String: String] = [:]) throws -> Kept {
+        let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        return try Kept(
+            store: site.folder.file("store"), seed: seed, ["--app-id", ChannelSite.appId] + more,
+            environment: environment)
+    }
+
+    private func following(_ host: Hosting) -> [String] {
+        ["--channel", "\(host.url)channels/stable.json", "--trust", site.pinned, "--push", "\(host.url)push"]
+    }
+
+    // MARK: A host
+
+    @Test func `a release is installed when its channel changes, without polling`() throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let serving = try serve(following(host))
+        try serving.wait(untilInstalled: "v1.0.0")
+        try serving.wait(until: "is listened to")
+        try site.publish("1.0.1").succeeded()
+        try serving.wait(untilInstalled: "v1.0.1")
+        #expect(try serving.count("announces sequence 2 of the channel stable") == 1)
+        // Another channel, and the same document again, are nothing new.
+        try site.publish("1.0.1", channel: "beta").succeeded()
+        try site.publish("1.0.2").succeeded()
+        try serving.wait(untilInstalled: "v1.0.2")
+        #expect(try serving.count("announces sequence") <= 3)
+        #expect(try serving.count("is listened to") == 1)
+    }
+
+    @Test func `a host that was killed and comes back is heard, and what it said meanwhile`() throws {
+        try site.publish("1.0.0").succeeded()
+        var host: Hosting? = try Hosting(site.feed)
+        let port = try #require(host?.port)
+        let serving = try serve(following(try #require(host)))
+        try serving.wait(untilInstalled: "v1.0.0")
+        try serving.wait(until: "is listened to")
+        host?.program.send(SIGKILL)
+        _ = try host?.program.wait()
+        try serving.wait(until: "cannot be listened to")
+        try site.publish("1.0.1").succeeded()
+        host = try Hosting(site.feed, port: port)
+        try serving.wait(untilInstalled: "v1.0.1")
+        try site.publish("1.0.2").succeeded()
+        try serving.wait(untilInstalled: "v1.0.2")
+        #expect(try serving.count("cannot be listened to") == 1)
+        #expect(try serving.count("is listened to") == 2)
+        withExtendedLifetime(host) {}
+    }
+
+    @Test func `a device of a flat manifest hears of the standard channel`() throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let serving = try serve([
+            "--manifest", "\(host.url)manifest.json", "--trust", site.pinned, "--push", "\(host.url)push",
+        ])
+        try serving.wait(until: "announces sequence 1 of the channel stable")
+        try site.publish("1.0.1").succeeded()
+        try serving.wait(untilInstalled: "v1.0.1")
+    }
+
+    // MARK: Tokens and certificates
+
+    @Test(arguments: [true, false])
+    func `the token goes to sockets of the feed's own origin, and to no others`(isSession: Bool) throws {
+        let secret = "s3cret-token"
+        let token = try site.folder.write(bytes(secret), to: "token")
+        guard chmod(token, 0o600) == 0 else { throw LooseToken() }
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed, ["--token-file", token])
+        let store = site.folder.file("store")
+        if isSession {
+            try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+        }
+        let more = isSession ? [] : ["--token-file", token]
+        let serving = try serve(following(host) + more)
+        try serving.wait(until: "is listened to")
+        try site.publish("1.0.1").succeeded()
+        try serving.wait(untilInstalled: "v1.0.1")
+        #expect(try !serving.errors().contains(secret))
+        serving.program.send(SIGTERM)
+        _ = try serving.program.wait()
+
+        let other = try LoopbackServer(["/push": Route(status: 403)])
+        let elsewhere = try serve(
+            following(host).dropLast() + ["ws://127.0.0.1:\(other.port)/push"] + more)
+        #expect(other.wait(for: "/push"))
+        #expect(other.requests.allSatisfy { $0["Authorization"] == nil })
+        try elsewhere.wait(until: "answered with status 403")
+    }
+
+    struct LooseToken: Error {}
+
+    @Test func `--ca-file counts for sockets, too, and what is not listened to is said once`() async throws {
+        try site.publish("1.0.0").succeeded()
+        let authority = try TestAuthority(names: "IP:127.0.0.1")
+        let hub = SocketHub()
+        let server = try await SocketServer.start(
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in hub.add(socket) })
+        let front = try TLSFront(authority, before: server.port)
+        let flags = [
+            "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
+            "https://127.0.0.1:\(front.port)/push",
+        ]
+        let trusting = try serve(flags + ["--ca-file", authority.authorityFile])
+        try trusting.wait(until: "wss://127.0.0.1:\(front.port)/push is listened to")
+        try site.publish("1.0.1").succeeded()
+        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
+        try trusting.wait(untilInstalled: "v1.0.1")
+        trusting.program.send(SIGTERM)
+        _ = try trusting.program.wait()
+
+        let strange = try serve(flags)
+        try strange.wait(until: "certificate does not count")
+        await server.stop()
+        await hub.close()
+    }
+
+    @Test func `sockets go through the proxy that the environment names`() async throws {
+        try site.publish("1.0.0").succeeded()
+        let authority = try TestAuthority(names: "DNS:feed.example")
+        let hub = SocketHub()
+        let server = try await SocketServer.start(
+            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in hub.add(socket) })
+        let front = try TLSFront(authority, before: server.port)
+        let proxy = try ConnectProxy(to: front.port)
+        let serving = try serve(
+            [
+                "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
+                "wss://feed.example/push", "--ca-file", authority.authorityFile,
+            ], environment: ["https_proxy": "http://127.0.0.1:\(proxy.port)"])
+        try serving.wait(until: "wss://feed.example/push is listened to")
+        #expect(proxy.nextRequest().hasPrefix("CONNECT feed.example:443 HTTP/1.1|"))
+        try site.publish("1.0.1").succeeded()
+        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
+        try serving.wait(untilInstalled: "v1.0.1")
+        await server.stop()
+        await hub.close()
+    }
+
+    @Test func `a place without a socket is said once, however often it is asked`() throws {
+        try site.publish("1.0.0").succeeded()
+        let other = try LoopbackServer()
+        let switchedOff = try LoopbackServer()
+        let serving = try serve([
+            "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
+            "ws://127.0.0.1:\(other.port)/push", "--meteor", "http://127.0.0.1:\(switchedOff.port)/", "--sources",
+            "archive",
+        ])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while other.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
+        #expect(other.requests.count >= 3)
+        #expect(try serving.count("cannot be listened to") == 1)
+        // A channel that is switched off is not listened to.
+        #expect(switchedOff.requests.isEmpty)
+    }
+
+    @Test(arguments: [
+        ["--push", "ws://127.0.0.1/push"], ["--meteor", "http://127.0.0.1:1/", "--push", "ws://127.0.0.1/push"],
+        ["--channel", "/nowhere/stable.json", "--push", "ftp://127.0.0.1/push"],
+        ["--channel", "/nowhere/stable.json", "--push", "ws://u:p@127.0.0.1/push"],
+        ["--channel", "/nowhere/stable.json", "--push", ""],
+        ["--channel", "/nowhere/stable.json", "--sources", "meteor", "--push", "ws://127.0.0.1/push"],
+    ])
+    func `--push takes the address of a socket, and needs a feed`(flags: [String]) throws {
+        let outcome = try Clientctl.run(
+            ["serve", "--store", site.folder.file("store"), "--shell-version", "1.5.0", "--json"] + flags)
+        outcome.failed(64, "usage")
+        #expect(outcome.errors.contains("--push"))
+    }
+}
+
+/// The same from a Meteor server.
+@Suite(.ownThread) struct DDPListenTests {
+    @Test func `a version of a Meteor server is installed when it is deployed, without polling`() throws {
+        let push = try PushSite(talksDDP: true)
+        let serving = try Kept(store: push.store, seed: push.seed, ["--meteor", push.server.rootURL])
+        try serving.wait(until: "/websocket is listened to")
+        try push.serve(.version2)
+        try serving.wait(untilInstalled: "meteor-version2")
+        #expect(try serving.count("states version version2") == 1)
+        #expect(push.server.subscriberCount == 1)
+    }
+
+    @Test func `a Meteor server without a socket is said once`() throws {
+        let push = try PushSite()
+        let server = try LoopbackServer()
+        let serving = try Kept(store: push.store, seed: push.seed, ["--meteor", "http://127.0.0.1:\(server.port)/"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while server.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
+        try #require(server.requests.map(\.target).prefix(3) == ["/websocket", "/websocket", "/websocket"])
+        #expect(try serving.count("cannot be listened to") == 1)
+        #expect(try serving.count("answered with status 404") == 1)
+    }
+}

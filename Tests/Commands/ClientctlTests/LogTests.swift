@@ -1,0 +1,131 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What the log of the built program looks like.
+@Suite(.ownThread) struct LogTests {
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+    }
+
+    private var place: [String] {
+        ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
+    }
+
+    /// Tells the program that its standard error is the journal.
+    private static let inJournal = [
+        "sh", "-c", "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"", "sh",
+    ]
+
+    private func objects(_ text: String) throws -> [JSONObject] {
+        try text.split(separator: "\n").map { line in
+            try #require(try JSONScanner.parse(bytes(String(line)), maximumBytes: 1 << 16).objectValue, "\(line)")
+        }
+    }
+
+    /// Shows 1.0.0 and confirms it.
+    private func life(_ more: [String], wrapper: [String] = []) throws -> String {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let serving = try ServeRun(place + more, wrapper: wrapper)
+        let token = try serving.loadPage()
+        #expect(try serving.call("startupDidComplete", token: token).status == 200)
+        try serving.wait(for: "it is confirmed") { $0["clientctl_start_duration_seconds_count"] == 1 }
+        let ending = try serving.stop()
+        #expect(!ending.errors.contains(token))
+        return ending.errors
+    }
+
+    @Test func `serve writes sentences by default`() throws {
+        let log = try life([])
+        #expect(log == "clientctl: v1.0.0 is shown, on trial\nclientctl: v1.0.0 confirmed its start\n")
+    }
+
+    @Test func `the journal gets their priority`() throws {
+        let log = try life([], wrapper: Self.inJournal)
+        #expect(log == "<6>clientctl: v1.0.0 is shown, on trial\n<6>clientctl: v1.0.0 confirmed its start\n")
+    }
+
+    @Test func `another stream than the journal gets none`() throws {
+        let other = ["env", "JOURNAL_STREAM=1:2"]
+        #expect(try life([], wrapper: other).hasPrefix("clientctl: "))
+    }
+
+    @Test func `serve writes one object a line, if told to`() throws {
+        let objects = try objects(try life(["--log-format", "json"], wrapper: Self.inJournal))
+        #expect(objects.map { $0["event"] } == [.string("launched"), .string("confirmed")])
+        for object in objects {
+            #expect(object.members.map(\.name) == ["time", "level", "event", "message", "version"])
+            #expect(throws: Never.self) { try Timestamp(parsing: object["time"]?.stringValue ?? "") }
+            #expect(object["level"] == .string("info"))
+            #expect(object["version"] == .string("1.0.0"))
+        }
+        #expect(objects.first?["message"] == .string("v1.0.0 is shown, on trial"))
+    }
+
+    @Test func `a failure is an object with its reason, and so is the last one`() throws {
+        let refused = try Clientctl.run([
+            "serve", "--store", site.folder.file("none"), "--shell-version", "1.5.0", "--log-format", "json",
+        ])
+        #expect(refused.status == 78)
+        let object = try #require(try objects(refused.errors).last)
+        #expect(object["level"] == .string("error"))
+        #expect(object["event"] == .string("failed"))
+        #expect(object["code"] == .string("configInvalid"))
+        let host = try Clientctl.run(["host", site.folder.file("nowhere"), "--log-format", "json"])
+        #expect(try objects(host.errors).map { $0["code"] } == [.string("configInvalid")])
+    }
+
+    @Test func `a usage error of several lines has its priority on each`() throws {
+        let ending = try Program.run(
+            Self.inJournal + [Clientctl.path, "serve", "--nonsense"], environment: Clientctl.environment())
+        #expect(ending.status == 64)
+        let lines = ending.errors.split(separator: "\n")
+        #expect(lines.count > 1)
+        #expect(lines.allSatisfy { $0.hasPrefix("<4>") })
+    }
+
+    @Test func `the form can be configured, and no other is taken`() throws {
+        let refused = try Clientctl.run(["serve", "--log-format", "xml", "--json"] + place)
+        refused.failed(64, "usage")
+        let serving = try ServeRun(place, environment: ["CLIENTCTL_LOG_FORMAT": "json"])
+        _ = try serving.loadPage()
+        #expect(try objects(try serving.stop().errors).count == 1)
+    }
+
+    @Test func `no token is ever in it`() throws {
+        let token = "s3cret-Token-of-the-fleet"
+        let server = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: 401)])
+        let path = try site.folder.write(bytes(token), to: "token")
+        try site.publish("1.0.0")
+        let serving = try ServeRun(
+            place + [
+                "--manifest", "http://127.0.0.1:\(server.port)/manifest.json", "--trust", site.trust, "--token-file",
+                path, "--check-interval", "1s", "--log-format", "json",
+            ])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !serving.program.printed().errors.contains("httpStatus"), ContinuousClock.now < deadline {
+            poll(nil, 0, 10)
+        }
+        let metrics = try serving.ask("GET /__clientctl/v1/metrics").text
+        let log = try serving.stop().errors
+        #expect(server.requests.contains { $0["Authorization"] == "Bearer \(token)" })
+        #expect(try objects(log).contains { $0["code"] == .string("httpStatus") && $0["level"] == .string("warning") })
+        for text in [log, metrics] { #expect(!text.contains(token)) }
+    }
+
+    @Test func `the access log of host keeps its own form`() throws {
+        try site.publish("1.0.0")
+        let host = try Hosting(site.feed, ["--log-format", "json"])
+        #expect(try host.ask("/manifest.json").status == 200)
+        let log = try host.stop().errors
+        #expect(log.contains(" GET /manifest.json 200 "))
+        #expect(!log.contains("{"))
+    }
+}

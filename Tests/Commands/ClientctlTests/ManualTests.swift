@@ -1,0 +1,136 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What `Scripts/manual` makes of the built program: the page, and what shells complete.
+@Suite(.ownThread) struct ManualTests {
+    private static let script: String = {
+        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
+        return root + "/Scripts/manual"
+    }()
+
+    private let folder: TemporaryFolder
+    private let out: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        out = folder.file("out")
+        try Clientctl.stock([Self.script, out, "--clientctl", Clientctl.path])
+    }
+
+    private func made(_ name: String) throws -> String {
+        String(decoding: try contents(ofFile: "\(out)/\(name)"), as: UTF8.self)
+    }
+
+    private static func isInstalled(_ program: String) -> Bool {
+        (try? Program.run(["sh", "-c", "command -v \(program)"], environment: Clientctl.environment()))?.status == 0
+    }
+
+    /// Every command that does something, by its words.
+    private func commands() throws -> [[String]] {
+        let dump = try Clientctl.run(["--experimental-dump-help"])
+        let root = try #require(dump["command"]?.objectValue)
+        func leaves(_ command: JSONObject, _ path: [String]) -> [[String]] {
+            let path = path + [command["commandName"]?.stringValue ?? "?"]
+            let below = command["subcommands"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            return below.isEmpty ? [path] : below.flatMap { leaves($0, path) }
+        }
+        return leaves(root, []).map { Array($0.dropFirst()) }.filter { $0 != ["help"] }
+    }
+
+    /// Words as the page writes them.
+    private func written(_ text: String) -> String { text.replacing("-", with: "\\-") }
+
+    @Test func `every command has its part of the page, and is completed in every shell`() throws {
+        let commands = try commands()
+        for known in [["serve"], ["host"], ["install"], ["keys", "generate"], ["trust", "remove-key"], ["lock"]] {
+            #expect(commands.contains(known))
+        }
+        let page = try made("clientctl.1")
+        let (bash, zsh, fish) = (try made("clientctl.bash"), try made("_clientctl"), try made("clientctl.fish"))
+        for words in commands {
+            let name = (["clientctl"] + words).joined(separator: " ")
+            #expect(page.contains("\n.SS \"\(written(name))\"\n"), "\(name)")
+            let function = (["clientctl"] + words).joined(separator: "_")
+            for completions in [bash, zsh] { #expect(completions.contains("_\(function)()"), "\(name)") }
+            #expect(fish.contains("'\(words.last ?? "")'"), "\(name)")
+        }
+    }
+
+    @Test func `the page has its sections, in order`() throws {
+        let page = try made("clientctl.1")
+        let sections = page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { $0.dropFirst(4) }
+        #expect(
+            sections == [
+                "NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES",
+                "EXAMPLES", "SEE ALSO",
+            ])
+        for flag in ["--metrics-file <file>", "--log-format <form>", "--json", "--config <file>", "-h, --help"] {
+            #expect(page.contains("\n.B \"\(written(flag))\"\n"), "\(flag)")
+        }
+    }
+
+    @Test func `every reason of a failure stands beside its status`() throws {
+        let page = try made("clientctl.1")
+        for code in FailureCode.allCases {
+            let row = try #require(
+                page.firstMatch(of: try Regex("\\n\\.TP\\n\\.B \(code.exitStatus)\\n([^\\n]*)\\n")), "\(code)")
+            #expect(String(row[1].substring ?? "").contains(code.rawValue), "\(code)")
+        }
+    }
+
+    @Test(.enabled(if: isInstalled("groff"), "no groff")) func `groff has nothing to say about it`() throws {
+        let ending = try Program.run(
+            ["groff", "-man", "-ww", "-z", "\(out)/clientctl.1"], environment: Clientctl.environment())
+        #expect(ending.status == 0)
+        #expect(ending.errors == "")
+    }
+
+    @Test(.enabled(if: isInstalled("mandoc"), "no mandoc")) func `mandoc warns of nothing in it`() throws {
+        let ending = try Program.run(
+            ["mandoc", "-Tlint", "-W", "warning", "\(out)/clientctl.1"], environment: Clientctl.environment())
+        #expect(ending.status == 0)
+        #expect(ending.text == "")
+    }
+
+    @Test func `bash completes with it`() throws {
+        try Clientctl.stock(["bash", "-n", "\(out)/clientctl.bash"])
+        for (line, found) in [
+            (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["hos"], ["host"]),
+            (["serve", "--metr"], ["--metrics-file"]), (["host", "--log-f"], ["--log-format"]),
+        ] as [([String], [String])] {
+            let words = ["clientctl"] + line
+            let answer = try Clientctl.stock(
+                [
+                    "bash", "-c",
+                    """
+                    source "$1"; shift
+                    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; COMPREPLY=()
+                    _clientctl clientctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+                    printf '%s\\n' "${COMPREPLY[@]}"
+                    """, "bash", "\(out)/clientctl.bash",
+                ] + words)
+            #expect(answer.split(separator: "\n").map(String.init) == found, "\(words)")
+        }
+    }
+
+    @Test(.enabled(if: isInstalled("zsh"), "no zsh")) func `zsh can read it`() throws {
+        try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
+    }
+
+    @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {
+        let answer = try Clientctl.stock(
+            ["env", "HOME=\(out)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
+        #expect(answer.split(separator: "\t").first == "trust")
+    }
+
+    @Test func `nothing is made of a program that is no clientctl`() throws {
+        let ending = try Program.run(
+            [Self.script, folder.file("none"), "--clientctl", "/bin/false"], environment: Clientctl.environment())
+        #expect(ending.status == 1)
+        #expect(ending.errors.hasPrefix("manual: "))
+        #expect(access(folder.file("none"), F_OK) != 0)
+    }
+}

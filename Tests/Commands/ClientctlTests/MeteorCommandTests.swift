@@ -1,0 +1,356 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorTesting
+import Testing
+
+/// Hot code pushes through the built program, as a user has them: what is installed, and what is refused.
+@Suite(.ownThread) struct MeteorCommandTests {
+    private let push: PushSite
+
+    init() throws { push = try PushSite() }
+
+    /// What the server must send for version2: all that the seed does not have.
+    private var changed: [String] {
+        [
+            "/", "/manifest.json", "/app/template.mobileapp.js", "/some-file", "/some-other-file",
+            push.fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: .version2),
+        ]
+    }
+
+    // MARK: Installing
+
+    @Test func `an installation answers with what it brought, to the byte`() throws {
+        try push.serve(.version2)
+        let installed = try push.install().succeeded("installed")
+        #expect(installed.string("version") == "version2")
+        #expect(installed.string("source") == "meteor")
+        #expect(installed.string("path") == "\(push.store)/meteor/version2")
+        #expect(installed.string("current") == "meteor-version2")
+        #expect(installed.strings("retained") == ["meteor-version2"])
+        #expect(installed.strings("removed") == [])
+        #expect(installed["bytesDownloaded"] == .integer(try push.bytes(of: changed, in: .version2)))
+        #expect(push.requests == changed.sorted())
+        let sent = push.server.requests.filter { $0.query == "meteor_dont_serve_index=true" }.map(\.path)
+        #expect(sent.count == 4 && !sent.contains("/__cordova/") && !sent.contains("/__cordova/manifest.json"))
+        #expect(
+            try push.installed("version2").keys.sorted() == [
+                "app/some-file", "app/some-other-file", "app/template.mobileapp.js", "app/template.mobileapp.js.map",
+                "index.html", "program.json",
+            ])
+        #expect(
+            try push.installed("version2")["program.json"]
+                == contents(ofFile: push.fixtures.folder(of: .version2) + "/manifest.json"))
+    }
+
+    @Test func `the next one follows it, and brings only what neither has`() throws {
+        try push.serve(.version2)
+        try push.install().succeeded("installed")
+        try push.launchAndConfirm()
+        try push.serve(.version3)
+        let installed = try push.install().succeeded("installed")
+        let wanted = [
+            "/", "/manifest.json", "/app/template.mobileapp.js", "/some-file",
+            push.fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: .version3),
+        ]
+        #expect(push.requests == wanted.sorted())
+        #expect(installed["bytesDownloaded"] == .integer(try push.bytes(of: wanted, in: .version3)))
+        #expect(installed.string("pending") == "meteor-version3")
+        #expect(installed.string("previous") == "meteor-version2")
+        #expect(try push.names() == ["embedded", "meteor-version2", "meteor-version3"])
+    }
+
+    @Test func `without --json it says the same in lines`() throws {
+        try push.serve(.version2)
+        let said = try Clientctl.run(["install", "--store", push.store] + push.pushing())
+        #expect(said.status == 0)
+        #expect(said.text.hasPrefix("installed version2 in \(push.store)/meteor/version2 ("))
+        let again = try Clientctl.run(["install", "--store", push.store] + push.pushing())
+        #expect(again.text == "up to date: version2 is installed\n")
+    }
+
+    @Test func `what is here already is up to date: install says so with 0, check with 3`() throws {
+        // The seed is version1.
+        #expect(try push.check().outcome == "upToDate")
+        #expect(try push.check().status == 3)
+        let seed = try push.install().succeeded("upToDate")
+        #expect(seed.string("version") == "embedded")
+        try push.serve(.version2)
+        let available = try push.check().succeeded("available")
+        #expect(available.string("version") == "version2")
+        #expect(available.string("source") == "meteor")
+        #expect(push.requests == ["/manifest.json"])
+        try push.install().succeeded("installed")
+        try push.serve(.version2)
+        try push.site.leavingStoreAlone {
+            let same = try push.install().succeeded("upToDate")
+            #expect(same.string("version") == "version2")
+            #expect(same["bytesDownloaded"] == .integer(0))
+            #expect(try push.check().status == 3)
+        }
+        #expect(push.requests == ["/manifest.json", "/manifest.json"])
+    }
+
+    @Test func `without a seed everything comes over the network, and the page names the application`() throws {
+        try push.serve(.version2)
+        let bare = ["--store", push.store, "--meteor", push.server.rootURL, "--shell-version", "1.5.0", "--json"]
+        let other = try Clientctl.run(["install", "--app-id", "another_app_id"] + bare).failed(26, "unsuitableBundle")
+        #expect(other.error["message"]?.stringValue?.contains("does not match current appId") == true)
+        try Clientctl.run(["install"] + bare).succeeded("installed")
+        #expect(try push.installed("version2").count == 21)
+        let facts = try push.run("status").succeeded()["meteor"]
+        // Facts are those of what runs.
+        #expect(facts?.objectValue?["appId"] == .string(CordovaBundles.appId))
+    }
+
+    @Test func `the server may be named in the configuration file`() throws {
+        try push.serve(.version2)
+        let file = try push.folder.write(
+            bytes(
+                """
+                {"meteor": "\(push.server.rootURL)", "seed": "\(push.seed)", "store": "\(push.store)", "platform": "ios", \
+                "shell-version": "1.5.0", "json": true, "verify-assets": "strict", "sources": "meteor"}
+                """), to: "clientctl.json")
+        try Clientctl.run(["check", "--config", file]).succeeded("available")
+        try Clientctl.run(["install", "--config", file]).succeeded("installed")
+        let launched = try Clientctl.run(["launch", "--config", file]).succeeded()
+        #expect(launched.string("version") == "version2")
+        let status = try Clientctl.run(["status", "--config", file]).succeeded()
+        #expect(
+            status["meteor"]?.objectValue?["compatibility"] == .string(CordovaBundles.iosCompatibility))
+        #expect(status.strings("sources") == ["meteor"])
+    }
+
+    @Test(arguments: [
+        (["--platform", "windows"], "--platform"), (["--verify-assets", "never"], "--verify-assets"),
+        (["--sources", "meteor,mail"], "--sources"), (["--sources", "archive"], "nothing to do"),
+        (["--sources", ""], "--sources"),
+        (["--meteor", "ftp://127.0.0.1/"], "--meteor"), (["--meteor", "localhost:3000"], "--meteor"),
+    ])
+    func `what no flag takes is refused as wrong use`(flags: [String], named: String) throws {
+        let outcome = try push.run("install", push.pushing(flags)).failed(64, "usage", "\(flags)")
+        #expect(outcome.errors.contains(named))
+        #expect(access(push.store, F_OK) != 0)
+    }
+
+    // MARK: Refusing
+
+    /// Expects a refusal of what is served, and the store to be left alone.
+    private func refused(
+        _ status: Int32, _ code: String, saying words: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        try push.site.leavingStoreAlone(sourceLocation: sourceLocation) {
+            let outcome = try push.install().failed(status, code, sourceLocation: sourceLocation)
+            let message = outcome.error["message"]?.stringValue ?? ""
+            #expect(message.contains(words), sourceLocation: sourceLocation)
+            #expect(!message.contains("\n"), sourceLocation: sourceLocation)
+        }
+    }
+
+    private func holdVersion2() throws {
+        try push.serve(.version2)
+        try push.install().succeeded("installed")
+        try push.launchAndConfirm()
+    }
+
+    @Test(arguments: [
+        (CordovaVersion.wrongAppId, "does not match current appId"),
+        (.missingAppId, "Could not find appId"), (.missingRootURL, "Could not find ROOT_URL"),
+        (.differentCompatibility, "potentially incompatible"),
+    ])
+    func `a bundle that this device must not take is unsuitable`(version: CordovaVersion, words: String) throws {
+        try holdVersion2()
+        try push.serve(version)
+        try refused(26, "unsuitableBundle", saying: words)
+        #expect(try push.names() == ["embedded", "meteor-version2"])
+    }
+
+    @Test func `check knows about compatibility, too`() throws {
+        try push.serve(.differentCompatibility)
+        let outcome = try push.check().failed(26, "unsuitableBundle")
+        #expect(outcome.error["message"]?.stringValue?.contains("f9d1e65c341c1b68740d41d35250e6a8e9503236") == true)
+        #expect(access(push.store, F_OK) != 0)
+    }
+
+    @Test func `a public address is not given up for localhost`() throws {
+        try push.serve(.loopbackRootURL)
+        try push.install().succeeded("installed")
+        try push.launchAndConfirm()
+        try push.serve(.wrongRootURL)
+        try refused(26, "unsuitableBundle", saying: "would change current ROOT_URL to localhost")
+    }
+
+    @Test func `the platform decides which compatibility version counts`() throws {
+        try push.serve("for-android") { $0.compatibility = ["android": .string(CordovaBundles.androidCompatibility)] }
+        try push.install(["--platform", "ios"]).failed(25, "manifestMalformed")
+        try push.serve("other-ios") {
+            $0.compatibility = ["android": .string(CordovaBundles.androidCompatibility), "ios": .string("ios-2")]
+        }
+        let other = try push.install(["--platform", "ios"]).failed(26, "unsuitableBundle")
+        #expect(other.error["message"]?.stringValue?.contains("potentially incompatible") == true)
+        try push.install(["--platform", "android"]).succeeded("installed")
+    }
+
+    @Test func `a page of another version than the manifest is a mismatch`() throws {
+        try holdVersion2()
+        try push.serve(.version1)
+        try push.serve("version2b", like: .version2) { $0.page.version = "version3" }
+        try refused(
+            27, "versionMismatch", saying: "Version mismatch for index page, expected: version2b, actual: version3")
+    }
+
+    @Test func `a file that the server does not have ends it with the server's status`() throws {
+        try push.serve(.missingAsset)
+        let outcome = try push.install().failed(11, "httpStatus")
+        #expect(outcome.subject?.contains("/app/template.mobileapp.js") == true)
+        #expect(outcome.error["message"]?.stringValue?.contains("404") == true)
+        #expect(try push.names() == ["embedded"])
+    }
+
+    @Test func `a manifest that the server does not give ends it with the server's status`() throws {
+        push.server.fault("/manifest.json", .status(500))
+        let outcome = try push.install().failed(11, "httpStatus")
+        #expect(
+            outcome.error["message"]?.stringValue?.contains("Non-success status code 500 for asset manifest") == true)
+        #expect(access(push.store, F_OK) != 0)
+    }
+
+    @Test func `other bytes than the manifest lists are refused`() throws {
+        try push.serve(.invalidAsset)
+        let script = "/app/template.mobileapp.js"
+        // The label of other content is refused in every mode, no word about it in one.
+        push.server.fault(
+            script, .entityTag("\"\(push.fixtures.hash(of: "app/template.mobileapp.js", in: .version3))\""))
+        for mode in ["compatible", "strict"] {
+            let outcome = try push.install(["--verify-assets", mode]).failed(23, "digestMismatch", "\(mode)")
+            #expect(outcome.subject == script)
+            #expect(outcome.error["message"]?.stringValue?.contains("Hash mismatch for asset: \(script)") == true)
+        }
+        push.server.heal()
+        push.server.fault(script, .entityTag(nil))
+        try push.install(["--verify-assets", "strict"]).failed(23, "digestMismatch")
+        #expect(try push.names() == ["embedded"])
+    }
+
+    @Test func `no server is no network`() throws {
+        try holdVersion2()
+        push.server.stop()
+        try refused(10, "networkUnavailable", saying: "Error downloading asset manifest")
+    }
+
+    // MARK: Hostile manifests
+
+    /// A manifest like version2's with one change in its text.
+    private func manifest(_ old: String, _ new: String) throws -> [UInt8] {
+        let text = String(
+            decoding: try contents(ofFile: push.fixtures.folder(of: .version2) + "/manifest.json"), as: UTF8.self)
+        try #require(text.contains(old))
+        return bytes(text.replacing(old, with: new))
+    }
+
+    private static let page = "<!DOCTYPE html>\n<html><head><title>Log in</title></head></html>"
+
+    static let changes: [(name: String, old: String, new: String, words: String)] = [
+        ("a path that leads out", "\"app/some-file\"", "\"../some-file\"", "path"),
+        ("a path that leads out in the middle", "\"app/some-file\"", "\"app/../../some-file\"", "path"),
+        ("an absolute path", "\"app/some-file\"", "\"/etc/some-file\"", "path"),
+        ("a URL that leads out", "\"/some-file\"", "\"/../some-file\"", "url"),
+        ("an encoded URL that leads out", "\"/some-file\"", "\"/%2e%2e/some-file\"", "url"),
+        ("a backslash", "\"app/some-file\"", "\"app\\\\..\\\\some-file\"", "path"),
+        ("one URL twice", "\"/some-file\"", "\"/some-text.txt\"", "Duplicate normalized URL path"),
+        ("a version that leads out", "\"version2\"", "\"../x\"", "version"),
+        ("a version of updaters", "\"version2\"", "\"Downloading\"", "version"),
+        ("a version that is hidden", "\"version2\"", "\".version2\"", "version"),
+        ("an empty version", "\"version2\"", "\"\"", "version"),
+        ("no version", "\"version\": \"version2\",", "", "does not have a version"),
+        ("another format", "web-program-pre1", "web-program-pre2", "incompatible"),
+        ("no compatibility version", "\"android\"", "\"windows\"", "does not have a cordovaCompatibilityVersion"),
+    ]
+
+    @Test(arguments: changes.indices)
+    func `a hostile manifest changes nothing`(index: Int) throws {
+        let change = Self.changes[index]
+        try holdVersion2()
+        try push.serve(.version2)
+        push.server.fault("/manifest.json", .content(try manifest(change.old, change.new)))
+        try push.site.leavingStoreAlone("\(change.name)") {
+            for command in ["install", "check"] {
+                let outcome = try push.run(command, push.pushing()).failed(25, "manifestMalformed", "\(change.name)")
+                let message = outcome.error["message"]?.stringValue ?? ""
+                #expect(message.contains("invalidAssetManifest") && message.contains(change.words), "\(message)")
+            }
+        }
+        // Nothing that it lists is asked for.
+        #expect(push.requests == ["/manifest.json", "/manifest.json"])
+        #expect(try push.next() == "meteor-version2")
+    }
+
+    @Test(arguments: [
+        ("a page", page), ("half a manifest", "{\"version\": \"version2\", \"manif"), ("nothing", ""),
+        ("no object", "[]"),
+        ("no entries", #"{"format":"web-program-pre1","version":"x","cordovaCompatibilityVersions":{"android":"x"}}"#),
+    ])
+    func `what is no manifest changes nothing`(name: String, text: String) throws {
+        try holdVersion2()
+        push.server.fault("/manifest.json", .content(bytes(text)))
+        try refused(25, "manifestMalformed", saying: "invalidAssetManifest")
+    }
+
+    // MARK: One at a time, and after a kill
+
+    @Test func `of two at once one works and the other says that the store is locked`() throws {
+        let gate = try Gate()
+        try push.serve(.version2)
+        push.server.fault("/some-other-file", .hold(gate))
+        let first = try Clientctl.start(["install", "--store", push.store, "--json"] + push.pushing())
+        try #require(push.server.wait(for: "/some-other-file"))
+        let refused = try push.install().failed(32, "storeLocked")
+        #expect(refused.subject == push.store)
+        #expect(try push.names() == ["embedded"])
+        gate.open()
+        Outcome(try first.wait()).succeeded("installed")
+        try push.install().succeeded("upToDate")
+    }
+
+    /// The journal of the attempt under way, as text.
+    private func journal() throws -> String {
+        let files = try TreeSnapshot(of: "\(push.store)/staging").files
+        return files.first { $0.key.hasSuffix("/assets.journal") }.map { String(decoding: $0.value, as: UTF8.self) }
+            ?? ""
+    }
+
+    @Test func `after a kill in the middle only the rest is asked for`() throws {
+        let gate = try Gate()
+        try push.serve(.version2)
+        push.server.fault("/some-other-file", .hold(gate))
+        let running = try Clientctl.start(["install", "--store", push.store, "--json"] + push.pushing())
+        try #require(push.server.wait(for: "/some-other-file"))
+        let deadline = ContinuousClock.now + .seconds(10)
+        let map = push.fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: .version2)
+        while true {
+            let written = try journal()
+            if ["/app/template.mobileapp.js", "/some-file", map].allSatisfy(written.contains) { break }
+            try #require(ContinuousClock.now < deadline, "the journal says \(written)")
+            poll(nil, 0, 10)
+        }
+        running.send(SIGKILL)
+        #expect(try running.wait().signal == SIGKILL)
+        gate.open()
+        push.server.heal()
+        #expect(try push.names() == ["embedded"])
+        try push.serve(.version2)
+        let installed = try push.install().succeeded("installed")
+        #expect(Set(push.requests).subtracting(["/"]) == ["/manifest.json", "/some-other-file"])
+        #expect(installed["bytesDownloaded"] == .integer(try push.bytes(of: push.requests, in: .version2)))
+        let whole = try PushSite()
+        try whole.serve(.version2)
+        try whole.install().succeeded("installed")
+        #expect(try push.installed("version2") == whole.installed("version2"))
+        let receipt = "receipts/meteor-version2.json"
+        #expect(try contents(ofFile: "\(push.store)/\(receipt)") == contents(ofFile: "\(whole.store)/\(receipt)"))
+        #expect(try TreeSnapshot(of: "\(push.store)/downloads").paths == [])
+        #expect(try TreeSnapshot(of: "\(push.store)/staging").paths == [])
+    }
+}

@@ -1,0 +1,303 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorTesting
+import Testing
+
+/// Launches, verdicts and changes by hand with Meteor bundles, alone and beside archives.
+@Suite(.ownThread) struct MeteorLaunchTests {
+    private let push: PushSite
+
+    init() throws { push = try PushSite() }
+
+    private func bring(_ version: CordovaVersion) throws {
+        try push.serve(version)
+        try push.install().succeeded("installed")
+    }
+
+    // MARK: The line
+
+    @Test func `a launch shows the bundle with the seed's files`() throws {
+        try bring(.version2)
+        let launched = try push.launch().succeeded()
+        #expect(launched.string("version") == "version2")
+        #expect(launched.string("source") == "meteor")
+        #expect(launched["trial"] == .bool(true))
+        #expect(launched.string("reason") == "the last usable hot code push")
+        let root = try #require(launched.string("servingRoot"))
+        #expect(root == "\(push.store)/serving/meteor-version2")
+        let page = String(decoding: try contents(ofFile: "\(root)/index.html"), as: UTF8.self)
+        #expect(page.contains("WebAppLocalServer") && page.contains("version2"))
+        #expect(try contents(ofFile: "\(root)/some-file") == bytes("some-file (changed)\n"))
+        #expect(try contents(ofFile: "\(root)/some-text.txt") == bytes("some-text.txt\n"))
+        #expect(try contents(ofFile: "\(root)/cordova_plugins.js") == bytes("// cordova_plugins.js\n"))
+        #expect(access("\(root)/program.json", F_OK) != 0)
+        let status = try push.run("status").succeeded()
+        #expect(status["launch"]?.objectValue?["name"] == .string("meteor-version2"))
+    }
+
+    @Test(arguments: ["version2", "meteor-version2"])
+    func `a verdict may use the version or the name`(name: String) throws {
+        try bring(.version2)
+        let first = try push.launch().succeeded()
+        let confirmed = try push.run("confirm", push.verdict(first, as: name)).succeeded("confirmed")
+        #expect(confirmed.string("version") == "version2")
+        try push.run("confirm", push.verdict(first, as: name)).succeeded("alreadyConfirmed")
+        try push.run("fail", push.verdict(first, as: name)).failed(27, "versionMismatch")
+        #expect(try push.run("status").string("lastKnownGood") == "meteor-version2")
+        try push.run("confirm", push.verdict(first, as: "version3")).failed(64, "usage")
+    }
+
+    @Test func `list and status say what there is`() throws {
+        try bring(.version2)
+        try push.launchAndConfirm()
+        try bring(.version3)
+        let list = try push.run("list").succeeded()
+        #expect(list.strings("versions") == ["embedded", "meteor-version2", "meteor-version3"])
+        #expect(list.string("current") == "meteor-version2")
+        #expect(list.string("pending") == "meteor-version3")
+        let clients = list["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(clients.map { $0["source"] } == [.string("meteor"), .string("meteor")])
+        #expect(clients.map { $0["version"] } == [.string("version2"), .string("version3")])
+        #expect(clients.map { $0["minShellVersion"] } == [.null, .null])
+        #expect(clients.first?["path"] == .string("\(push.store)/meteor/version2"))
+        #expect(clients.first?["files"] == .integer(6))
+        let status = try push.run("status").succeeded()
+        #expect(status.string("wouldRun") == "meteor-version3")
+        #expect(status.string("lastKnownGood") == "meteor-version2")
+        #expect(status.string("offered") == "meteor-version3")
+        #expect(status.strings("sources") == ["meteor", "archive"])
+        #expect(
+            status["meteor"]
+                == .object([
+                    "version": .string("version2"), "appId": .string(CordovaBundles.appId),
+                    "rootURL": .string(CordovaBundles.rootURL),
+                    "compatibility": .string(CordovaBundles.androidCompatibility),
+                ]))
+        #expect(try push.status(of: "meteor-version2").state == "good")
+        #expect(try push.status(of: "meteor-version3").state == "staged")
+    }
+
+    // MARK: Failing
+
+    @Test func `two failed launches block a version, and no check brings it back`() throws {
+        try bring(.version2)
+        #expect(try push.launchAndFail() == "version2")
+        #expect(try push.status(of: "meteor-version2").state == "failed")
+        #expect(try push.launchAndConfirm() == "embedded")
+        // Retried: it is on the disk, and asked for it is only named.
+        try push.serve(.version2)
+        _ = try push.install().succeeded()
+        #expect(push.requests == ["/manifest.json"])
+        #expect(try push.launchAndFail() == "version2")
+        #expect(try push.status(of: "meteor-version2").state == "blocked")
+        #expect(try push.launchAndConfirm() == "embedded")
+        try push.serve(.version2)
+        try push.site.leavingStoreAlone {
+            let refused = try push.install().failed(41, "versionBlocked")
+            #expect(refused.subject == "version2")
+            let message = refused.error["message"]?.stringValue ?? ""
+            #expect(message.contains("Skipping downloading blacklisted version"), "\(message)")
+            let check = try push.check()
+            #expect(check.status == 3)
+            #expect(check.outcome == "blocked")
+        }
+        #expect(push.requests == ["/manifest.json", "/manifest.json"])
+        // What the server rolls forward to is new.
+        try bring(.version3)
+        #expect(try push.launchAndConfirm() == "version3")
+    }
+
+    @Test(arguments: ["version2", "meteor-version2"])
+    func `what is blocked may run again by hand`(name: String) throws {
+        try bring(.version2)
+        for _ in 0..<2 {
+            #expect(try push.launchAndFail() == "version2")
+            try push.launchAndConfirm()
+        }
+        #expect(try push.run("status")["blocked"]?.arrayValue?.count == 1)
+        let unblocked = try push.run("unblock", ["--version", name]).succeeded("unblocked")
+        #expect(unblocked.string("version") == "version2")
+        try push.run("unblock", ["--version", name]).succeeded("notBlocked")
+        try push.serve(.version2)
+        _ = try push.install().succeeded()
+        #expect(push.requests == ["/manifest.json"])
+        #expect(try push.launchAndConfirm() == "version2")
+    }
+
+    @Test(arguments: ["version2", "meteor-version2", "embedded"])
+    func `a rollback goes back to what is named`(name: String) throws {
+        try bring(.version2)
+        try push.launchAndConfirm()
+        try bring(.version3)
+        try push.launchAndConfirm()
+        let target = name == "embedded" ? "embedded" : "version2"
+        let result = try push.run("rollback", ["--version", name]).succeeded("rolledBack")
+        #expect(result.string("version") == target)
+        #expect(result.strings("blocked")?.contains("meteor-version3") == true)
+        #expect(try push.launch().succeeded().string("version") == target)
+        try push.serve(.version3)
+        let refused = try push.install().failed(41, "versionBlocked")
+        #expect(refused.error["message"]?.stringValue?.contains("blacklisted") == true)
+    }
+
+    @Test func `a bare version that two clients have is asked back about`() throws {
+        try push.site.publish("1.0.0")
+        try push.site.install().succeeded("installed")
+        try push.launchAndConfirm()
+        try push.serve("1.0.0")
+        try push.install().succeeded("installed")
+        #expect(try push.names() == ["embedded", "v1.0.0", "meteor-1.0.0"])
+        let launched = try push.launch().succeeded()
+        #expect(launched.string("source") == "meteor")
+        // The launch says which one is meant.
+        try push.run("confirm", push.verdict(launched)).succeeded("confirmed")
+        for command in [["rollback", "--version", "1.0.0"], ["unblock", "--version", "1.0.0"]] {
+            let asked = try push.run(command[0], Array(command.dropFirst())).failed(64, "usage")
+            #expect(asked.error["message"]?.stringValue?.contains("meteor-1.0.0 or v1.0.0") == true)
+        }
+        let back = try push.run("rollback", ["--version", "v1.0.0"]).succeeded("rolledBack")
+        #expect(back.strings("blocked") == ["meteor-1.0.0"])
+        #expect(try push.launch().succeeded().string("source") == "archive")
+    }
+
+    // MARK: Both sources
+
+    @Test func `archive, push, failing push: the push leads, and falls back to what was good`() throws {
+        try push.site.publish("1.0.0")
+        let first = try push.run("install", push.both()).succeeded("installed")
+        #expect(first.string("version") == "1.0.0")
+        #expect(first["sources"]?.arrayValue?.count == 2)
+        #expect(try push.next() == "v1.0.0")
+        #expect(try push.launchAndConfirm() == "1.0.0")
+
+        try push.serve(.version2)
+        try push.run("install", push.both()).succeeded("installed")
+        #expect(try push.next() == "meteor-version2")
+        #expect(try push.status(of: "v1.0.0").reason.contains("the order of the sources is meteor,archive"))
+        #expect(try push.launchAndConfirm() == "version2")
+
+        // A newer archive changes nothing on the screen.
+        try push.site.publish("1.1.0")
+        try push.run("install", push.both()).succeeded("installed")
+        #expect(try push.next() == "meteor-version2")
+
+        try push.serve(.version3)
+        try push.run("install", push.both()).succeeded("installed")
+        #expect(try push.launchAndFail() == "version3")
+        #expect(try push.next() == "meteor-version2")
+        #expect(try push.launchAndConfirm() == "version2")
+        #expect(try push.launchAndFail() == "version3")
+        #expect(try push.status(of: "meteor-version3").state == "blocked")
+        #expect(try push.launchAndConfirm() == "version2")
+        #expect(try push.next() == "meteor-version2")
+    }
+
+    @Test func `a source that fails does not keep the other one from its turn`() throws {
+        try push.site.publish("1.0.0")
+        push.server.fault("/manifest.json", .status(503))
+        for command in ["check", "install"] {
+            let outcome = try push.run(command, push.both()).failed(11, "httpStatus", "\(command)")
+            let others = outcome["sources"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            #expect(others.map { $0["version"] } == [.string("1.0.0")])
+            #expect(others.first?["outcome"] == .string(command == "check" ? "available" : "installed"))
+        }
+        #expect(try push.names() == ["embedded", "v1.0.0"])
+        try push.site.publish("1.1.0")
+        let said = try Clientctl.run(["install", "--store", push.store] + push.both())
+        #expect(said.status == 11)
+        #expect(said.text.hasPrefix("installed 1.1.0 in "))
+        // The other way round.
+        push.server.heal()
+        try push.serve(.version2)
+        let feed = ["--manifest", "http://127.0.0.1:9/manifest.json", "--trust", push.site.trust]
+        try push.run("install", push.pushing(feed)).failed(10, "networkUnavailable")
+        #expect(try push.next() == "meteor-version2")
+    }
+
+    @Test func `the other order: the archive leads, and a push waits`() throws {
+        let order = ["--sources", "archive,meteor"]
+        try push.serve(.version2)
+        try push.run("install", push.pushing(order)).succeeded("installed")
+        #expect(try push.launchAndConfirm(order) == "version2")
+        try push.site.publish("1.0.0")
+        try push.run("install", push.both(order)).succeeded("installed")
+        #expect(try push.next() == "v1.0.0")
+        #expect(try push.run("status").strings("sources") == ["archive", "meteor"])
+        #expect(try push.status(of: "meteor-version2").reason.contains("the order of the sources is archive,meteor"))
+        // Remembered without being said again.
+        #expect(try push.launchAndFail() == "1.0.0")
+        #expect(try push.launchAndConfirm() == "version2")
+        #expect(try push.launchAndFail() == "1.0.0")
+        #expect(try push.status(of: "v1.0.0").state == "blocked")
+        #expect(try push.launchAndConfirm() == "version2")
+        try push.serve(.version3)
+        try push.install().succeeded("installed")
+        #expect(try push.launchAndConfirm() == "version3")
+    }
+
+    @Test func `a source that is switched off has nothing to say`() throws {
+        try bring(.version2)
+        try push.site.publish("1.0.0")
+        try push.site.install().succeeded("installed")
+        #expect(try push.launchAndConfirm(["--sources", "archive"]) == "1.0.0")
+        #expect(try push.status(of: "meteor-version2").reason.contains("the source meteor is switched off"))
+        // The store remembers it, so an update that nobody will see says so.
+        try push.serve(.version3)
+        let unseen = try push.install()
+        unseen.succeeded("installed")
+        #expect(unseen.errors.contains("the source meteor is switched off in this store"))
+        #expect(try push.launchAndConfirm() == "1.0.0")
+        #expect(try push.install(["--sources", "meteor,archive"]).errors.contains("switched off") == false)
+        #expect(try push.launch(["--sources", "meteor,archive"]).succeeded().string("version") == "version3")
+    }
+
+    // MARK: The store
+
+    @Test func `N-13: with another seed the pushes go, and archives stay`() throws {
+        try push.site.publish("1.0.0")
+        try push.site.install().succeeded("installed")
+        try bring(.version2)
+        try push.launchAndConfirm()
+        let other = push.folder.file("other-seed")
+        try CordovaBundles.seed().with { $0.version = .stated("version1b") }.build().writeBundleLayout(to: other)
+        #expect(try push.launchAndConfirm(["--seed", other]) == "1.0.0")
+        #expect(try push.names() == ["embedded", "v1.0.0"])
+        #expect(access("\(push.store)/meteor/version2", F_OK) != 0)
+        // And come again, made for the new one.
+        try push.serve(.version2)
+        try push.install(["--seed", other]).succeeded("installed")
+        #expect(try push.launch(["--seed", other]).succeeded().string("version") == "version2")
+    }
+
+    @Test func `gc removes what nothing needs`() throws {
+        try bring(.version2)
+        try push.launchAndConfirm()
+        for version in ["a", "b", "c"] {
+            try push.serve(version)
+            try push.install(["--keep", "9"]).succeeded("installed")
+        }
+        let plan = try push.run("gc", ["--keep", "1", "--dry-run"]).succeeded("dryRun")
+        #expect(plan.strings("removed") == ["meteor-a", "meteor-b"])
+        #expect(
+            try push.run("gc", ["--keep", "1"]).succeeded("collected").strings("removed") == ["meteor-a", "meteor-b"])
+        #expect(try push.names() == ["embedded", "meteor-version2", "meteor-c"])
+        #expect(try push.launchAndConfirm() == "c")
+    }
+
+    @Test func `a damaged file is found`() throws {
+        try push.site.publish("1.0.0")
+        try push.site.install().succeeded("installed")
+        try bring(.version2)
+        let verified = try push.run("verify").succeeded("verified")
+        #expect(verified.strings("versions") == ["v1.0.0", "meteor-version2"])
+        try push.folder.write(bytes("some-file (chAnged)\n"), to: "store/meteor/version2/app/some-file")
+        let damaged = try push.run("verify").failed(33, "storeDamaged")
+        #expect(damaged.subject?.contains("meteor-version2") == true)
+        #expect(damaged.subject?.contains("app/some-file") == true)
+        let launched = try push.launch(["--verify-on-launch"]).succeeded()
+        #expect(launched.string("version") == "1.0.0")
+        #expect(launched.errors.contains("meteor-version2"))
+    }
+}

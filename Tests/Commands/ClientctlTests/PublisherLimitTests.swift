@@ -1,0 +1,369 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What devices would refuse is not published without a word.
+@Suite(.ownThread) struct PublisherLimitTests {
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+    }
+
+    /// No good to compress.
+    private func noise(_ count: Int) throws -> [UInt8] {
+        let file = site.folder.file("noise")
+        try Clientctl.stock(["sh", "-c", "head -c \(count) /dev/urandom > \"$1\"", "sh", file])
+        return try contents(ofFile: file)
+    }
+
+    private func leavingFeedAlone(
+        sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
+    ) throws {
+        let before = try TreeSnapshot(of: site.feed)
+        try body()
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+    }
+
+    @Test func `the limit of the archive is the publisher's, too`() throws {
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(20_000)], to: "web")
+        try leavingFeedAlone {
+            let refused = try site.publish(source, as: "2.0.0", ["--max-archive-size", "10kB"])
+                .failed(24, "archiveRejected")
+            #expect(refused.errors.contains("--max-archive-size"))
+        }
+        #expect(
+            try site.publish(source, as: "2.0.0", ["--max-archive-size", "30kB"]).succeeded()["raisedLimits"]
+                == .array([]))
+    }
+
+    @Test func `one file may be larger where the limit is raised on both sides, and that is said`() throws {
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(300_000)], to: "web")
+        try leavingFeedAlone {
+            try site.publish(source, as: "2.0.0", ["--max-file-size", "200kB"]).failed(24, "archiveRejected")
+        }
+        try Clientctl.stock(["truncate", "-s", "260M", "\(source)/big"])
+        let raised = ["--max-file-size", "280MB", "--max-archive-size", "280MB"]
+        try leavingFeedAlone {
+            try site.publish(source, as: "2.0.0", ["--format", "tar"]).failed(24, "archiveRejected")
+        }
+        let published = try site.publish(source, as: "2.0.0", ["--format", "tar"] + raised).succeeded("published")
+        #expect(published.strings("raisedLimits") == ["--max-archive-size", "--max-file-size"])
+        #expect(published.errors.contains("every device needs --max-archive-size and --max-file-size"))
+        try site.install().failed(24, "archiveRejected")
+        try site.install(nil, raised).succeeded("installed")
+    }
+
+    @Test func `a key that devices of the feed do not trust is told before, with and without trust`() throws {
+        try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
+        let key = ["--key", site.folder.file("other.key.pem")]
+        let other = site.folder.file("other.pub.pem")
+        let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
+        try leavingFeedAlone {
+            for more in [[], ["--dry-run"], ["--trust", site.trust]] {
+                try site.publish(source, as: "2.0.0", key + more).failed(20, "keyUnknown")
+            }
+            try site.publish(source, as: "2.0.0", ["--trust", other]).failed(20, "keyUnknown")
+            try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0", ["--trust", other]).failed(20, "keyUnknown")
+        }
+        // Whoever replaces the key on the devices says so.
+        try site.publish(source, as: "2.0.0", key + ["--trust", other]).succeeded("published")
+        try site.publish(source, as: "2.0.1", key).succeeded("published")
+    }
+
+    @Test func `another application is told before`() throws {
+        try site.publish("1.1.0", nil, ["--app-id", "com.example.kiosk"])
+        let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
+        try leavingFeedAlone {
+            for more in [["--app-id", "com.example.other"], []] {
+                try site.publish(source, as: "2.0.0", more).failed(43, "appMismatch")
+            }
+        }
+    }
+
+    @Test(arguments: ["s/\"version\": \"1.0.0\"/\"version\": \"9.9.9\"/", "s/\"signature\": \"./\"signature\": \"/"])
+    func `a manifest that was changed is not built on`(change: String) throws {
+        try Clientctl.stock(["sed", "-i", change, site.manifest])
+        let source = try site.folder.writeTree(Site.client("1.0.1"), to: "web")
+        try leavingFeedAlone {
+            let refused = try site.publish(source, as: "1.0.1")
+            #expect([20, 78].contains(refused.status), "\(refused.errors)")
+            #expect(refused.subject?.hasSuffix("manifest.json") == true)
+        }
+        try Clientctl.stock(["rm", site.manifest])
+        try site.publish(source, as: "1.0.1").succeeded("published")
+    }
+
+    @Test func `an incomplete release is no fault of the disk`() throws {
+        let folder = "\(site.feed)/releases/v1.0.0"
+        try Clientctl.stock(["rm", "\(folder)/manifest.json"])
+        try leavingFeedAlone {
+            let refused = try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").failed(78, "configInvalid")
+            #expect(refused.subject == folder)
+            #expect(!refused.errors.contains("disk"))
+        }
+        try Clientctl.stock(["rm", "-r", folder])
+        try site.folder.write(bytes("stray"), to: "feed/releases/v1.0.0")
+        try leavingFeedAlone {
+            try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").failed(78, "configInvalid")
+        }
+    }
+
+    @Test func `a manifest that names an archive elsewhere is no fault of the disk either`() throws {
+        try Clientctl.stock(["cp", site.manifest, "\(site.feed)/releases/v1.0.0/manifest.json"])
+        let refused = try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").failed(23, "digestMismatch")
+        #expect(!refused.errors.contains("disk"))
+    }
+
+    @Test func `what completes a feed says that it wrote`() throws {
+        let manifest = try contents(ofFile: site.manifest)
+        try Clientctl.stock(["rm", site.manifest])
+        try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").succeeded("completed")
+        #expect(try contents(ofFile: site.manifest) == manifest)
+        try site.publish(site.folder.file("web-1.0.0"), as: "1.0.0").succeeded("unchanged")
+    }
+
+    @Test func `a file that is rewritten while it is packed is not signed`() throws {
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(60_000_000)], to: "web")
+        let publisher = try Clientctl.start([
+            "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key, "--min-shell", "1.0.0",
+            "--format", "zip", "--level", "9", "--json",
+        ])
+        // Once it has its folder aside, it has listed the files and begun to pack.
+        var isPacking = false
+        while !isPacking, try publisher.wait(within: .milliseconds(1)) == nil {
+            isPacking = try Clientctl.stock(["ls", "-A", "\(site.feed)/releases"]).contains(".publish-")
+        }
+        try Clientctl.stock(
+            ["sh", "-c", "printf x | dd of=big conv=notrunc bs=1 seek=59999999 2>/dev/null"], in: source)
+        let ended = Outcome(try publisher.wait()).failed(78, "configInvalid")
+        #expect(ended.subject == "big")
+        #expect(try Clientctl.stock(["ls", "-A", "\(site.feed)/releases"]) == "v1.0.0\n")
+    }
+}
+
+/// A channel begins, is promoted and recalled with what that means for everybody said.
+@Suite(.ownThread) struct ChannelBeginningTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite(withRoot: false) }
+
+    private func publish(_ version: String, _ channel: String, _ more: [String] = []) throws -> Outcome {
+        let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+        return try Clientctl.run(
+            [
+                "publish", source, "--version", version, "--feed", site.feed, "--key", site.key("release"),
+                "--min-shell",
+                "1.0.0", "--app-id", ChannelSite.appId, "--level", "1", "--channel", channel, "--channel-key",
+                site.key("channel"), "--json",
+            ] + more)
+    }
+
+    @Test func `a channel is made only where that is asked for`() throws {
+        let refused = try publish("1.0.0", "stable").failed(78, "configInvalid")
+        #expect(refused.subject == "channel stable")
+        #expect(refused.errors.contains("--create"))
+        #expect(access("\(site.feed)/releases/v1.0.0", F_OK) != 0)
+        try publish("1.0.0", "stable", ["--create"]).succeeded("published")
+        // Again it is no fault, where a stopped run may have been the first.
+        try publish("1.0.0", "stable", ["--create"]).succeeded("unchanged")
+        try publish("1.1.0", "stable", ["--create"]).failed(78, "configInvalid")
+        #expect(access("\(site.feed)/releases/v1.1.0", F_OK) != 0)
+        try publish("1.1.0", "stabel").failed(78, "configInvalid")
+        try site.release("promote", "--version", "1.0.0", "--to", "beta").failed(78, "configInvalid")
+        try site.release("promote", "--version", "1.0.0", "--to", "beta", "--create").succeeded("changed")
+    }
+
+    @Test func `a channel whose document was lost goes on above what devices have seen`() throws {
+        try publish("1.0.0", "stable", ["--create"]).succeeded("published")
+        for _ in 1...3 { try site.release("resign").succeeded("changed") }
+        func install() throws -> Outcome {
+            try Clientctl.run([
+                "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.folder.file("trusted"),
+                "--store",
+                site.folder.file("store"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId, "--json",
+            ])
+        }
+        try site.folder.makeFolder("trusted")
+        for name in ["release", "channel"] { try Clientctl.stock(["cp", site.pub(name), site.folder.file("trusted")]) }
+        try install().succeeded("installed")
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
+        try publish("1.1.0", "stable").failed(78, "configInvalid")
+        let made = try publish("1.1.0", "stable", ["--create", "--sequence", "5"]).succeeded("published")
+        #expect(made["channel"]?.objectValue?["sequence"] == .integer(5))
+        try install().succeeded("installed")
+    }
+
+    @Test func `a release is promoted as it is`() throws {
+        try publish("1.0.0", "stable", ["--create"]).succeeded("published")
+        try publish("1.1.0", "stable", ["--rollout", "2.5%"]).succeeded("published")
+        try site.release("pause", "--version", "1.1.0").succeeded("changed")
+        try site.release("promote", "--version", "1.1.0", "--to", "later", "--create").succeeded("changed")
+        let later = try site.list("later")["releases"]?.arrayValue?.first?.objectValue
+        #expect(later?["rollout"] == .string("2.5%"))
+        #expect(later?["paused"] == .bool(true))
+        try site.release("promote", "--version", "1.1.0", "--to", "other", "--create", "--rollout", "100%").succeeded()
+        let other = try site.list("other")["releases"]?.arrayValue?.first?.objectValue
+        #expect(other?["rollout"] == .string("100%"))
+        #expect(other?["paused"] == .bool(true))
+    }
+
+    @Test func `a recall says what becomes of the manifest`() throws {
+        func manifest(_ outcome: Outcome) -> JSONObject? { outcome["manifest"]?.objectValue }
+        try publish("1.0.0", "stable", ["--create"]).succeeded("published")
+        try publish("1.1.0", "stable").succeeded("published")
+        let first = try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        #expect(manifest(first) == ["changed": .bool(true), "offers": .string("1.0.0")])
+        let second = try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        #expect(manifest(second) == ["changed": .bool(false), "offers": .string("1.0.0"), "recalled": .bool(true)])
+        let plain = try Clientctl.run([
+            "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
+        ])
+        #expect(plain.text.contains("manifest.json goes on offering 1.0.0"))
+        // What was written is said even where the document was right.
+        try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("changed")
+        try Clientctl.stock(["rm", "\(site.feed)/manifest.json"])
+        try site.release("revoke", "--version", "1.0.0", "--undo").succeeded("completed")
+    }
+
+    @Test func `nothing is published under a trust root that has expired`() throws {
+        let rooted = try ChannelSite(withRoot: false)
+        try rooted.publish("1.0.0").succeeded("published")
+        try rooted.initRoot(["--expires-in", "1d"], environment: ["SOURCE_DATE_EPOCH": "1700000000"]).succeeded("made")
+        try Clientctl.stock(["mkdir", "\(rooted.feed)/trust"])
+        for name in ["trust/1.json", "trust.json"] {
+            try Clientctl.stock(["cp", rooted.trust, "\(rooted.feed)/\(name)"])
+        }
+        let before = try TreeSnapshot(of: rooted.feed)
+        let refused = try rooted.publish("1.1.0").failed(21, "expired")
+        #expect(refused.subject == "trust root 1")
+        try rooted.release("pause", "--version", "1.0.0").failed(21, "expired")
+        #expect(try TreeSnapshot(of: rooted.feed).changes(since: before) == [])
+    }
+}
+
+/// What a person or a shell hands over beside the flags.
+@Suite(.ownThread) struct SecretInputTests {
+    private let site: Site
+    private let encrypted: String
+
+    init() throws {
+        site = try Site()
+        encrypted = site.folder.file("enc.key.pem")
+        try Clientctl.run(
+            ["keys", "generate", "--out", site.folder.file("enc"), "--json"],
+            environment: ["CLIENTCTL_PASSPHRASE": "horse"]
+        ).succeeded()
+    }
+
+    @Test(arguments: [
+        "cat \"$K\" | \"$0\" keys show /dev/stdin --json", "cat \"$K\" | \"$0\" keys show - --json",
+        "\"$0\" keys show <(cat \"$K\") --json", "cat \"$P\" | \"$0\" keys show - --json",
+        "echo horse | \"$0\" keys show \"$E\" --passphrase-file /dev/stdin --json",
+        "echo horse | \"$0\" keys show \"$E\" --passphrase-file - --json",
+        "\"$0\" keys show \"$E\" --passphrase-file <(echo horse) --json",
+        "\"$0\" publish web --version 1.0.0 --feed feed --min-shell 1.0.0 --key <(cat \"$K\") --json",
+    ])
+    func `keys and passphrases come through pipes`(line: String) throws {
+        try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let ending = try Program.run(
+            ["bash", "-c", line, Clientctl.path],
+            environment: Clientctl.environment(["K": site.key, "P": site.trust, "E": encrypted]), in: site.folder.path)
+        Outcome(ending).succeeded()
+    }
+
+    @Test func `a pipe without an end gives no key`() throws {
+        let refused = try Clientctl.run(["keys", "show", "/dev/zero", "--json"]).failed(78, "configInvalid")
+        #expect(refused.subject?.contains("/dev/zero") == true)
+    }
+
+    private static let typing = """
+        import os, pty, signal, sys, time
+        keys, program, arguments = sys.argv[1].encode().decode("unicode_escape").encode(), sys.argv[2], sys.argv[3:]
+        child, terminal = pty.fork()
+        if child == 0:
+            # As a shell starts it, whatever the tests' own threads keep back.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.execv(program, [program, *arguments])
+        import termios
+        said = b""
+        for key in keys.split(b"|"):
+            asked = b""
+            while b": " not in asked:
+                asked += os.read(terminal, 1024)
+            said += asked
+            while termios.tcgetattr(terminal)[3] & termios.ECHO:
+                time.sleep(0.01)
+            os.write(terminal, key)
+        try:
+            while True:
+                more = os.read(terminal, 1024)
+                if not more: break
+                said += more
+        except OSError:
+            pass
+        _, status = os.waitpid(child, 0)
+        print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, os.waitstatus_to_exitcode(status), b"horse" in said)
+        """
+
+    private func type(_ keys: String, _ arguments: String...) throws -> String {
+        try Clientctl.stock(["python3", "-c", Self.typing, keys, Clientctl.path] + arguments)
+    }
+
+    @Test(arguments: [(#"\x03"#, "2 -2 False\n"), (#"\x04"#, "0 78 False\n")])
+    func `the keys that end a program end a question`(keys: String, ending: String) throws {
+        let out = site.folder.file("typed")
+        #expect(try type(keys, "keys", "generate", "--out", out, "--prompt") == ending)
+        #expect(access("\(out).key.pem", F_OK) != 0)
+    }
+
+    @Test func `a passphrase is typed, and not shown`() throws {
+        let out = site.folder.file("typed")
+        #expect(try type(#"horse\n|horse\n"#, "keys", "generate", "--out", out, "--prompt") == "0 0 False\n")
+        try Clientctl.run(["keys", "show", "\(out).key.pem", "--json"], environment: ["CLIENTCTL_PASSPHRASE": "horse"])
+            .succeeded()
+    }
+}
+
+/// A reader that has read enough, and a command that never has.
+@Suite(.ownThread) struct BoundedOutputTests {
+    private let site: Site
+
+    init() throws { site = try Site() }
+
+    @Test func `a listing that nobody reads to its end leaves nothing behind, and says nothing`() throws {
+        var files = Site.client("1.0.0")
+        for number in 1...3000 { files["many/file-with-a-long-name-\(number)"] = [] }
+        try site.publish("1.0.0", files)
+        let scratch = try site.folder.makeFolder("scratch")
+        let archive = "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst"
+        for source in [archive, "file://\(archive)"] {
+            let ending = try Program.run(
+                ["bash", "-c", "\"$0\" inspect \"$1\" | head -1; exit ${PIPESTATUS[0]}", Clientctl.path, source],
+                environment: Clientctl.environment(["TMPDIR": scratch]))
+            #expect(ending.status == 141)
+            #expect(ending.errors.isEmpty)
+            #expect(ending.text.hasPrefix("an archive"))
+            #expect(try TreeSnapshot(of: scratch).paths == [])
+        }
+    }
+
+    @Test(arguments: ["cat /dev/zero", "yes", "exec cat /dev/zero"])
+    func `a signing command that never ends writing is ended`(command: String) throws {
+        let scratch = try site.folder.makeFolder("scratch")
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let refused = try Clientctl.run(
+            [
+                "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json",
+                "--sign-command", command, "--public", site.trust,
+            ], environment: ["TMPDIR": scratch]
+        ).failed(78, "configInvalid")
+        #expect(refused.errors.contains("65536 bytes"))
+        #expect(try TreeSnapshot(of: scratch).paths == [])
+    }
+}

@@ -1,0 +1,30 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// A disk that the kernel has made read-only, as it does after an error.
+@Suite(.ownThread) struct ReadOnlyStoreTests {
+    private static let script = """
+        mount=$1 seed=$2 program=$3
+        mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
+        launch() { "$program" launch --store "$mount/store" --shell-version 1.0.0 --seed "$seed" --json; }
+        launch > /dev/null || exit 91
+        echo damaged > "$mount/store/ledger.json"
+        mount -o remount,ro "$mount" || exit 92
+        launch
+        """
+
+    @Test(.enabled(if: PrivateMounts.command != nil)) func `with a damaged ledger still shows the seed`() throws {
+        let folder = try TemporaryFolder()
+        let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let mount = try folder.makeFolder("mount")
+        let ending = try Program.run(
+            try #require(PrivateMounts.command) + ["sh", "-c", Self.script, "sh", mount, seed, Clientctl.path],
+            environment: Clientctl.environment())
+        let outcome = Outcome(ending).succeeded()
+        #expect(outcome.string("version") == "embedded")
+        #expect(outcome["trial"] == .bool(false))
+    }
+}

@@ -1,0 +1,227 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// Servers that fail or lie about the archive; and what the next run makes of it.
+@Suite(.ownThread) struct RefusedDownloadTests {
+    private static let archivePath = "/releases/v2.0.0/client-v2.0.0.tar.zst"
+
+    private let site: Site
+    private let server: LoopbackServer
+    private let url: String
+    private let archive: [UInt8]
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        var generator = SeededGenerator(seed: 2)
+        // Random bytes keep their size in any archive.
+        try site.publish("2.0.0", Self.client(&generator))
+        server = try LoopbackServer(folder: site.feed)
+        url = try server.url("/manifest.json").display
+        archive = try contents(ofFile: site.feed + Self.archivePath)
+    }
+
+    private static func client(_ generator: inout SeededGenerator) -> [String: [UInt8]] {
+        Site.client("2.0.0").merging(["noise": (0..<300_000).map { _ in UInt8.random(in: 0...255, using: &generator) }])
+        { $1 }
+    }
+
+    private func serve(_ change: (inout Route) -> Void) {
+        server.set(Self.archivePath, Route.resource(archive, entityTag: "\"one\"").with(change))
+    }
+
+    private var archiveRequests: [LoopbackServer.Request] { server.requests.filter { $0.target == Self.archivePath } }
+
+    private func downloads() throws -> [String: [UInt8]] { try TreeSnapshot(of: "\(site.store)/downloads").files }
+
+    /// The store but for downloads in progress, which the contract lets the next run resume.
+    private func settled() throws -> TreeSnapshot {
+        let downloads = try downloads().keys.map { "downloads/\($0)" }
+        return try TreeSnapshot(of: site.store, without: Set(downloads))
+    }
+
+    @Test func `bytes that were not signed are refused, and nothing of them stays`() throws {
+        var flipped = archive
+        flipped[archive.count / 2] ^= 1
+        let lies: [(String, String, (inout Route) -> Void)] = [
+            ("a flipped bit", "digestMismatch", { $0.body = .bytes(flipped) }),
+            ("longer", "sizeMismatch", { $0.body = .bytes(archive + [0]) }),
+            (
+                "longer without saying so", "sizeMismatch",
+                {
+                    $0.body = .bytes(archive + [0])
+                    $0.framing = .chunked
+                }
+            ),
+            (
+                "endless", "sizeMismatch",
+                {
+                    $0.body = .endless
+                    $0.framing = .chunked
+                }
+            ),
+            ("shorter", "sizeMismatch", { $0.body = .bytes(archive.dropLast()) }),
+            ("empty", "sizeMismatch", { $0.body = .bytes([]) }),
+            (
+                "shorter without a length", "sizeMismatch",
+                {
+                    $0.body = .bytes(archive.dropLast(1000))
+                    $0.framing = .untilClose
+                }
+            ),
+        ]
+        try site.leavingStoreAlone {
+            for (what, code, lie) in lies {
+                serve(lie)
+                let refused = try site.install(url).failed(23, code, "\(what)")
+                #expect(refused.subject?.hasSuffix("client-v2.0.0.tar.zst") == true, "\(what)")
+            }
+        }
+        serve { _ in }
+        try site.install(url).succeeded("installed")
+    }
+
+    @Test func `an archive that is signed but unsafe is refused with its rule`() throws {
+        let handmade = HandmadeRelease(site: site)
+        let source = try site.folder.writeTree(Site.client("3.0.0"), to: "unsafe")
+        try #require(symlink("/etc/passwd", "\(source)/link") == 0)
+        try Clientctl.stock(["tar", "--zstd", "-C", source, "-cf", site.folder.file("unsafe.tar.zst"), "."])
+        let manifest = try handmade.write(handmade.required("3.0.0", archive: "unsafe.tar.zst"), to: "unsafe.json")
+        try site.leavingStoreAlone {
+            let refused = try site.install(manifest).failed(24, "archiveRejected")
+            #expect(refused.subject == "type-symlink: ./link")
+        }
+    }
+
+    @Test func `a server that says no`() throws {
+        try site.leavingStoreAlone {
+            for status in [404, 403, 410, 500, 503] {
+                serve { $0 = Route([], status: status) }
+                try site.install(url).failed(11, "httpStatus", "\(status)")
+            }
+            try site.install(server.url("/nothing.json").display).failed(11, "httpStatus")
+        }
+    }
+
+    @Test func `nobody there`() throws {
+        server.stop()
+        try site.leavingStoreAlone { try site.install(url).failed(10, "networkUnavailable") }
+        try site.leavingStoreAlone {
+            try site.install("\(site.feed)/nothing.json").failed(10, "networkUnavailable")
+        }
+    }
+
+    /// Every attempt of one run ends after 40,000 bytes, until the run gives up.
+    private func interrupt() throws -> Int {
+        serve { $0.pace = .cut(after: 40_000) }
+        let before = try settled()
+        try site.install(url).failed(10, "networkUnavailable")
+        #expect(try settled().changes(since: before) == [])
+        #expect(try site.list().strings("versions") == ["embedded", "v1.0.0"])
+        let part = try #require(try downloads().first { $0.key.hasSuffix(".part") })
+        #expect(archive.starts(with: part.value))
+        #expect(part.value.count >= 40_000 && part.value.count < archive.count)
+        return part.value.count
+    }
+
+    @Test func `an interrupted download is resumed by the next run`() throws {
+        let had = try interrupt()
+        serve { _ in }
+        let requests = archiveRequests.count
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed["bytesDownloaded"] == .integer(archive.count - had))
+        let resumed = archiveRequests.dropFirst(requests)
+        #expect(resumed.map { $0["Range"] } == ["bytes=\(had)-"])
+        #expect(resumed.map { $0["If-Range"] } == ["\"one\""])
+        var generator = SeededGenerator(seed: 2)
+        #expect(try site.installed("2.0.0") == Self.client(&generator))
+        #expect(try downloads().isEmpty)
+    }
+
+    @Test func `when the archive changed on the server, the download starts over`() throws {
+        _ = try interrupt()
+        server.set(Self.archivePath, .resource(archive, entityTag: "\"two\""))
+        let requests = archiveRequests.count
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed["bytesDownloaded"] == .integer(archive.count))
+        #expect(archiveRequests.dropFirst(requests).map { $0["If-Range"] } == ["\"one\""])
+        #expect(try downloads().isEmpty)
+    }
+
+    @Test func `a part that was damaged meanwhile is noticed and fetched again`() throws {
+        _ = try interrupt()
+        let part = try #require(try downloads().first { $0.key.hasSuffix(".part") })
+        var damaged = part.value
+        damaged[100] ^= 1
+        try site.folder.write(damaged, to: "store/downloads/\(part.key)")
+        serve { _ in }
+        try site.install(url).succeeded("installed")
+        var generator = SeededGenerator(seed: 2)
+        #expect(try site.installed("2.0.0") == Self.client(&generator))
+    }
+
+    @Test func `a part behind which the server has nothing is fetched again`() throws {
+        let had = try interrupt()
+        server.set(Self.archivePath, .resource(Array(archive.prefix(had)), entityTag: "\"one\""))
+        // The server's file is short for good: refused, and nothing stays.
+        try site.install(url).failed(23, "sizeMismatch")
+        #expect(try downloads().isEmpty)
+        #expect(archiveRequests.suffix(2).map { $0["Range"] } == ["bytes=\(had)-", nil])
+    }
+
+    /// The second read of the archive by one thread is in the midst of its unpacking.
+    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"), arguments: ["EIO", "ENOMEM"])
+    func `what the machine cannot do is no refusal of the archive, which is kept`(error: String) throws {
+        serve { _ in }
+        let digest = try Clientctl.stock(["sha256sum", site.feed + Self.archivePath]).prefix(64)
+        let failed = Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/downloads/\(digest).part", "-e",
+                    "trace=pread64", "-e", "inject=pread64:error=\(error):when=2", Clientctl.path,
+                ] + site.arguments("install", url), environment: Clientctl.environment())
+        ).failed(1, "internal")
+        #expect(failed.error["message"]?.stringValue?.contains("Publish") == false)
+        #expect(try downloads()["\(digest).part"] == archive)
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed["bytesDownloaded"] == .integer(0))
+    }
+
+    @Test func `another release drops the part of the one before`() throws {
+        _ = try interrupt()
+        try site.publish("2.1.0")
+        let installed = try site.install(url).succeeded("installed")
+        #expect(installed.string("version") == "2.1.0")
+        #expect(try downloads().isEmpty)
+    }
+
+    @Test func `of two installs at once one works and the other says that the store is locked`() throws {
+        let gate = try Gate()
+        serve { $0.pace = .held(after: 1000, gate) }
+        let first = try Clientctl.start(site.arguments("install", url))
+        try #require(server.wait(for: Self.archivePath))
+        let refused = try site.install(url).failed(32, "storeLocked")
+        #expect(refused.subject == site.store)
+        // Looking needs no lock.
+        #expect(try site.list().succeeded().strings("versions") == ["embedded", "v1.0.0"])
+        try Clientctl.run(["gc", "--store", site.store, "--json"]).failed(32, "storeLocked")
+        gate.open()
+        Outcome(try first.wait()).succeeded("installed")
+        try site.install(url).succeeded("upToDate")
+    }
+
+    @Test func `a lock ends with its holder`() throws {
+        serve { $0.pace = .stall(after: 1000) }
+        let first = try Clientctl.start(site.arguments("install", url))
+        try #require(server.wait(for: Self.archivePath))
+        first.send(SIGKILL)
+        #expect(try first.wait().signal == SIGKILL)
+        serve { _ in }
+        try site.install(url).succeeded("installed")
+    }
+}

@@ -1,0 +1,171 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// Manifests that must not be believed: status, code, and a store that is byte for byte what it was.
+@Suite(.ownThread) struct RefusedManifestTests {
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0", nil, ["--app-id", "com.example.kiosk"])
+        try site.install(nil, ["--app-id", "com.example.kiosk"]).succeeded("installed")
+        try site.publish("2.0.0", nil, ["--app-id", "com.example.kiosk", "--max-shell", "3.0.0"])
+    }
+
+    /// The manifest of 2.0.0, changed; gives its path.
+    private func changed(_ change: (inout JSONObject) -> Void) throws -> String {
+        var manifest = try site.object(site.manifest)
+        change(&manifest)
+        try site.folder.write(JSONWriter.bytes(of: .object(manifest)), to: "feed/changed.json")
+        return "\(site.feed)/changed.json"
+    }
+
+    private func changed(text replace: (String) -> String) throws -> String {
+        let text = String(decoding: try contents(ofFile: site.manifest), as: UTF8.self)
+        let new = replace(text)
+        #expect(new != text)
+        try site.folder.write(bytes(new), to: "feed/changed.json")
+        return "\(site.feed)/changed.json"
+    }
+
+    @Test func `a key that is not trusted is unknown`() throws {
+        try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).succeeded()
+        let other = ["--trust", site.folder.file("other.pub.pem")]
+        try site.leavingStoreAlone {
+            let refused = try site.install(nil, other).failed(20, "keyUnknown")
+            #expect(refused.subject == site.keyId)
+            // Without the hint there is only a signature that nobody made.
+            try site.install(changed { $0["keyId"] = nil }, other).failed(20, "signatureInvalid")
+            // With another key's id in it, likewise.
+            let other = try Clientctl.run(["keys", "show", site.folder.file("other.pub.pem"), "--json"])
+            try site.install(
+                changed { $0["keyId"] = other["keyId"] }, ["--trust", site.folder.file("other.pub.pem")]
+            ).failed(20, "signatureInvalid")
+            try site.check(nil, ["--trust", site.folder.file("other.pub.pem")]).failed(20, "keyUnknown")
+        }
+    }
+
+    @Test func `every signed field is covered by the signature`() throws {
+        let others: [(String, JSONValue?)] = [
+            ("appId", .string("com.example.other")), ("appId", nil), ("version", .string("2.0.1")),
+            ("sha256", .string(String(repeating: "a", count: 64))), ("size", .integer(1)), ("size", nil),
+            ("contentSha256", .string(String(repeating: "b", count: 64))), ("contentSha256", nil),
+            ("installedSize", .integer(1)), ("installedSize", nil), ("fileCount", .integer(1)), ("fileCount", nil),
+            ("minShellVersion", .string("0.1.0")), ("maxShellVersion", .string("9.0.0")), ("maxShellVersion", nil),
+            ("createdAt", .string("2020-01-01T00:00:00Z")), ("createdAt", nil),
+            ("signature", .string("AAAA")),
+            ("signature", .string(String(repeating: "A", count: 86) + "==")),
+        ]
+        try site.leavingStoreAlone {
+            for (name, value) in others {
+                try site.install(changed { $0[name] = value }).failed(20, "signatureInvalid", "\(name)")
+            }
+            // What is not signed may change.
+            for (name, value) in [("notes", "new notes"), ("keyId", String(repeating: "0", count: 64))] {
+                try site.check(changed { $0[name] = .string(value) }).succeeded("available", "\(name)")
+            }
+        }
+    }
+
+    @Test func `bytes that are no manifest are refused`() throws {
+        let changes: [(String, (String) -> String)] = [
+            ("duplicate key", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"schema\": 1,") }),
+            ("duplicate key, escaped", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"\\u0073chema\": 1,") }),
+            ("null", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"notes\": null,") }),
+            ("another schema", { $0.replacing("\"schema\": 1,", with: "\"schema\": 2,") }),
+            ("schema as text", { $0.replacing("\"schema\": 1,", with: "\"schema\": \"1\",") }),
+            ("fraction", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": 5.0") }),
+            ("exponent", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": 5e0") }),
+            ("negative", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": -5") }),
+            ("beyond 2^53", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": 9007199254740992") }),
+            ("number as text", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": \"5\"") }),
+            ("trailing comma", { $0.replacing("\n}", with: ",\n}") }),
+            ("something behind it", { $0 + "x" }), ("two of them", { $0 + $0 }),
+            ("byte order mark", { "\u{FEFF}" + $0 }), ("nothing", { _ in "" }), ("a list", { "[\($0)]" }),
+            ("cut off", { String($0.dropLast(40)) }), ("HTML", { _ in "<!doctype html>" }),
+            (
+                "longer than 64 KiB",
+                { $0.replacing("\"schema\"", with: "\"x\": \"\(String(repeating: "x", count: 65536))\", \"schema\"") }
+            ),
+            ("white space beyond 64 KiB", { $0 + String(repeating: " ", count: 65536) }),
+            ("control character", { $0.replacing("com.example.kiosk", with: "com.example\\nversion=9.0.0") }),
+            ("raw control character", { $0.replacing("com.example.kiosk", with: "com.example\u{1}") }),
+            ("digest in capitals", { $0.replacing("\"sha256\": \"", with: "\"sha256\": \"A") }),
+            ("leading v", { $0.replacing("\"version\": \"", with: "\"version\": \"v") }),
+            ("build metadata", { $0.replacing("\"version\": \"2.0.0\"", with: "\"version\": \"2.0.0+1\"") }),
+            (
+                "shells upside down",
+                { $0.replacing("\"maxShellVersion\": \"3.0.0\"", with: "\"maxShellVersion\": \"0.1.0\"") }
+            ),
+            ("local time", { $0.replacing("Z\",", with: "+00:00\",") }),
+            ("signature that is no base64", { $0.replacing("\"signature\": \"", with: "\"signature\": \"!") }),
+            (
+                "deep",
+                {
+                    $0.replacing(
+                        "\"schema\"",
+                        with:
+                            "\"x\": \(String(repeating: "[", count: 5000))\(String(repeating: "]", count: 5000)), \"schema\""
+                    )
+                }
+            ),
+        ]
+        try site.leavingStoreAlone {
+            for (what, change) in changes {
+                try site.install(changed(text: change)).failed(25, "manifestMalformed", "\(what)")
+            }
+            for name in ["version", "url", "sha256", "signature", "minShellVersion"] {
+                try site.install(changed { $0[name] = nil }).failed(25, "manifestMalformed", "\(name)")
+                try site.install(changed { $0[name] = .integer(1) }).failed(25, "manifestMalformed", "\(name)")
+                try site.install(changed { $0[name] = .string("") }).failed(25, "manifestMalformed", "\(name)")
+            }
+            // The harness changes nothing by itself, and what is unknown is ignored.
+            try site.check(changed { _ in }).succeeded("available")
+            try site.check(changed { $0["unknown"] = .array([.integer(1)]) }).succeeded("available")
+        }
+    }
+
+    @Test func `bytes that are not UTF-8 are refused`() throws {
+        let manifest = try contents(ofFile: site.manifest)
+        try site.leavingStoreAlone {
+            for bad in [[0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80]] as [[UInt8]] {
+                try site.folder.write(
+                    bytes("{\"notes\": \"") + bad + bytes("\", ") + manifest.dropFirst(), to: "feed/changed.json")
+                try site.install("\(site.feed)/changed.json").failed(25, "manifestMalformed", "\(bad)")
+            }
+        }
+    }
+
+    @Test func `a shell out of range gets an answer and a failure`() throws {
+        try site.leavingStoreAlone {
+            for shell in ["0.9.9", "1.0.0-rc.1", "3.0.1"] {
+                let refused = try site.install(shell: shell).failed(42, "incompatibleShell", "\(shell)")
+                #expect(refused.outcome == "incompatible")
+                #expect(refused.string("version") == "2.0.0")
+            }
+            for shell in ["1.0.0", "3.0.0"] { try site.check(shell: shell).succeeded("available", "\(shell)") }
+        }
+    }
+
+    @Test func `a manifest of another application, or of none, is refused`() throws {
+        // A feed has one application.
+        let feeds = ["3.0.0": site.folder.file("other"), "4.0.0": site.folder.file("none")]
+        for (version, feed) in feeds {
+            let appId = version == "3.0.0" ? ["--app-id", "com.example.other"] : []
+            let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+            try site.publish(source, as: version, ["--feed", feed] + appId).succeeded("published", "\(version)")
+        }
+        try site.leavingStoreAlone {
+            for version in ["3.0.0", "4.0.0"] {
+                let manifest = try #require(feeds[version]) + "/manifest.json"
+                try site.install(manifest, ["--app-id", "com.example.kiosk"]).failed(43, "appMismatch", "\(version)")
+                // The store knows its application without being told.
+                try site.install(manifest).failed(43, "appMismatch", "\(version)")
+                try site.check(manifest).failed(43, "appMismatch", "\(version)")
+            }
+            try site.install(nil, ["--app-id", "com.example.other"]).failed(43, "appMismatch")
+        }
+    }
+}

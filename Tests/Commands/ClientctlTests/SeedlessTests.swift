@@ -1,0 +1,22 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// A shell that brings no client of its own.
+@Suite(.ownThread) struct SeedlessTests {
+    @Test func `status promises no seed to a shell that brought none`() throws {
+        let site = try Site()
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let place = ["--store", site.store, "--json"]
+        for _ in 0..<2 {
+            let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).succeeded()
+            let token = try #require(launched.string("token"))
+            try Clientctl.run(["fail", "--version", "1.0.0", "--token", token] + place).succeeded("failed")
+        }
+        let status = try Clientctl.run(["status"] + place).succeeded()
+        #expect(status["wouldRun"] == .null)
+        try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
+    }
+}

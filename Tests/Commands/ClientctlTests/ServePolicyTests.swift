@@ -1,0 +1,38 @@
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// Whom the pages of `serve` may talk to.
+@Suite(.ownThread) struct ServePolicyTests {
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+    }
+
+    /// The sources of `connect-src` with these flags and variables.
+    private func connections(_ flags: [String], _ environment: [String: String]) throws -> [String] {
+        let place = ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
+        let serving = try ServeRun(place + flags, environment: environment)
+        let policy = try serving.ask("GET /", ["Accept: text/html"])["Content-Security-Policy"] ?? ""
+        try serving.stop()
+        let directive = policy.split(separator: ";").first { $0.contains("connect-src ") } ?? ""
+        return directive.split(separator: " ").dropFirst().map(String.init)
+    }
+
+    private static let server = ["CLIENTCTL_METEOR": "http://meteor.example/app"]
+    private static let sources = ["http://meteor.example:80", "ws://meteor.example:80"]
+
+    @Test func `a Meteor server that is followed is one of them`() throws {
+        #expect(try connections([], Self.server).suffix(2) == Self.sources)
+        #expect(try connections(["--meteor", "http://meteor.example/"], [:]).suffix(2) == Self.sources)
+    }
+
+    @Test func `one that flags leave out is none`() throws {
+        try site.publish("1.0.0")
+        let feed = ["--manifest", site.manifest, "--trust", site.trust]
+        #expect(try !connections(feed, Self.server).contains { $0.contains("meteor.example") })
+        #expect(try !connections(["--sources", "archive"], Self.server).contains { $0.contains("meteor.example") })
+    }
+}

@@ -1,0 +1,106 @@
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// What a service manager hears of the built program.
+@Suite(.ownThread) struct ServiceTests {
+    private let site: Site
+    private let address: String
+    private let socket: DatagramSocket
+
+    init() throws {
+        site = try Site()
+        address = site.folder.file("notify")
+        socket = try DatagramSocket(address)
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+    }
+
+    private var place: [String] {
+        ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
+    }
+
+    @Test func `serve says when it is ready, what it does, and when it ends`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let serving = try ServeRun(place, environment: ["NOTIFY_SOCKET": address])
+        #expect(try socket.next() == "READY=1\nSTATUS=listening at http://127.0.0.1:\(serving.port)/")
+        _ = try serving.loadPage()
+        #expect(try socket.next() == "STATUS=v1.0.0 is shown, on trial")
+        try serving.stop()
+        let rest = try socket.drain()
+        #expect(rest.last == "STOPPING=1\nSTATUS=stopping")
+        #expect(!rest.contains { $0.contains("WATCHDOG") }, "nobody waits for signs of life")
+    }
+
+    @Test func `host says so, too, at an abstract name, and gives signs of life`() throws {
+        try site.publish("1.0.0")
+        let name = "@clientctl-host-\(getpid())-\(UInt64.random(in: .min ... .max))"
+        let socket = try DatagramSocket(name)
+        let program = try Clientctl.start(
+            ["host", site.feed], environment: ["NOTIFY_SOCKET": name, "WATCHDOG_USEC": "200000"])
+        #expect(try socket.next()?.hasPrefix("READY=1\nSTATUS=listening on port ") == true)
+        for _ in 0..<3 { #expect(try socket.next() == "WATCHDOG=1") }
+        program.send(SIGTERM)
+        #expect(try socket.next { $0.hasPrefix("STOPPING=1") } != nil)
+        #expect(try program.wait(within: .seconds(60))?.status == 0)
+    }
+
+    private static let canTrace =
+        (try? Program.run(["strace", "-o", "/dev/null", "true"], environment: Clientctl.environment()))?.status == 0
+
+    @Test(.enabled(if: canTrace, "no strace"))
+    func `a signal that comes as soon as the address is said is not lost`() throws {
+        try site.publish("1.0.0")
+        // The first handler that each thread installs takes its time; with -D the tracer is none of our processes.
+        let program = try Program(
+            [
+                "strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction", "-e",
+                "inject=rt_sigaction:delay_enter=300000:when=1", Clientctl.path, "host", site.feed,
+            ], environment: Clientctl.environment())
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try program.printed().output.isEmpty, ContinuousClock.now < deadline { poll(nil, 0, 5) }
+        program.send(SIGTERM)
+        #expect(try program.wait(within: .seconds(60))?.status == 0)
+    }
+
+    @Test func `what cannot start is never ready`() throws {
+        let refused = try Clientctl.run(
+            ["serve", "--store", site.folder.file("none"), "--shell-version", "1.5.0", "--port", "0"],
+            environment: ["NOTIFY_SOCKET": address])
+        #expect(refused.status == 78)
+        #expect(try socket.drain() == [])
+    }
+
+    @Test func `a manager that is not there, or not for this process, changes nothing`() throws {
+        for environment in [
+            ["NOTIFY_SOCKET": site.folder.file("nobody"), "WATCHDOG_USEC": "100000"], ["NOTIFY_SOCKET": "nonsense"],
+            ["WATCHDOG_USEC": "100000"],
+        ] { try ServeRun(place, environment: environment).stop() }
+        let other = try ServeRun(
+            place, environment: ["NOTIFY_SOCKET": address, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": "1"])
+        try other.stop()
+        #expect(try !socket.drain().contains("WATCHDOG=1"))
+    }
+
+    @Test func `a shell that hangs gives no sign of life, until it works again`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let serving = try ServeRun(
+            place, environment: ["NOTIFY_SOCKET": address, "WATCHDOG_USEC": "400000"])
+        #expect(try socket.next { $0 == "WATCHDOG=1" } != nil)
+        // A boot attempt is written under this lock, on the shell's own thread, which waits for it.
+        let folder = open(site.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { close(folder) }
+        try #require(flock(folder, LOCK_EX) == 0)
+        let page = try RawConnection(port: serving.port)
+        page.send("GET / HTTP/1.1\r\nHost: 127.0.0.1:\(serving.port)\r\nAccept: text/html\r\n\r\n")
+        // Those of before it came so far: then ten times the pause between two without any.
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try socket.next(within: 2000) != nil { try #require(ContinuousClock.now < deadline, "it goes on") }
+        try #require(flock(folder, LOCK_UN) == 0)
+        #expect(try socket.next { $0 == "WATCHDOG=1" } != nil)
+        #expect(try page.receiveAnswer().status == 200)
+        try serving.stop()
+    }
+}

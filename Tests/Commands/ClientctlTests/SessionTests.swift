@@ -1,0 +1,287 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// Logging in and out, locking and unlocking, and where the token goes.
+@Suite(.ownThread) struct SessionTests {
+    private static let secret = "s3cret.t0ken-of/the+feed="
+
+    private let site: Site
+    private let token: String
+
+    init() throws {
+        site = try Site()
+        token = try site.folder.write(bytes(Self.secret + "\n"), to: "token")
+    }
+
+    /// Runs a command on the store; nothing that it says ever shows the token.
+    @discardableResult
+    private func run(_ arguments: [String], sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
+        let outcome = try Clientctl.run(arguments + ["--store", site.store, "--json"])
+        expectNoSecret(outcome, sourceLocation: sourceLocation)
+        return outcome
+    }
+
+    private func expectNoSecret(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(!(outcome.text + outcome.errors).contains("s3cret"), sourceLocation: sourceLocation)
+    }
+
+    @discardableResult
+    private func login(_ more: [String] = [], sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
+        try run(["login", "--token-file", token] + more, sourceLocation: sourceLocation)
+            .succeeded("loggedIn", sourceLocation: sourceLocation)
+    }
+
+    private func session(_ outcome: Outcome) -> JSONObject { outcome["session"]?.objectValue ?? [:] }
+
+    private func status() throws -> JSONObject { session(try run(["status"]).succeeded()) }
+
+    /// What is kept.
+    private func file() throws -> String {
+        String(decoding: try #require(try site.stored().files["session.json"]), as: UTF8.self)
+    }
+
+    private func state() throws -> String? { try status()["state"]?.stringValue }
+
+    // MARK: Commands
+
+    @Test func `a device that nobody logged in on needs no session, and has no file`() throws {
+        #expect(try status() == ["state": .string("none"), "required": .bool(false)])
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        #expect(try status() == ["state": .string("none"), "required": .bool(false)])
+        #expect(try site.stored().files["session.json"] == nil)
+    }
+
+    @Test func `login, lock, unlock and logout, as status tells them`() throws {
+        #expect(session(try login())["state"] == .string("active"))
+        let active = try status()
+        #expect(active["required"] == .bool(true))
+        #expect(active["since"]?.stringValue != nil)
+        #expect(active["expires"] == .null)
+
+        for lock in [["lock"], ["lock"], ["lock", "--maintenance"]] {
+            let told = session(try run(lock).succeeded("locked"))["state"]
+            #expect(told == .string(lock.count == 1 ? "locked" : "maintenance"))
+        }
+        // Who logs in finds it locked still.
+        #expect(session(try login())["state"] == .string("maintenance"))
+        #expect(session(try run(["unlock"]).succeeded("unlocked"))["state"] == .string("active"))
+
+        #expect(session(try run(["logout"]).succeeded("loggedOut"))["state"] == .string("signedOut"))
+        #expect(try state() == "signedOut")
+        #expect(try status()["required"] == .bool(true))
+        try run(["logout"]).succeeded("loggedOut")
+        #expect(try !file().contains("s3cret"))
+        #expect(session(try run(["logout", "--forget"]).succeeded("loggedOut"))["required"] == .bool(false))
+        #expect(try site.stored().files["session.json"] == nil)
+    }
+
+    @Test func `people are told, too, and never the token`() throws {
+        func said(_ arguments: [String]) throws -> String {
+            let outcome = try Clientctl.run(arguments + ["--store", site.store])
+            #expect(outcome.status == 0, "\(outcome.errors)")
+            expectNoSecret(outcome)
+            return outcome.text
+        }
+        #expect(try !said(["status"]).contains("session"))
+        #expect(
+            try said(["login", "--token-file", token, "--expires", "2099-01-31T00:00:00Z"])
+                == "logged in until 2099-01-31T00:00:00Z\n")
+        #expect(try said(["status"]).contains("session: logged in until 2099-01-31T00:00:00Z"))
+        #expect(try said(["lock"]) == "locked\n")
+        #expect(try said(["status"]).contains("session: the device is locked"))
+        #expect(try said(["unlock"]) == "unlocked\n")
+        #expect(try said(["logout"]) == "logged out\n")
+        #expect(try said(["status"]).contains("session: logged out"))
+    }
+
+    @Test func `a device that was only locked is open again`() throws {
+        #expect(session(try run(["lock"]).succeeded())["required"] == .bool(false))
+        #expect(try state() == "locked")
+        try run(["unlock"]).succeeded()
+        #expect(try state() == "none")
+    }
+
+    @Test func `a session ends at its time`() throws {
+        try login(["--expires", "1s"])
+        usleep(2_100_000)
+        #expect(try state() == "expired")
+        // Status only looks.
+        #expect(try file().contains("s3cret"))
+        let end = try #require(session(try login(["--expires", "12h"]))["expires"]?.stringValue)
+        let seconds = try Timestamp(parsing: end).secondsSinceEpoch - Timestamp.now.secondsSinceEpoch
+        #expect((43_100...43_200).contains(seconds))
+    }
+
+    @Test(arguments: ["0s", "soon", "12", "2020-01-01T00:00:00Z", "2099-01-01", "2099-02-30T00:00:00Z", "-1h", ""])
+    func `a session that would not end in the future is refused`(text: String) throws {
+        try run(["login", "--token-file", token, "--expires=\(text)"]).failed(64, "usage")
+        #expect(try state() == "none")
+    }
+
+    @Test(arguments: [("", "empty"), ("s3cret token", "character"), ("s3cret\nx: y", "character"), ("ä", "character")])
+    func `a file that holds no token is refused`(text: String, word: String) throws {
+        try site.folder.write(bytes(text), to: "token")
+        let refused = try run(["login", "--token-file", token]).failed(78, "configInvalid")
+        #expect(refused.errors.contains(word))
+        #expect(refused.subject == token)
+        #expect(try state() == "none")
+    }
+
+    @Test func `a token that is too long is refused`() throws {
+        try site.folder.write([UInt8](repeating: 0x61, count: 8193), to: "token")
+        try run(["login", "--token-file", token]).failed(78, "configInvalid")
+        try site.folder.write([UInt8](repeating: 0x61, count: 8192), to: "token")
+        try login()
+    }
+
+    @Test(arguments: [0o604, 0o640, 0o660, 0o602] as [mode_t])
+    func `a token that others may read or change is refused`(mode: mode_t) throws {
+        chmod(token, mode)
+        let refused = try run(["login", "--token-file", token]).failed(31, "permissionDenied")
+        #expect(refused.subject == token)
+        #expect(try state() == "none")
+    }
+
+    @Test func `login needs a token file that is there`() throws {
+        try run(["login"]).failed(64, "usage")
+        try run(["login", "--token-file", site.folder.file("none")]).failed(78, "configInvalid")
+    }
+
+    // MARK: The file
+
+    @Test func `the file is its owner's alone, and no command that clears up touches it`() throws {
+        try login()
+        try site.publish("1.0.0")
+        try site.publish("1.1.0")
+        try site.install().succeeded("installed")
+        let written = try #require(try site.stored().entries["session.json"])
+        #expect(written.mode & 0o7777 == 0o600)
+        try Clientctl.stock(["rm", "\(site.store)/ledger.json"])
+        try site.install().succeeded()
+        try run(["gc", "--keep", "1"]).succeeded()
+        try Clientctl.run(["verify", "--store", site.store, "--json"]).succeeded()
+        #expect(try site.stored().entries["session.json"] == written)
+        #expect(try state() == "active")
+    }
+
+    @Test func `a file that cannot be used is told by status, keeps no release away, and is replaced by a login`()
+        throws
+    {
+        try login()
+        let file = "\(site.store)/session.json"
+        chmod(file, 0o644)
+        #expect(try state() == "unreadable")
+        try run(["login", "--token-file", token]).failed(31, "permissionDenied")
+        chmod(file, 0o600)
+        try Clientctl.stock(["truncate", "-s", "20", file])
+        let damaged = try run(["status"])
+        #expect(session(damaged)["state"] == .string("unreadable"))
+        #expect(session(damaged)["reason"]?.stringValue?.contains(file) == true)
+        try run(["lock"]).failed(33, "storeDamaged")
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        try login()
+        #expect(try state() == "active")
+    }
+
+    // MARK: The feed
+
+    @Test func `the token goes to the feed's origin, and to no other`() throws {
+        try site.publish("1.0.0")
+        try login()
+        let archive = "/releases/v1.0.0/client-v1.0.0.tar.zst"
+        let elsewhere = try LoopbackServer(folder: site.feed)
+        let own = try LoopbackServer(folder: site.feed)
+        own.set(archive, .redirect(to: try elsewhere.url(archive).display))
+        let installed = try site.install(own.url("/manifest.json").display).succeeded("installed")
+        expectNoSecret(installed)
+        #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
+        #expect(elsewhere.requests.map(\.target) == [archive])
+        #expect(elsewhere.requests.map { $0["Authorization"] } == [nil])
+
+        // By the manifest's word, which nobody signs.
+        var manifest = try site.object(site.manifest)
+        manifest["url"] = .string(try elsewhere.url(archive).display)
+        own.set("/manifest.json", Route(JSONWriter.bytes(of: .object(manifest))))
+        try Clientctl.stock([
+            "rm", "-r", "\(site.store)/clients", "\(site.store)/receipts", "\(site.store)/ledger.json",
+        ])
+        expectNoSecret(try site.install(own.url("/manifest.json").display).succeeded("installed"))
+        #expect(elsewhere.requests.map { $0["Authorization"] } == [nil, nil])
+    }
+
+    @Test func `another token by flag wins, and an open device sends none`() throws {
+        try site.publish("1.0.0")
+        let own = try LoopbackServer(folder: site.feed)
+        try site.check(own.url("/manifest.json").display).succeeded()
+        try login()
+        let other = try site.folder.write(bytes("other"), to: "other-token")
+        try site.check(own.url("/manifest.json").display, ["--token-file", other]).succeeded()
+        try run(["logout"]).succeeded()
+        try site.check(own.url("/manifest.json").display).succeeded()
+        #expect(own.requests.map { $0["Authorization"] } == [nil, "Bearer other", nil])
+    }
+
+    @Test func `a 401 ends the session, and says what to do`() throws {
+        try site.publish("1.0.0")
+        try login()
+        let own = try LoopbackServer(folder: site.feed)
+        own.set("/manifest.json", Route(bytes("no"), status: 401))
+        let refused = try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
+        expectNoSecret(refused)
+        #expect(refused.errors.contains("Log in again"))
+        let ended = try status()
+        #expect(ended["state"] == .string("expired"))
+        #expect(ended["ended"]?.objectValue?["cause"] == .string("rejected"))
+        #expect(try !file().contains("s3cret"))
+        // It is not tried again.
+        try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
+        #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", nil])
+        try login()
+        own.set("/manifest.json", Route(try contents(ofFile: site.manifest)))
+        try site.install(own.url("/manifest.json").display).succeeded("installed")
+    }
+
+    @Test(arguments: [403, 404, 500]) func `no other refusal does`(status: Int) throws {
+        try login()
+        let own = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: status)])
+        expectNoSecret(try site.install(own.url("/manifest.json").display).failed(11, "httpStatus"))
+        #expect(try state() == "active")
+    }
+
+    @Test func `a token is not sent over http, but to this machine`() throws {
+        let refused = try {
+            try login()
+            return try site.install("http://192.0.2.1/manifest.json").failed(78, "configInvalid")
+        }()
+        #expect(refused.errors.contains("https"))
+        expectNoSecret(refused)
+        try run(["logout", "--forget"]).succeeded()
+        try site.install("http://192.0.2.1/manifest.json", ["--token-file", token]).failed(78, "configInvalid")
+        // A feed of files needs none.
+        try login()
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+    }
+
+    @Test func `every flag can be configured`() throws {
+        let outcome = try Clientctl.run(
+            ["login"],
+            environment: [
+                "CLIENTCTL_STORE": site.store, "CLIENTCTL_TOKEN_FILE": token, "CLIENTCTL_EXPIRES": "1h",
+                "CLIENTCTL_JSON": "1",
+            ])
+        outcome.succeeded("loggedIn")
+        let file = try site.folder.write(
+            bytes("{\"store\": \"\(site.store)\", \"maintenance\": true, \"forget\": true, \"json\": true}"),
+            to: "config.json")
+        #expect(session(try Clientctl.run(["lock", "--config", file]))["state"] == .string("maintenance"))
+        try Clientctl.run(["unlock", "--config", file]).succeeded("unlocked")
+        #expect(session(try Clientctl.run(["logout", "--config", file]))["state"] == .string("none"))
+    }
+}

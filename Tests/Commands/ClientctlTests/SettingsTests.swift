@@ -1,0 +1,114 @@
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// Where flags come from when the command line does not give them.
+@Suite(.ownThread) struct SettingsTests {
+    private let site: Site
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+    }
+
+    private func config(_ text: String, to name: String = "clientctl.json") throws -> String {
+        try site.folder.write(bytes(text), to: name)
+    }
+
+    private var whole: String {
+        """
+        {"manifest": "\(site.manifest)", "trust": "\(site.trust)", "store": "\(site.store)", "shell-version": "1.5.0", \
+        "json": true, "keep": 2}
+        """
+    }
+
+    @Test func `every flag can come from a file`() throws {
+        try Clientctl.run(["install", "--config", try config(whole)]).succeeded("installed")
+        #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+    }
+
+    @Test func `the file can be named by the environment, or lie in the user's configuration`() throws {
+        let file = try config(whole)
+        try Clientctl.run(["check"], environment: ["CLIENTCTL_CONFIG": file]).succeeded("available")
+        try Clientctl.run(["check"], environment: ["XDG_CONFIG_HOME": site.folder.path]).succeeded("available")
+    }
+
+    @Test func `every flag can come from the environment`() throws {
+        let outcome = try Clientctl.run(
+            ["install"],
+            environment: [
+                "CLIENTCTL_MANIFEST": site.manifest, "CLIENTCTL_TRUST": site.trust, "CLIENTCTL_STORE": site.store,
+                "CLIENTCTL_SHELL_VERSION": "1.5.0", "CLIENTCTL_JSON": "1",
+            ])
+        outcome.succeeded("installed")
+    }
+
+    @Test func `a flag wins over the environment, the environment over the file`() throws {
+        let file = try config(whole)
+        func shell(_ flag: [String], _ environment: [String: String]) throws -> Int32? {
+            try Clientctl.run(["check", "--config", file] + flag, environment: environment).status
+        }
+        // Shell 0.1.0 is too old for the release, 1.5.0 of the file is not.
+        #expect(try shell([], [:]) == 0)
+        #expect(try shell([], ["CLIENTCTL_SHELL_VERSION": "0.1.0"]) == 3)
+        #expect(try shell(["--shell-version", "1.0.0"], ["CLIENTCTL_SHELL_VERSION": "0.1.0"]) == 0)
+        #expect(try shell(["--shell-version", "0.1.0"], ["CLIENTCTL_SHELL_VERSION": "1.0.0"]) == 3)
+    }
+
+    @Test(arguments: [
+        "{\"shop\": \"x\"}", "{\"Store\": \"x\"}", "{\"store\": \"x\", \"store\": \"y\"}", "[]", "{", "",
+        "{\"store\": [\"x\"]}", "{\"passphrase\": \"x\"}",
+    ])
+    func `a configuration that means nothing is refused`(text: String) throws {
+        let file = try config(text)
+        let refused = try Clientctl.run(["list", "--json", "--config", file]).failed(78, "configInvalid")
+        #expect(refused.subject?.hasPrefix(file) == true)
+    }
+
+    @Test func `a configuration that is named must exist`() throws {
+        try Clientctl.run(["list", "--json", "--config", site.folder.file("nothing")]).failed(78, "configInvalid")
+    }
+
+    @Test func `a failure is JSON too when the file asks for JSON`() throws {
+        try site.folder.write(bytes("{}"), to: "feed/manifest.json")
+        try Clientctl.run(["install", "--config", try config(whole)]).failed(25, "manifestMalformed")
+        try Clientctl.run(["install", "--config", try config("{\"json\": true}")]).failed(64, "usage")
+    }
+
+    @Test(arguments: [
+        ["install"], ["install", "--nonsense"], ["nonsense"], ["install", "--keep"], ["keys", "show"],
+        ["list", "surplus"], ["gc", "--store", "/nonexistent", "--keep", "0"],
+        ["gc", "--store", "/nonexistent", "--keep", "many"],
+        ["status", "--store", "/nonexistent", "--shell-version", "one"],
+    ])
+    func `a usage error is told in JSON and to people`(arguments: [String]) throws {
+        try Clientctl.run(arguments + ["--json"]).failed(64, "usage")
+        let plain = try Clientctl.run(arguments)
+        #expect(plain.status == 64)
+        #expect(plain.text.isEmpty)
+        #expect(!plain.errors.isEmpty)
+    }
+
+    @Test(arguments: [
+        [], ["keys"], ["keys", "generate"], ["keys", "show"], ["publish"], ["inspect"], ["verify"], ["check"],
+        ["install"], ["list"], ["status"], ["gc"], ["trust"], ["trust", "init"], ["trust", "show"],
+        ["trust", "add-key"],
+        ["trust", "remove-key"], ["trust", "rotate"], ["trust", "renew"], ["trust", "sign"], ["trust", "publish"],
+        ["trust", "update"], ["release"], ["release", "list"], ["release", "rollout"], ["release", "pause"],
+        ["release", "resume"], ["release", "revoke"], ["release", "promote"], ["release", "remove"],
+        ["release", "resign"], ["login"], ["logout"], ["lock"], ["unlock"], ["serve"], ["host"],
+    ])
+    func `every command has help with an example`(command: [String]) throws {
+        let help = try Clientctl.run(command + ["--help"])
+        #expect(help.status == 0)
+        #expect(help.errors.isEmpty)
+        if command != ["keys"] { #expect(help.text.contains("clientctl \(command.joined(separator: " "))")) }
+    }
+
+    @Test func `the version is a semantic version`() throws {
+        let version = try Clientctl.run(["--version"])
+        #expect(version.status == 0)
+        #expect(throws: Never.self) { try SemanticVersion(parsing: String(version.text.dropLast())) }
+    }
+}

@@ -1,0 +1,196 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import Testing
+
+/// Keys that only a command can use.
+@Suite(.ownThread) struct SigningCommandLineTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite(withRoot: false) }
+
+    /// What a wrapper around a hardware key looks like from outside.
+    private func command(_ name: String) throws -> String {
+        let script = """
+            #!/bin/sh
+            # Signs standard input with the key \(name).
+            copy=$(mktemp) && cat >"$copy" && openssl pkeyutl -sign -rawin -inkey '\(site.key(name))' -in "$copy"
+            status=$?
+            rm -f "$copy"
+            exit $status
+
+            """
+        let path = try site.folder.write(bytes(script), to: "sign-\(name)")
+        try #require(chmod(path, 0o755) == 0)
+        return path
+    }
+
+    private func publish(_ version: String, _ more: [String]) throws -> Outcome {
+        let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+        let isMade = access("\(site.feed)/channels/stable.json", F_OK) == 0
+        return try Clientctl.run(
+            [
+                "publish", source, "--version", version, "--feed", site.feed, "--min-shell", "1.0.0", "--app-id",
+                ChannelSite.appId, "--json", "--channel", "stable",
+            ] + (isMade ? [] : ["--create"]) + more)
+    }
+
+    @Test func `sign releases, channels and trust roots as files do`() throws {
+        try Clientctl.run([
+            "trust", "init", "--out", site.trust, "--app-id", ChannelSite.appId, "--root-key", site.pub("root1"),
+            "--release-key", site.pub("release"), "--channel-key", site.pub("channel"), "--json",
+        ]).succeeded("made")
+        let signed = try Clientctl.run([
+            "trust", "sign", site.trust, "--sign-command", command("root1"), "--public", site.pub("root1"), "--json",
+        ]).succeeded("signed")
+        #expect(signed["complete"] == .bool(true))
+        try site.publishRoot().succeeded("published")
+
+        try publish(
+            "1.0.0",
+            [
+                "--sign-command", command("release"), "--public", site.pub("release"), "--channel-sign-command",
+                command("channel"), "--channel-public", site.pub("channel"),
+            ]
+        ).succeeded("published")
+        try Clientctl.run([
+            "release", "rollout", "--version", "1.0.0", "100%", "--feed", site.feed, "--channel", "stable",
+            "--sign-command",
+            command("channel"), "--public", site.pub("channel"), "--json",
+        ]).succeeded("unchanged")
+        try Clientctl.run([
+            "release", "resign", "--feed", site.feed, "--channel", "stable", "--sign-command", command("channel"),
+            "--public", site.pub("channel"), "--json",
+        ]).succeeded("changed")
+        try site.install("d", trust: site.trust).succeeded("installed")
+    }
+
+    @Test func `that fail leave the feed as it was, and their words stand on standard error`() throws {
+        try publish("1.0.0", ["--key", site.key("release")]).succeeded("published")
+        let before = try TreeSnapshot(of: site.feed)
+        let failing = ["--sign-command", "echo no token >&2; exit 3", "--public", site.pub("release")]
+        let refused = try publish("1.1.0", failing).failed(78, "configInvalid")
+        #expect(refused.subject == "signing command")
+        #expect(refused.errors.contains("no token\n"))
+        // The release could be signed, its channel could not: nothing is published.
+        try publish(
+            "1.1.0",
+            ["--key", site.key("release"), "--channel-sign-command", "exit 3", "--channel-public", site.pub("release")]
+        )
+        .failed(78, "configInvalid")
+        try publish("1.1.0", ["--sign-command", command("new"), "--public", site.pub("release")])
+            .failed(20, "signatureInvalid")
+        try publish("1.1.0", ["--sign-command", command("new")]).failed(64, "usage")
+        try publish("1.1.0", ["--sign-command", command("new"), "--public", site.key("new")]).failed(
+            78, "configInvalid")
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+    }
+
+    @Test func `may stand in the configuration with their public keys`() throws {
+        let config = try site.folder.write(
+            bytes(
+                """
+                {"sign-command": ["\(command("release"))", "\(command("new"))"],
+                 "public": ["\(site.pub("release"))", "\(site.pub("new"))"]}
+                """), to: "clientctl.json")
+        try publish("1.0.0", ["--config", config]).succeeded("published")
+        let shown = try Clientctl.run(["inspect", "\(site.feed)/manifest.json", "--json"])
+        #expect(shown["manifest"]?.objectValue?["signatures"]?.arrayValue?.count == 1)
+    }
+}
+
+/// SoftHSM: a PKCS #11 token in files.
+private enum SoftHSM {
+    static let modules = [
+        "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib64/pkcs11/libsofthsm2.so", "/usr/local/lib/softhsm/libsofthsm2.so",
+    ]
+    static let module = modules.first { access($0, R_OK) == 0 }
+    static var isInstalled: Bool {
+        let programs = ["softhsm2-util", "pkcs11-tool"]
+        return module != nil && programs.allSatisfy { access("/usr/bin/\($0)", X_OK) == 0 }
+    }
+}
+
+/// A key that never leaves its token.
+@Suite(
+    .ownThread, .enabled(if: SoftHSM.isInstalled, "no SoftHSM and pkcs11-tool: Scripts/bootstrap --hsm installs them"))
+struct SoftHSMTests {
+    private let site: ChannelSite
+    private let environment: [String: String]
+    private let tool: String
+
+    init() throws {
+        site = try ChannelSite(withRoot: false)
+        try site.folder.makeFolder("tokens")
+        let configuration = try site.folder.write(
+            bytes("directories.tokendir = \(site.folder.file("tokens"))\nobjectstore.backend = file\n"), to: "hsm.conf")
+        // The PIN is no argument either.
+        environment = ["SOFTHSM2_CONF": configuration, "HSM_PIN": "1234"]
+        tool = "pkcs11-tool --module \(SoftHSM.module ?? "") --login --pin env:HSM_PIN --token-label release"
+        try run("softhsm2-util --init-token --free --label release --pin 1234 --so-pin 1234")
+    }
+
+    private func run(_ line: String) throws {
+        let ending = try Program.run(["sh", "-c", line], environment: Clientctl.environment(environment))
+        try #require(ending.status == 0, "\(line): \(ending.errors)")
+    }
+
+    @Test(arguments: [
+        ("EC:edwards25519", "TOOL --sign --mechanism EDDSA --id 01"),
+        (
+            "EC:prime256v1",
+            "openssl dgst -sha256 -binary | TOOL --sign --mechanism ECDSA --signature-format openssl --id 01"
+        ),
+        ("rsa:3072", "TOOL --sign --mechanism SHA256-RSA-PKCS-PSS --id 01"),
+    ])
+    func `signs releases and channels`(type: String, line: String) throws {
+        try run("\(tool) --keypairgen --key-type \(type) --id 01")
+        let file = site.folder.file("token.pub")
+        try run("\(tool) --read-object --type pubkey --id 01 -o \(file)")
+        // Some versions write DER, some PEM.
+        try run(
+            "grep -q BEGIN \(file) || openssl pkey -pubin -inform DER -in \(file) -out \(file).pem; "
+                + "test -e \(file).pem || cp \(file) \(file).pem")
+        let command = line.replacing("TOOL", with: tool)
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let signing = ["--sign-command", command, "--public", "\(file).pem", "--json"]
+        try Clientctl.run(
+            [
+                "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--channel",
+                "stable", "--create",
+            ]
+                + signing, environment: environment
+        ).succeeded("published")
+        try Clientctl.run(
+            ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
+            environment: environment
+        ).succeeded("changed")
+        try Clientctl.run(
+            ["release", "resume", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"] + signing,
+            environment: environment
+        ).succeeded("changed")
+        try Clientctl.run([
+            "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", "\(file).pem", "--store",
+            site.folder.file("store"), "--shell-version", "1.0.0", "--json",
+        ]).succeeded("installed")
+    }
+
+    @Test func `gives raw ECDSA signatures unless told otherwise, and that is explained`() throws {
+        try run("\(tool) --keypairgen --key-type EC:prime256v1 --id 01")
+        let file = site.folder.file("token.pub")
+        try run(
+            "\(tool) --read-object --type pubkey --id 01 -o \(file).der; openssl pkey -pubin -inform DER -in \(file).der -out \(file)"
+        )
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let refused = try Clientctl.run(
+            [
+                "publish", source, "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json",
+                "--sign-command", "openssl dgst -sha256 -binary | \(tool) --sign --mechanism ECDSA --id 01", "--public",
+                file,
+            ], environment: environment
+        ).failed(20, "signatureInvalid")
+        #expect(refused.errors.contains("--signature-format openssl"))
+    }
+}

@@ -1,0 +1,145 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// `clientctl trust`, as far as the life of a channel does not use it.
+@Suite(.ownThread) struct TrustCommandTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite(withRoot: false) }
+
+    private func trust(_ arguments: String...) throws -> Outcome {
+        try Clientctl.run(["trust"] + arguments + ["--json"])
+    }
+
+    @Test func `init makes version 1 and never overwrites`() throws {
+        let made = try site.initRoot().succeeded("made")
+        #expect(made["version"] == .integer(1))
+        #expect(made["complete"] == .bool(true))
+        #expect(!made.errors.contains("one root key alone"))
+        let before = try contents(ofFile: site.trust)
+        #expect(try site.initRoot().failed(78, "configInvalid").subject == site.trust)
+        #expect(try contents(ofFile: site.trust) == before)
+    }
+
+    @Test func `init warns of a single root key, and refuses what cannot be satisfied`() throws {
+        let roots = ["--out", site.trust, "--root-key", site.pub("root1"), "--release-key", site.pub("release")]
+        let refused = try Clientctl.run(["trust", "init", "--json", "--root-threshold", "2"] + roots)
+        #expect(refused.failed(78, "configInvalid").subject == "root")
+        let made = try Clientctl.run(["trust", "init", "--json"] + roots).succeeded("made")
+        #expect(made.errors.contains("one root key alone"))
+        #expect(made["complete"] == .bool(false))
+        try trust("init", "--out", site.folder.file("x"), "--root-key", site.pub("root1")).failed(64, "usage")
+        try trust(
+            "init", "--out", site.folder.file("x"), "--root-key", site.key("root1"), "--release-key",
+            site.pub("release")
+        )
+        .failed(78, "configInvalid")
+    }
+
+    @Test func `show tells roles, keys, signers and whether that is enough`() throws {
+        try site.initRoot().succeeded()
+        let shown = try trust("show", site.trust).succeeded()
+        #expect(shown["version"] == .integer(1))
+        #expect(shown.string("appId") == ChannelSite.appId)
+        #expect(shown["complete"] == .bool(true))
+        let roles = shown["roles"]?.objectValue
+        #expect(roles?["root"]?.objectValue?["threshold"] == .integer(2))
+        #expect(roles?["root"]?.objectValue?["keyIds"]?.arrayValue?.count == 3)
+        #expect(roles?["channel"]?.objectValue?["keyIds"] == .array([.string(try site.id("channel"))]))
+        #expect(shown["signatures"]?.arrayValue?.count == 2)
+        let plain = try Clientctl.run(["trust", "show", site.trust])
+        #expect(plain.text.contains("root: 2 of 3 must sign"))
+        #expect(plain.text.contains("complete"))
+    }
+
+    @Test func `an edit makes a draft beside the root, or over it`() throws {
+        try site.initRoot().succeeded()
+        let before = try contents(ofFile: site.trust)
+        let next = site.folder.file("next.json")
+        let drafted = try trust(
+            "add-key", site.trust, "--role", "release", "--public", site.pub("new"), "--not-after",
+            "2035-01-01T00:00:00Z",
+            "--out", next
+        ).succeeded("drafted")
+        #expect(drafted["version"] == .integer(2))
+        #expect(drafted["complete"] == .bool(false))
+        #expect(try contents(ofFile: site.trust) == before)
+        let key = try trust("show", next)["keys"]?.arrayValue?.last?.objectValue
+        #expect(key?["notAfter"] == .string("2035-01-01T00:00:00Z"))
+
+        try trust("remove-key", next, "--role", "release", "--public", site.pub("release"), "--threshold", "1")
+            .succeeded("drafted")
+        try trust("remove-key", next, "--role", "all", "--revoke", "--key-id", try site.id("root3")).succeeded(
+            "drafted")
+        let shown = try trust("show", next)
+        #expect(shown["version"] == .integer(2))
+        #expect(shown["revoked"] == .array([.string(try site.id("root3"))]))
+        #expect(try trust("add-key", next, "--role", "release", "--public", site.pub("new")).outcome == "unchanged")
+        try trust("renew", site.trust, "--expires-in", "30d").succeeded("drafted")
+        #expect(try trust("show", site.trust)["version"] == .integer(2))
+    }
+
+    @Test func `edits that cannot be are refused, and the file stays`() throws {
+        try site.initRoot().succeeded()
+        let before = try contents(ofFile: site.trust)
+        try trust("remove-key", site.trust, "--role", "release", "--public", site.pub("release"))
+            .failed(78, "configInvalid")
+        try trust("remove-key", site.trust, "--role", "all", "--public", site.pub("new")).failed(78, "configInvalid")
+        try trust("rotate", site.trust, "--old", site.pub("new"), "--new", site.pub("root1")).failed(
+            78, "configInvalid")
+        try trust("add-key", site.trust, "--role", "owner", "--public", site.pub("new")).failed(64, "usage")
+        try trust("add-key", site.trust, "--role", "root", "--public", site.pub("new"), "--threshold", "0")
+            .failed(64, "usage")
+        try trust("remove-key", site.trust, "--role", "root", "--revoke", "--public", site.pub("root1"))
+            .failed(64, "usage")
+        try trust("remove-key", site.trust, "--role", "root").failed(64, "usage")
+        try trust("show", site.pub("root1")).failed(25, "manifestMalformed")
+        #expect(try contents(ofFile: site.trust) == before)
+    }
+
+    @Test func `sign adds each key once, and says of a stranger what it is worth`() throws {
+        try site.initRoot().succeeded()
+        try trust("sign", site.trust, "--key", site.key("root1")).succeeded("unchanged")
+        try trust("sign", site.trust, "--key", site.key("root3")).succeeded("signed")
+        #expect(
+            try trust("sign", site.trust, "--key", site.key("new")).succeeded("signed").errors.contains("no root key"))
+        #expect(try trust("show", site.trust)["signatures"]?.arrayValue?.count == 4)
+        try trust("sign", site.trust).failed(64, "usage")
+    }
+
+    @Test func `publish refuses gaps, missing signatures and other content`() throws {
+        try site.initRoot().succeeded()
+        try site.publishRoot().succeeded("published")
+        try site.publishRoot().succeeded("unchanged")
+        let other = site.folder.file("other.json")
+        try trust(
+            "init", "--out", other, "--app-id", ChannelSite.appId, "--root-key", site.pub("root1"), "--release-key",
+            site.pub("new"), "--sign-key", site.key("root1")
+        ).succeeded()
+        #expect(try trust("publish", other, "--feed", site.feed).failed(51, "versionExists").subject == "trust root 1")
+        try trust("renew", site.trust).succeeded()
+        try trust("publish", site.trust, "--feed", site.feed).failed(20, "signatureInvalid")
+        try site.signRoot("root1", "root2")
+        try trust("renew", site.trust).succeeded()
+        try site.signRoot("root1", "root2")
+        try trust("publish", site.trust, "--feed", site.feed).failed(25, "manifestMalformed")
+    }
+
+    @Test func `update follows no broken chain`() throws {
+        try site.initRoot().succeeded()
+        try site.publishRoot().succeeded()
+        let pinned = site.folder.file("mine.json")
+        try Clientctl.stock(["cp", site.trust, pinned])
+        let before = try contents(ofFile: pinned)
+        try trust("renew", site.trust).succeeded()
+        try site.signRoot("root1")
+        try Clientctl.stock(["cp", site.trust, "\(site.feed)/trust/2.json"])
+        try trust("update", pinned, "--feed", site.feed).failed(20, "signatureInvalid")
+        #expect(try contents(ofFile: pinned) == before)
+        try trust("update", pinned, "--feed", "/nonexistent").failed(78, "configInvalid")
+        try trust("update", site.pub("root1"), "--feed", site.feed).failed(78, "configInvalid")
+    }
+}

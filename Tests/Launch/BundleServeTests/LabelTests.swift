@@ -1,0 +1,121 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleServe
+import BundleTestTraits
+import BundleTesting
+import Testing
+
+/// What a manifest says about a file, and what answers make of it.
+@Suite(.ownThread) struct `A label` {
+    private static let hash = "0123456789abcdef0123456789abcdef01234567"
+
+    private func fixture(
+        _ files: [String: [UInt8]], _ labels: [String: AssetLabels.Label]
+    ) async throws -> Fixture {
+        let fixture = try await Fixture()
+        var byPath: [BundlePath: AssetLabels.Label] = [:]
+        for (path, label) in labels { byPath[try BundlePath(parsing: path)] = label }
+        let root = try Directory.open(try fixture.folder.writeTree(files, to: "labelled"))
+        let site = try Site(root: root, index: Fixture.index, labels: AssetLabels(byPath))
+        fixture.host.with { $0.current = site }
+        return fixture
+    }
+
+    @Test func `changes nothing for the files that it is not about`() async throws {
+        let files = ["app.0123456789abcdef.js": [UInt8(1)], "plain.js": [2], "labelled.js": [3]]
+        let fixture = try await fixture(
+            files, ["labelled.js": .init(hash: Self.hash, isCacheable: true, sourceMapURL: nil)])
+        let hashed = try fixture.ask("/app.0123456789abcdef.js")
+        #expect(hashed["Cache-Control"] == "public, max-age=31536000, immutable")
+        #expect(try fixture.ask("/plain.js?1")["Cache-Control"] == "no-cache")
+        #expect(try fixture.ask("/labelled.js?1")["Cache-Control"] == "public, max-age=31536000")
+    }
+
+    @Test func `is about each name of a file`() async throws {
+        let fixture = try await Fixture()
+        let client = try Directory.open(
+            try fixture.folder.writeTree(["index.html": [], "app/a.js": Array("a".utf8)], to: "client"))
+        let map = try AssetMap([
+            .init(url: "/", source: client, file: "index.html"),
+            .init(url: "/a.js?hash=1", source: client, file: "app/a.js"),
+            .init(url: "/__cordova/a.js?hash=1", source: client, file: "app/a.js"),
+        ])
+        let serving = try Directory.open(try fixture.folder.makeFolder("serving"))
+        let root = try BundleOrganizer(serving: serving).organize(map, as: "r")
+        let label = AssetLabels.Label(hash: Self.hash, isCacheable: true, sourceMapURL: nil)
+        let labels = AssetLabels([
+            try BundlePath(parsing: "a.js"): label, try BundlePath(parsing: "__cordova/a.js"): label,
+        ])
+        let site = try Site(root: root.directory, index: Fixture.index, labels: labels)
+        fixture.host.with { $0.current = site }
+        for name in ["/a.js", "/__cordova/a.js"] {
+            let answer = try fixture.ask("\(name)?hash=1")
+            #expect(answer.text == "a", "\(name)")
+            #expect(answer["ETag"] == "\"\(Self.hash)\"")
+            #expect(answer["Cache-Control"] == "public, max-age=31536000")
+        }
+        // The prefix is no way into the page's calls, and nothing else has a reserved name.
+        #expect(try fixture.ask("/__cordova/b.js", navigation).status == 404)
+        #expect(try fixture.ask("/__cordova", navigation).status == 404)
+        #expect(try fixture.ask("/__cordovax/a.js", navigation).status == 404)
+        #expect(try fixture.ask("/__cordova/settings", navigation).status == 404)
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test func `names the content by 40 digits in the path, too`() async throws {
+        let other = Self.hash.uppercased()
+        let files = Dictionary(
+            uniqueKeysWithValues: ["\(Self.hash).js", "\(Self.hash)/a.js", "\(other).js", "\(Self.hash.dropLast()).js"]
+                .map { ($0, [UInt8(1)]) })
+        let label = AssetLabels.Label(hash: nil, isCacheable: true, sourceMapURL: nil)
+        let fixture = try await fixture(files, files.mapValues { _ in label })
+        for (path, caching) in [
+            ("\(Self.hash).js", "public, max-age=31536000"), ("\(Self.hash)/a.js", "public, max-age=31536000"),
+            ("\(other).js", "no-cache"), ("\(Self.hash.dropLast()).js", "no-cache"),
+        ] {
+            #expect(try fixture.ask("/\(path)")["Cache-Control"] == caching, "\(path)")
+            #expect(try fixture.ask("/\(path)?1")["Cache-Control"] == "public, max-age=31536000")
+        }
+    }
+
+    @Test(arguments: ["", "a\"b", "a b", "a\r\nX: y", "ä", "a\u{7F}"])
+    func `whose hash cannot be a tag leaves the file its own`(hash: String) async throws {
+        let fixture = try await fixture(
+            ["a.js": [1]], ["a.js": .init(hash: hash, isCacheable: false, sourceMapURL: nil)])
+        let answer = try fixture.ask("/a.js")
+        let tag = try #require(answer["ETag"])
+        #expect(tag.count > 2 && tag.dropFirst().dropLast().allSatisfy { $0.isHexDigit || $0 == "-" })
+        #expect(answer["X"] == nil)
+        #expect(try fixture.ask("/a.js", ["If-None-Match: \(tag)"]).status == 304)
+    }
+
+    @Test(arguments: [
+        ("/m/a.map", "/m/a.map"), ("/m/a.map?x#y", "/m/a.map"), ("/m/a b.map", "/m/a%20b.map"),
+        ("/m/ü%.map", "/m/%C3%BC%25.map"), ("/m/gone.map", nil), ("m/a.map", nil), ("//m/a.map", nil),
+        ("/m/../m/a.map", nil), ("https://a/m/a.map", nil), ("", nil), ("/m/a.map\r\nX: y", nil),
+    ])
+    func `names only a source map that is there`(url: String, field: String?) async throws {
+        let fixture = try await fixture(
+            ["a.js": [1], "m/a.map": [2], "m/a b.map": [3], "m/ü%.map": [4]],
+            ["a.js": .init(hash: nil, isCacheable: false, sourceMapURL: url)])
+        let answer = try fixture.ask("/a.js")
+        #expect(answer["X-SourceMap"] == field)
+        #expect(answer["X"] == nil)
+        if let field { #expect(try fixture.ask(field).body.count == 1) }
+    }
+
+    @Test func `holds for files that are not kept in memory`() async throws {
+        let large = [UInt8](repeating: 7, count: 100_000)
+        let fixture = try await fixture(
+            ["a.bin": large], ["a.bin": .init(hash: Self.hash, isCacheable: true, sourceMapURL: nil)])
+        for (target, caching) in [("/a.bin", "no-cache"), ("/a.bin?1", "public, max-age=31536000")] {
+            let answer = try fixture.ask(target)
+            #expect(answer.body == large)
+            #expect(answer["Cache-Control"] == caching)
+            let part = try fixture.ask(target, ["Range: bytes=-2", "If-Range: \"\(Self.hash)\""])
+            #expect(part.body == [7, 7])
+            #expect(part["Cache-Control"] == caching)
+        }
+    }
+}

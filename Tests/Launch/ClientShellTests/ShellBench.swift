@@ -1,0 +1,117 @@
+import BundleCore
+import BundleValues
+import BundleTesting
+import ClientShell
+import Glibc
+import Synchronization
+
+/// A device with a shell whose time a test moves.
+final class ShellBench: Sendable {
+    private let folder: TemporaryFolder
+    let clock = ManualClock()
+    let bridge = RecordingBridge()
+    private let warnings = Mutex<[String]>([])
+    private let offers = Mutex<[String]>([])
+    private let trouble = Mutex<(any Error)?>(nil)
+    private let asked = Mutex<PollPace?>(nil)
+    private let localTime = Mutex(ActivationWindows.LocalTime(day: 0, minute: 0))
+
+    var store: String { folder.file("store") }
+    var warningLines: [String] { warnings.withLock { $0 } }
+
+    init(installing versions: [String] = []) async throws {
+        folder = try TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
+        for version in versions { try await install(version) }
+    }
+
+    func version(_ text: String) throws -> SemanticVersion { try SemanticVersion(parsing: text) }
+
+    func client(_ text: String) throws -> ClientVersion { .archive(try version(text)) }
+
+    func name(_ text: String) throws -> ClientName { .installed(try client(text)) }
+
+    /// Installs as another process would.
+    func install(_ version: String, files: [String: String]? = nil) async throws {
+        _ = try await Updater(
+            source: MemorySource(try MemoryOffer(version, files: files)),
+            device: .init(store: store, shell: try self.version("1.0.0"), appId: nil, keep: 9), warn: { _ in }
+        ).update()
+    }
+
+    /// The next check for updates brings `version`.
+    func offer(_ version: String) { offers.withLock { $0.append(version) } }
+
+    /// From now on checks for updates fail so.
+    func breakUpdates(_ error: any Error = UpdateFailure(.networkUnavailable, subject: "x", "No answer.")) {
+        trouble.withLock { $0 = error }
+    }
+
+    /// They work again.
+    func mendUpdates() { trouble.withLock { $0 = nil } }
+
+    /// From now on the channel asks to be checked so.
+    func ask(_ pace: PollPace?) { asked.withLock { $0 = pace } }
+
+    /// From now on the device's clock shows this.
+    func showTime(day: Int = 0, _ hour: Int, _ minute: Int) {
+        localTime.withLock { $0 = .init(day: day, minute: hour * 60 + minute) }
+    }
+
+    private func update() async throws {
+        if let trouble = trouble.withLock({ $0 }) { throw trouble }
+        let wanted = offers.withLock { $0 }
+        for version in wanted { try await install(version) }
+    }
+
+    func shell(hasSeed: Bool = true, configure: (inout ShellConfiguration) -> Void = { _ in }) throws -> ClientShell {
+        var configuration = ShellConfiguration(
+            device: .init(
+                store: store, shell: try version("1.0.0"), seed: hasSeed ? folder.file("seed") : nil, verifies: false))
+        configure(&configuration)
+        return try ClientShell(
+            configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } },
+            bridge: bridge, clock: clock,
+            random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
+            warn: { line in self.warnings.withLock { $0.append(line) } })
+    }
+
+    func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
+
+    func ledger() throws -> Ledger { try Inventory.read(at: store).ledger }
+}
+
+/// The events of a shell, one after the other.
+struct EventReader {
+    private var iterator: AsyncStream<ShellEvent>.Iterator
+
+    init(_ shell: ClientShell) { iterator = shell.events.makeAsyncIterator() }
+
+    /// The next event that is about a client: checks are told apart.
+    mutating func next() async -> ShellEvent? {
+        while let event = await iterator.next(isolation: nil) {
+            guard case .checked = event else { return event }
+        }
+        return nil
+    }
+
+    /// Why the next check failed, and when the one after it comes.
+    mutating func check() async -> (failure: UpdateFailure?, next: Duration?)? {
+        while let event = await iterator.next(isolation: nil) {
+            if case .checked(let failure, let next) = event { return (failure, next) }
+        }
+        return nil
+    }
+
+    /// The next event in short.
+    mutating func line() async -> String {
+        switch await next() {
+        case .updateAvailable(let name): "available \(name)"
+        case .failed(let failure): "error \(failure.code)"
+        case .launched(let name, let isTrial): "launched \(name)\(isTrial ? " on trial" : "")"
+        case .confirmed(let name): "confirmed \(name)"
+        case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
+        case .checked, nil: "end"
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+@testable import ClientShell
+
+/// What a shell does about each event, without a disk and without waiting.
+@Suite struct ShellStateTests {
+    private static let timeout = StateBench.timeout.duration
+
+    @Test func `a boot attempt is written before the page has its launch`() throws {
+        var bench = StateBench()
+        bench.install(1)
+        bench.handle(.start)
+        #expect(bench.begun.isEmpty && bench.world.base == FakeWorld.name(1))
+        let loaded = bench.load()
+        let launch = try #require(loaded)
+        #expect(bench.world.launch?.token == launch.token)
+        #expect(launch.isTrial && bench.wake == Self.timeout)
+        #expect(bench.reports == [.launched(FakeWorld.name(1), isTrial: true)])
+    }
+
+    @Test func `a trial in time is woken no more, and one that is late falls`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        #expect(bench.wake == nil)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        #expect(launch.name == FakeWorld.name(2))
+        bench.handle(.complain(launch.token, "TypeError: x"))
+        bench.now = Self.timeout - .milliseconds(1)
+        bench.handle(.woken)
+        #expect(bench.verdicts.isEmpty && bench.wake == Self.timeout)
+        bench.now = Self.timeout
+        bench.handle(.woken)
+        #expect(bench.verdicts.map(\.token) == [launch.token])
+        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
+            Issue.record("no fall")
+            return
+        }
+        #expect(failure.cause == .notConfirmed && failure.detail.hasSuffix("; the page said: TypeError: x"))
+        #expect(bench.state.launched == nil && bench.world.base == FakeWorld.name(1) && bench.wake == nil)
+        let follower = bench.load()
+        #expect(follower?.name == FakeWorld.name(1))
+    }
+
+    @Test func `where pages report, a start's time begins with the first report or after a long silence`() throws {
+        var bench = StateBench(.reported)
+        bench.install(1)
+        bench.handle(.start)
+        // A probe shows the page to nobody.
+        let loaded = bench.load()
+        let launch = try #require(loaded)
+        #expect(bench.wake == nil)
+        _ = bench.load(takesNext: true)
+        #expect(bench.wake == Self.timeout * 3)
+        bench.now = .seconds(1)
+        _ = bench.load(takesNext: true)
+        #expect(bench.wake == Self.timeout * 3)
+        bench.handle(.show(launch.token, false, PageReport(load: "a", number: 0)))
+        #expect(bench.wake == nil)
+        bench.handle(.show(launch.token, true, PageReport(load: "b", number: 0)))
+        #expect(bench.wake == bench.now + Self.timeout)
+        // The load before says farewell late, and an old report overtakes nobody.
+        bench.handle(.show(launch.token, false, PageReport(load: "a", number: 1)))
+        bench.handle(.show(launch.token, false, PageReport(load: "b", number: 0)))
+        #expect(bench.wake == bench.now + Self.timeout)
+    }
+
+    @Test func `a page that reports nothing has its time after the silence`() throws {
+        var bench = StateBench(.reported)
+        bench.install(1)
+        bench.handle(.start)
+        _ = bench.load(takesNext: true)
+        bench.now = Self.timeout * 3
+        bench.handle(.woken)
+        #expect(bench.verdicts.isEmpty && bench.wake == Self.timeout * 4)
+        bench.now = Self.timeout * 4
+        bench.handle(.woken)
+        #expect(bench.verdicts.count == 1)
+    }
+
+    @Test func `a verdict that the disk refuses counts at once, is told once, and is written later`() throws {
+        for isGood in [true, false] {
+            var bench = StateBench()
+            bench.runGood(1)
+            bench.install(2)
+            let loaded = bench.load(takesNext: true)
+            let launch = try #require(loaded)
+            bench.world.isDiskFull = true
+            let event: ShellState<FakeLaunch>.Event = isGood ? .confirm(launch.token) : .fail(launch.token, "white")
+            bench.handle(event)
+            #expect(bench.reports.first == .failed(FakeWorld.diskIsFull))
+            #expect(bench.reports.count == 2 && bench.wake == nil)
+            bench.handle(event)
+            #expect(!bench.reports.contains(.failed(FakeWorld.diskIsFull)) && bench.verdicts.isEmpty)
+            bench.handle(.inspect(retrying: false))
+            #expect(!bench.reports.contains(.failed(FakeWorld.diskIsFull)))
+            bench.world.isDiskFull = false
+            bench.handle(.inspect(retrying: false))
+            #expect(bench.world.launch?.verdict == (isGood ? .good : .faulty))
+        }
+    }
+
+    @Test func `what is owed is written before another launch is`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.world.isDiskFull = true
+        bench.handle(.confirm(launch.token))
+        bench.world.change { $0.blocked = [2] }
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.state.prepared?.name == FakeWorld.name(1))
+        bench.world.isDiskFull = false
+        let other = bench.load()
+        #expect(other?.name == FakeWorld.name(1) && bench.world.good.contains(2))
+    }
+
+    @Test func `what is owed is written before the launch of a client that was changed to`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.install(3)
+        bench.handle(.reload)
+        bench.world.isDiskFull = true
+        bench.handle(.confirm(launch.token))
+        bench.world.isDiskFull = false
+        let other = bench.load()
+        #expect(other?.name == FakeWorld.name(3) && bench.world.good.contains(2))
+    }
+
+    @Test func `a fall that nothing can follow is tried again, and its verdict is not`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.world.refusesBase = true
+        bench.handle(.fail(launch.token, "white"))
+        #expect(bench.reports.count == 1 && bench.state.launched?.token == launch.token)
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.reports.isEmpty)
+        bench.handle(.confirm(launch.token))
+        #expect((bench.refusal as? UpdateFailure)?.code == .healthFailed)
+        bench.world.refusesBase = false
+        bench.handle(.tick(mayActivate: false))
+        guard case .rolledBack(_, let other, let failure)? = bench.reports.first else {
+            Issue.record("no fall: \(bench.reports)")
+            return
+        }
+        #expect(other == FakeWorld.name(1) && failure.code == .healthFailed)
+        #expect(bench.verdicts.isEmpty && bench.world.failures[2] == 1)
+    }
+
+    @Test func `a client that cannot be shown by itself is trouble that is told once`() {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
+        bench.world.refusesBase = true
+        bench.handle(.tick(mayActivate: true))
+        #expect(bench.reports.count == 1)
+        bench.handle(.tick(mayActivate: true))
+        #expect(bench.reports.isEmpty && bench.state.next?.name == FakeWorld.name(2))
+        bench.world.refusesBase = false
+        bench.handle(.tick(mayActivate: true))
+        #expect(bench.world.base == FakeWorld.name(2) && bench.world.reloads == 1)
+    }
+
+    @Test func `a token of another launch gives no verdict`() throws {
+        var bench = StateBench()
+        bench.install(1)
+        bench.handle(.start)
+        _ = bench.load()
+        for event in [ShellState<FakeLaunch>.Event.confirm(LaunchToken(text: "x")), .fail(LaunchToken(text: "x"), "")] {
+            bench.handle(event)
+            #expect(bench.verdicts.isEmpty)
+        }
+    }
+
+    @Test func `outside of its time a load changes nothing, unless nothing runs`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let same = bench.load(takesNext: true, mayChange: false)
+        #expect(same?.name == FakeWorld.name(1))
+        #expect(bench.inspections == 0)
+        bench.world.change { $0.blocked = [1] }
+        bench.handle(.tick(mayActivate: false))
+        let other = bench.load(takesNext: true, mayChange: false)
+        #expect(other?.name == FakeWorld.name(2))
+    }
+}

@@ -1,0 +1,247 @@
+import BundleCore
+import BundleValues
+import BundleServe
+import BundleTesting
+import ClientShell
+import ShellBoot
+import Testing
+
+@testable import LoopbackShell
+
+/// Which state is which page, and that nothing of what was shown before can be had any more.
+@Suite struct CoordinatorTests {
+    private static let failure = UpdateFailure(
+        .configInvalid, subject: "store", "There is nothing to <launch> & \"show\".")
+
+    /// A device with a client and a seed, booted for a session that a test changes.
+    private final class Device: Sendable {
+        let bench: LoopbackBench
+        let coordinator: ShellCoordinator
+        let sessions: InMemorySessionRepository
+        private let bootstrapper: AppBootstrapper
+
+        init(_ record: SessionRecord = .open, installed: String? = "1.0.0", hasSeed: Bool = true) async throws {
+            bench = try await LoopbackBench(installed: installed, starts: false, hasSeed: hasSeed)
+            coordinator = ShellCoordinator(bench.host, report: { Issue.record($0) })
+            sessions = InMemorySessionRepository(record)
+            bootstrapper = AppBootstrapper(
+                restoreSession: RestoreSession(sessions, now: { Timestamp(clamping: 1000) }, report: { _ in }),
+                prepareLaunch: ShellLaunch(bench.shell), router: coordinator)
+            await coordinator.start()
+        }
+
+        var host: LoopbackHost { bench.host }
+
+        func boot() async { await bootstrapper.start() }
+
+        func change(_ body: @Sendable (inout SessionRecord) -> Void) async throws {
+            try sessions.change(body)
+            await boot()
+        }
+
+        /// The document of a page load.
+        func document() async throws -> String { Self.text(try await host.page(isBrowser: true).site) }
+
+        static func text(_ site: Site) -> String {
+            String(decoding: site.index.before + site.index.after, as: UTF8.self)
+        }
+    }
+
+    private static func session() throws -> UserSession {
+        UserSession(
+            token: try AccessToken(tokenFile: Array("t".utf8)), since: Timestamp(clamping: 1), expires: nil)
+    }
+
+    private static func record(_ access: SessionRecord.Access, _ lock: SessionLock? = nil) -> SessionRecord {
+        SessionRecord(access: access, lock: lock)
+    }
+
+    private static let loggedOut = record(.ended(SessionEnding(.signedOut, at: Timestamp(clamping: 1))))
+
+    @Test func `before anything is routed to, no client is shown`() async throws {
+        let device = try await Device()
+        #expect(device.coordinator.state == nil)
+        #expect(try await device.document().contains("data-state=\"starting\""))
+        await device.boot()
+        #expect(device.coordinator.state == .authenticated)
+        #expect(try await device.document().contains("client 1.0.0"))
+    }
+
+    @Test func `each session sees its page`() async throws {
+        for (record, state, text) in [
+            (SessionRecord.open, LaunchState.authenticated, "client 1.0.0"),
+            (Self.record(.session(try Self.session())), .authenticated, "client 1.0.0"),
+            (Self.loggedOut, .unauthenticated, "<title>seed</title>"),
+            (Self.record(.open, .byOperator), .locked, "data-state=\"locked\""),
+            (Self.record(.session(try Self.session()), .byOperator), .locked, "data-state=\"locked\""),
+            (Self.record(.open, .forMaintenance), .maintenance, "data-state=\"maintenance\""),
+        ] {
+            let device = try await Device(record)
+            await device.boot()
+            #expect(device.coordinator.state == state)
+            #expect(try await device.document().contains(text), "\(text)")
+        }
+    }
+
+    @Test func `what cannot be shown is told, and no text of it is markup`() async throws {
+        let device = try await Device()
+        await device.coordinator.route(to: .failure(reason: Self.failure))
+        let document = try await device.document()
+        #expect(document.contains("data-state=\"failure\""))
+        #expect(document.contains("nothing to &lt;launch&gt; &amp; &quot;show&quot;."))
+    }
+
+    @Test func `without a seed guests are told so, and whoever logs in sees the client`() async throws {
+        let device = try await Device(Self.loggedOut, hasSeed: false)
+        await device.boot()
+        #expect(try await device.document().contains("data-state=\"failure\""))
+        let session = try Self.session()
+        try await device.change { $0.signIn(session) }
+        #expect(try await device.document().contains("client 1.0.0"))
+    }
+
+    // MARK: From one state to another
+
+    @Test func `a locked device gives nothing of its clients away, under no address and to no old page`() async throws {
+        let device = try await Device()
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        let generation = device.host.generation
+        _ = try await device.host.site(named: "v1.0.0")
+        try await device.change { $0.lock(.byOperator) }
+        #expect(device.host.generation != generation)
+        for id in [nil, page.id, "made-up"] {
+            #expect(Device.text(device.host.site(ofPage: id)).contains("data-state=\"locked\""))
+        }
+        for name in ["v1.0.0", "embedded"] { #expect(try await device.host.site(named: name) == nil) }
+        #expect(try await device.host.clients() == [])
+        for method in ["startupDidComplete", "reload", "checkForUpdates", "visibility"] {
+            await #expect(throws: CallRefusal.self) {
+                _ = try await device.host.call(method, token: page.token, body: [:])
+            }
+        }
+        await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
+    }
+
+    @Test func `between two states a page is asked to wait, and finds out by itself when it is over`() async throws {
+        let device = try await Device()
+        await device.boot()
+        try await device.bench.shell.admit(.nobody)
+        let page = try await device.host.page(isBrowser: true)
+        #expect(Device.text(page.site).contains("data-state=\"starting\""))
+        let refusal = await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: page.token) }
+        #expect(refusal?.code == "staleLaunch")
+        await device.boot()
+        #expect(try await device.document().contains("client 1.0.0"))
+    }
+
+    @Test func `guests get the seed under every address, and nothing else`() async throws {
+        let device = try await Device(Self.record(.session(try Self.session())))
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        _ = try await device.host.site(named: "v1.0.0")
+        try await device.change { $0.signOut(at: Timestamp(clamping: 2)) }
+        for id in [nil, page.id] { #expect(Device.text(device.host.site(ofPage: id)).contains("seed")) }
+        #expect(try await device.host.site(named: "v1.0.0") == nil)
+        #expect(try await device.host.site(named: "embedded") != nil)
+        #expect(try await device.host.clients() == ["embedded"])
+        let guest = try await device.host.page(isBrowser: true)
+        #expect(
+            try await device.host.call("getCurrentVersion", token: guest.token, body: [:])["version"]
+                == .string("embedded"))
+    }
+
+    @Test func `open pages are told to load again, by every change and by no boot without one`() async throws {
+        let device = try await Device()
+        await device.boot()
+        func told(_ page: Page, by change: () async throws -> Void) async throws -> [String] {
+            let events = try await device.host.events(token: page.token)
+            try await change()
+            return await device.bench.told(events)
+        }
+        let client = try await device.host.page(isBrowser: true)
+        #expect(try await told(client) { await device.boot() } == [])
+        #expect(try await told(client) { try await device.change { $0.lock(.byOperator) } } == ["reload"])
+        let locked = try await device.host.page(isBrowser: true)
+        #expect(try await told(locked) { await device.boot() } == [])
+        #expect(try await told(locked) { try await device.change { $0.lock(.forMaintenance) } } == ["reload"])
+        await #expect(throws: CallRefusal.self) { _ = try await device.host.events(token: locked.token) }
+        let maintenance = try await device.host.page(isBrowser: true)
+        #expect(try await told(maintenance) { try await device.change { $0.unlock() } } == ["reload"])
+        let again = try await device.host.page(isBrowser: true)
+        #expect(Device.text(again.site).contains("client 1.0.0"))
+        #expect(again.token != client.token)
+    }
+
+    @Test func `a page of the shell's own may say how it is doing, and nothing else`() async throws {
+        let device = try await Device(Self.record(.open, .byOperator))
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        for method in ["visibility", "report"] {
+            #expect(try await device.host.call(method, token: page.token, body: [:]) == [:])
+        }
+        for method in ["checkForUpdates", "startupDidComplete", "getCurrentVersion", "isUpdateAvailable", "reload"] {
+            let refusal = await #expect(throws: CallRefusal.self) {
+                _ = try await device.host.call(method, token: page.token, body: [:])
+            }
+            #expect(refusal?.code == "notShown")
+        }
+    }
+
+    @Test func `a locked device tells its page of no update and no error`() async throws {
+        let device = try await Device(Self.record(.open, .byOperator))
+        await device.boot()
+        let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
+        device.bench.fail("one")
+        device.host.pass(.updateAvailable(.embedded))
+        #expect(await device.bench.told(events) == [])
+    }
+
+    @Test func `an error from before a lock waits for the client's page`() async throws {
+        let device = try await Device()
+        await device.boot()
+        _ = try await device.host.page(isBrowser: true)
+        device.bench.fail("one")
+        try await device.change { $0.lock(.byOperator) }
+        let locked = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
+        #expect(await device.bench.told(locked) == [])
+        try await device.change { $0.unlock() }
+        let events = try await device.host.events(token: try await device.host.page(isBrowser: true).token)
+        #expect(await device.bench.told(events) == ["error networkUnavailable: one"])
+    }
+
+    @Test func `trouble of the boot is reported once for as long as it is the same`() async throws {
+        let device = try await Device()
+        let reports = AsyncStream<String>.makeStream()
+        let coordinator = ShellCoordinator(device.host) { reports.continuation.yield(UpdateFailure($0).message) }
+        for message in ["one", "one", "two", "one"] {
+            coordinator.report(UpdateFailure(.internal, subject: "x", message))
+        }
+        reports.continuation.finish()
+        var said: [String] = []
+        for await message in reports.stream { said.append(message) }
+        #expect(said == ["one", "two", "one"])
+    }
+
+    // MARK: A shell that is too old
+
+    @Test func `the notice stands above the client that runs, until the shell is new enough`() async throws {
+        let device = try await Device()
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        #expect(page.notice == nil)
+        let generation = device.host.generation
+        let minimum = try SemanticVersion(parsing: "3.0.0-rc.1")
+        await device.coordinator.route(to: .updateRequired(minimum: minimum))
+        let noticed = try await device.host.page(isBrowser: true)
+        let script = String(decoding: try #require(noticed.notice).script, as: UTF8.self)
+        #expect(script.contains("3.0.0-rc.1"))
+        #expect(!script.contains("</"))
+        #expect(Device.text(noticed.site).contains("client 1.0.0"))
+        // The client goes on as it was: it is the same launch, and its page is not taken away.
+        #expect(noticed.token == page.token)
+        #expect(device.host.generation == generation)
+        await device.coordinator.route(to: .authenticated)
+        #expect(try await device.host.page(isBrowser: true).notice == nil)
+    }
+}

@@ -1,0 +1,185 @@
+import BundleSigning
+import ClientShell
+import Testing
+
+@testable import BundleCore
+import BundleValues
+@testable import LoopbackShell
+
+/// Metrics as Prometheus reads them, and what is counted.
+@Suite struct MetricsTests {
+    @Test(arguments: [
+        (1.0, "1"), (0, "0"), (-3, "-3"), (0.25, "0.25"), (1_700_000_000, "1700000000"), (1e300, "1e+300"),
+        (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
+    ])
+    func `numbers are written as Go reads them`(value: Double, text: String) {
+        let family = MetricFamily("m", .gauge, "h", [.init(value)])
+        #expect(MetricsText.text(of: [family]) == "# HELP m h\n# TYPE m gauge\nm \(text)\n")
+    }
+
+    @Test(arguments: [
+        ("plain", "plain"), ("a\"b", "a\\\"b"), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("\\n", "\\\\n"), ("ü€", "ü€"),
+        ("", ""), ("{le=\"1\"} 2", "{le=\\\"1\\\"} 2"),
+    ])
+    func `labels are escaped`(value: String, text: String) {
+        let family = MetricFamily("m", .counter, "h", [.init(2, [("one", value), ("two", "x")])])
+        #expect(MetricsText.text(of: [family]).hasSuffix("\nm{one=\"\(text)\",two=\"x\"} 2\n"))
+    }
+
+    @Test func `help keeps its quotes, and stays on its line`() {
+        let family = MetricFamily("m", .gauge, "a \"b\" \\ c\nd", [.init(1)])
+        #expect(MetricsText.text(of: [family]).hasPrefix("# HELP m a \"b\" \\\\ c\\nd\n# TYPE m gauge\n"))
+    }
+
+    @Test func `families keep their order, and those without samples are left out`() {
+        let text = MetricsText.text(of: [
+            MetricFamily("b", .gauge, "B", [.init(1, [("x", "1")]), .init(2, [("x", "2")])]),
+            MetricFamily("none", .gauge, "N", []), MetricFamily("a", .counter, "A", [.init(3)]),
+        ])
+        #expect(
+            text == """
+                # HELP b B
+                # TYPE b gauge
+                b{x="1"} 1
+                b{x="2"} 2
+                # HELP a A
+                # TYPE a counter
+                a 3
+
+                """)
+    }
+
+    // MARK: What is counted
+
+    private static let start = Timestamp(clamping: 1_800_000_000)
+    private static let name = ClientName("v1.2.3") ?? .embedded
+    private static let other = ClientName("v2.0.0") ?? .embedded
+    private static let failure = UpdateFailure(.healthFailed, subject: "x", "it failed")
+
+    private func lines(_ metrics: ShellMetrics, _ ledger: Ledger? = nil) -> [String] {
+        MetricsText.text(of: metrics.families(ledger, at: Self.start)).split(separator: "\n").map(String.init)
+    }
+
+    private func after(_ events: [(ShellEvent, Duration)]) -> [String] {
+        var metrics = ShellMetrics(startedAt: Self.start)
+        for (event, reading) in events { metrics.note(event, at: Self.start, reading: reading) }
+        return lines(metrics)
+    }
+
+    @Test func `at the start there are counters at zero, and nothing that is not known`() {
+        let lines = lines(ShellMetrics(startedAt: Self.start)).filter { !$0.hasPrefix("#") }
+        #expect(
+            lines.filter { !$0.contains("start_duration") } == [
+                "clientctl_update_available 0", "clientctl_launches_total 0", "clientctl_rollbacks_total 0",
+                "clientctl_check_successes_total 0", "clientctl_downloaded_bytes_total 0",
+                "clientctl_process_start_time_seconds 1800000000",
+            ])
+        #expect(lines.contains("clientctl_start_duration_seconds_count 0"))
+        #expect(!lines.contains { $0.hasPrefix("clientctl_last_start") })
+    }
+
+    @Test func `a launch, its confirmation, an update and a rollback`() {
+        let lines = after([
+            (.launched(Self.name, isTrial: true), .seconds(10)), (.confirmed(Self.name), .milliseconds(10_750)),
+            (.updateAvailable(Self.other), .seconds(11)), (.launched(Self.other, isTrial: true), .seconds(12)),
+            (.rolledBack(Self.other, to: Self.name, Self.failure), .seconds(15)),
+            // A word from a page that is gone.
+            (.confirmed(Self.other), .seconds(16)), (.launched(Self.name, isTrial: false), .seconds(17)),
+        ])
+        for line in [
+            "clientctl_client_info{version=\"1.2.3\",source=\"archive\"} 1", "clientctl_update_available 0",
+            "clientctl_launches_total 3", "clientctl_rollbacks_total 1", "clientctl_last_start_duration_seconds 0.75",
+            "clientctl_start_duration_seconds_bucket{le=\"0.5\"} 0",
+            "clientctl_start_duration_seconds_bucket{le=\"1\"} 1",
+            "clientctl_start_duration_seconds_bucket{le=\"30\"} 1",
+            "clientctl_start_duration_seconds_bucket{le=\"+Inf\"} 1", "clientctl_start_duration_seconds_sum 0.75",
+            "clientctl_start_duration_seconds_count 1",
+        ] { #expect(lines.contains(line), "\(line)") }
+        for line in lines where line.hasPrefix("#") { #expect(lines.filter { $0 == line }.count == 1) }
+    }
+
+    @Test func `an update is available until it is shown`() {
+        let there = after([(.updateAvailable(Self.other), .zero), (.launched(Self.name, isTrial: false), .zero)])
+        #expect(there.contains("clientctl_update_available 1"))
+        let shown = after([(.updateAvailable(Self.other), .zero), (.launched(Self.other, isTrial: true), .zero)])
+        #expect(shown.contains("clientctl_update_available 0"))
+    }
+
+    @Test func `the seed is the source embedded`() {
+        let lines = after([(.launched(.embedded, isTrial: false), .zero)])
+        #expect(lines.contains("clientctl_client_info{version=\"embedded\",source=\"embedded\"} 1"))
+    }
+
+    @Test(
+        arguments: [
+            (
+                [
+                    UpdateEvent.downloading(bytes: 0, of: 10), .downloading(bytes: 4, of: 10),
+                    .downloading(bytes: 10, of: 10),
+                ], 10
+            ),
+            // It goes on where it stopped.
+            ([.downloading(bytes: 6, of: 10), .downloading(bytes: 10, of: 10)], 4),
+            // It starts again.
+            (
+                [
+                    .downloading(bytes: 0, of: 9), .downloading(bytes: 5, of: 9), .downloading(bytes: 0, of: 9),
+                    .downloading(bytes: 3, of: 9),
+                ], 8
+            ),
+            // One after another.
+            (
+                [
+                    .downloading(bytes: 0, of: 9), .downloading(bytes: 5, of: 9), .settling, .planning,
+                    .downloading(bytes: 7, of: nil), .downloading(bytes: 8, of: nil),
+                ], 6
+            ),
+            ([.unpacking(files: 9, of: 10), .packing(bytes: 5, of: 6)], 0),
+        ] as [([UpdateEvent], Int)])
+    func `bytes that were here before are not counted`(events: [UpdateEvent], bytes: Int) {
+        var metrics = ShellMetrics(startedAt: Self.start)
+        for event in events { metrics.note(event) }
+        #expect(lines(metrics).contains("clientctl_downloaded_bytes_total \(bytes)"))
+    }
+
+    @Test func `checks by how they ended`() {
+        var metrics = ShellMetrics(startedAt: Self.start)
+        func check(_ code: FailureCode?, next: Duration?, after seconds: Int) {
+            metrics.note(
+                .checked(code.map { UpdateFailure($0, subject: "s", "m") }, next: next),
+                at: Timestamp(clamping: Self.start.secondsSinceEpoch + seconds), reading: .seconds(seconds))
+        }
+        check(nil, next: .seconds(900), after: 1)
+        check(.networkUnavailable, next: .seconds(60), after: 2)
+        check(.httpStatus, next: .seconds(60), after: 3)
+        check(.networkUnavailable, next: .seconds(90), after: 4)
+        var lines = lines(metrics)
+        for line in [
+            "clientctl_last_check_timestamp_seconds 1800000004",
+            "clientctl_last_successful_check_timestamp_seconds 1800000001",
+            "clientctl_next_check_timestamp_seconds 1800000094", "clientctl_check_successes_total 1",
+            "clientctl_check_failures_total{code=\"httpStatus\"} 1",
+            "clientctl_check_failures_total{code=\"networkUnavailable\"} 2",
+        ] { #expect(lines.contains(line), "\(line)") }
+        check(nil, next: nil, after: 5)
+        lines = self.lines(metrics)
+        #expect(!lines.contains { $0.hasPrefix("clientctl_next_check") })
+    }
+
+    @Test func `what the store remembers of its channel`() throws {
+        var ledger = Ledger()
+        #expect(lines(ShellMetrics(startedAt: Self.start), ledger).contains("clientctl_blocked_versions 0"))
+        #expect(!lines(ShellMetrics(startedAt: Self.start), ledger).contains { $0.contains("channel_") })
+        ledger.feed.follow(
+            FeedMemory.Channel(
+                name: "sta\"ble", sequence: 17, payloadSha256: try SHA256Digest.of([]), signers: [],
+                issuedAt: Self.start, expires: Timestamp(clamping: Self.start.secondsSinceEpoch + 129_600), revoked: [],
+                minimumVersion: nil, leftOut: []))
+        let lines = lines(ShellMetrics(startedAt: Self.start), ledger)
+        for line in [
+            "clientctl_channel_sequence{channel=\"sta\\\"ble\"} 17",
+            "clientctl_channel_expires_timestamp_seconds{channel=\"sta\\\"ble\"} 1800129600",
+            "clientctl_channel_days_to_expiry{channel=\"sta\\\"ble\"} 1.5",
+        ] { #expect(lines.contains(line), "\(line)") }
+    }
+}

@@ -1,0 +1,71 @@
+import BundleValues
+import Glibc
+import ShellBoot
+import Testing
+
+/// The orchestration alone: who is asked, with what, how often, and what is routed to.
+struct AppBootstrapperTests {
+    private static let failure = UpdateFailure(.configInvalid, subject: "store", "There is nothing to launch.")
+
+    private static func minimum() throws -> SemanticVersion { try SemanticVersion(parsing: "2.0.0") }
+
+    private static func routed(_ session: SessionStatus, _ readiness: LaunchReadiness = .ready) async -> [LaunchState] {
+        let router = LaunchRouterSpy()
+        await AppBootstrapper(
+            restoreSession: RestoreSessionFake(session), prepareLaunch: PrepareLaunchFake(readiness), router: router
+        ).start()
+        return router.routedStates
+    }
+
+    @Test(arguments: [
+        (SessionStatus.authenticated, LaunchState.authenticated),
+        (.notRequired, .authenticated),
+        (.unauthenticated(.ended(.signedOut)), .unauthenticated),
+        (.unauthenticated(.ended(.expired)), .unauthenticated),
+        (.unauthenticated(.ended(.rejected)), .unauthenticated),
+        (.unauthenticated(.unreadable), .unauthenticated),
+        (.locked(.byOperator), .locked),
+        (.locked(.forMaintenance), .maintenance),
+    ])
+    func `a session is routed to its state`(session: SessionStatus, state: LaunchState) async {
+        #expect(await Self.routed(session) == [state])
+    }
+
+    @Test func `a shell that is too old for the best client needs an update`() async throws {
+        let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
+        for session in [SessionStatus.authenticated, .notRequired] {
+            #expect(await Self.routed(session, tooOld) == [.updateRequired(minimum: try Self.minimum())])
+        }
+    }
+
+    @Test func `guests and locked devices are not told about the shell`() async throws {
+        let tooOld = LaunchReadiness.shellTooOld(minimum: try Self.minimum())
+        #expect(await Self.routed(.unauthenticated(.ended(.signedOut)), tooOld) == [.unauthenticated])
+        #expect(await Self.routed(.locked(.byOperator), tooOld) == [.locked])
+    }
+
+    @Test(arguments: [SessionStatus.authenticated, .notRequired, .unauthenticated(.unreadable)])
+    func `what cannot be launched is routed to with its reason`(session: SessionStatus) async {
+        #expect(await Self.routed(session, .failed(Self.failure)) == [.failure(reason: Self.failure)])
+    }
+
+    @Test func `a lock hides a failure`() async {
+        #expect(await Self.routed(.locked(.byOperator), .failed(Self.failure)) == [.locked])
+        #expect(await Self.routed(.locked(.forMaintenance), .failed(Self.failure)) == [.maintenance])
+    }
+
+    @Test func `one start restores, prepares for that session, and routes exactly once`() async {
+        let session = RestoreSessionFake(.authenticated)
+        let launch = PrepareLaunchFake()
+        let router = LaunchRouterSpy()
+        let bootstrapper = AppBootstrapper(restoreSession: session, prepareLaunch: launch, router: router)
+        #expect(session.askedCount == 0)
+        await bootstrapper.start()
+        #expect(session.askedCount == 1)
+        #expect(launch.preparedSessions == [.authenticated])
+        #expect(router.routedStates.count == 1)
+        await bootstrapper.start()
+        #expect(session.askedCount == 2)
+        #expect(router.routedStates == [.authenticated, .authenticated])
+    }
+}

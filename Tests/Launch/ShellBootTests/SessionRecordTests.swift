@@ -1,0 +1,89 @@
+import BundleValues
+import ShellBoot
+import Testing
+
+/// The legal changes to what is remembered, and what they must not undo.
+struct SessionRecordTests {
+    private static let now = Timestamp(clamping: 1_800_000_000)
+
+    private static func session(_ token: String = "s3cret") throws -> UserSession {
+        UserSession(token: try AccessToken(tokenFile: Array(token.utf8)), since: now, expires: nil)
+    }
+
+    @Test func `signing in makes a session required, signing out keeps it so`() throws {
+        var record = SessionRecord.open
+        #expect(!record.isRequired)
+        record.signIn(try Self.session())
+        #expect(record.isRequired)
+        #expect(record.status(at: Self.now) == .authenticated)
+        record.signOut(at: Self.now)
+        #expect(record.isRequired)
+        #expect(record.session == nil)
+        #expect(record.status(at: Self.now) == .unauthenticated(.ended(.signedOut)))
+        record.forget()
+        #expect(record == .open)
+    }
+
+    @Test func `signing out where nobody is signed in changes nothing`() {
+        var record = SessionRecord.open
+        record.signOut(at: Self.now)
+        #expect(record == .open)
+        let ended = SessionRecord(access: .ended(SessionEnding(.rejected, at: Self.now)), lock: nil)
+        record = ended
+        record.signOut(at: Timestamp(clamping: 0))
+        #expect(record == ended)
+    }
+
+    @Test func `signing in does not unlock, and unlocking signs nobody in`() throws {
+        var record = SessionRecord.open
+        record.lock(.byOperator)
+        record.signIn(try Self.session())
+        #expect(record.status(at: Self.now) == .locked(.byOperator))
+        record.signOut(at: Self.now)
+        record.unlock()
+        #expect(record.status(at: Self.now) == .unauthenticated(.ended(.signedOut)))
+    }
+
+    @Test func `a device that was only locked is open again when it is unlocked`() {
+        var record = SessionRecord.open
+        record.lock(.forMaintenance)
+        #expect(record.status(at: Self.now) == .locked(.forMaintenance))
+        record.unlock()
+        #expect(record == .open)
+    }
+
+    @Test func `the end of a session does not end the one that took its place`() throws {
+        let old = try Self.session("old")
+        let new = try Self.session("new")
+        var record = SessionRecord(access: .session(new), lock: nil)
+        record.end(old, SessionEnding(.rejected, at: Self.now))
+        #expect(record.session == new)
+        record.end(new, SessionEnding(.rejected, at: Self.now))
+        #expect(record.access == .ended(SessionEnding(.rejected, at: Self.now)))
+    }
+
+    @Test func `nothing that is printed or dumped shows the token`() throws {
+        let record = SessionRecord(access: .session(try Self.session()), lock: nil)
+        var dumped = ""
+        dump(record, to: &dumped)
+        let token = try AccessToken(tokenFile: Array("s3cret".utf8))
+        #expect(
+            !"\(record) \(token) \(String(reflecting: record)) \(String(reflecting: token)) \(dumped)".contains(
+                "s3cret"))
+    }
+
+    @Test(arguments: [
+        ("", CredentialError.emptyToken), (" \r\n", .emptyToken), ("a b", .foreignCharacterInToken),
+        ("a\r\nX: y", .foreignCharacterInToken), ("ä", .foreignCharacterInToken), ("a\u{0}", .foreignCharacterInToken),
+        (String(repeating: "a", count: 8193), .tokenTooLong),
+    ])
+    func `a text that is no token is refused without being shown`(text: String, error: CredentialError) {
+        #expect(throws: error) { try AccessToken(tokenFile: Array(text.utf8)) }
+    }
+
+    @Test func `the longest token is taken, and the end of its line is not part of it`() throws {
+        let text = String(repeating: "a", count: AccessToken.maximumBytes)
+        #expect(try AccessToken(tokenFile: Array("\(text)\r\n".utf8)).secret == text)
+        #expect(try AccessToken(tokenFile: Array(" abc.DEF-1~+/=\n".utf8)).secret == "abc.DEF-1~+/=")
+    }
+}

@@ -1,0 +1,132 @@
+import BundleValues
+import ArchiveSource
+import BundleCore
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `A change of a channel` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    @Test func `adds a release for everybody, or for some that its version draws`() throws {
+        var document = try bench.document("1.0.0")
+        #expect(document.releases.map(\.rollout) == [1000])
+        #expect(document.releases.map(\.salt) == [""])
+        #expect(try !document.add(bench.manifest("1.1.0"), rollout: 5).isEmpty)
+        #expect(document.releases.map(\.rollout) == [1000, 5])
+        #expect(document.releases.map(\.salt) == ["", "1.1.0"])
+        #expect(try document.add(bench.manifest("1.1.0"), rollout: 1000).isEmpty)
+        #expect(document.releases.map(\.rollout) == [1000, 5], "publishing again must not widen or narrow a rollout")
+    }
+
+    @Test func `keeps the salt of a rollout, so that raising it only adds devices`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        #expect(try !ChannelChange.rollout(version, 10).apply(to: &document).isEmpty)
+        #expect(document.releases[0].salt == "1.0.0")
+        document.releases[0].salt = "other"
+        #expect(try !ChannelChange.rollout(version, 20).apply(to: &document).isEmpty)
+        #expect(document.releases[0].salt == "other")
+        #expect(document.releases[0].rollout == 20)
+        #expect(try ChannelChange.rollout(version, 20).apply(to: &document).isEmpty)
+    }
+
+    @Test func `pauses and resumes, each once`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("1.1.0")
+        for isPaused in [true, false] {
+            let change = isPaused ? ChannelChange.pause(version) : .resume(version)
+            #expect(try !change.apply(to: &document).isEmpty)
+            #expect(document.releases.map(\.isPaused) == [false, isPaused])
+            #expect(try change.apply(to: &document).isEmpty)
+        }
+    }
+
+    @Test func `revokes with a reason, which may be mended, and takes it back`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        for reason in ["white screen", "black screen"] {
+            #expect(try !ChannelChange.revoke(version, reason: reason).apply(to: &document).isEmpty)
+            #expect(document.revoked == [FeedMemory.Revocation(version: version, reason: reason)])
+            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document).isEmpty)
+        }
+        #expect(try !ChannelChange.unrevoke(version).apply(to: &document).isEmpty)
+        #expect(document.revoked.isEmpty)
+        #expect(try ChannelChange.unrevoke(version).apply(to: &document).isEmpty)
+    }
+
+    @Test func `says how often devices ask, and no longer says so`() throws {
+        var document = try bench.document("1.0.0")
+        let poll = ChannelDocument.Poll(interval: 300, jitter: 60)
+        let words = "devices check every 5m, and up to 1m later"
+        #expect(try ChannelChange.poll(poll).apply(to: &document) == [words])
+        #expect(document.poll == poll)
+        #expect(try ChannelChange.poll(poll).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.poll(nil).apply(to: &document).isEmpty)
+        #expect(document.poll == nil)
+    }
+
+    @Test func `raises the floor and never lowers it`() throws {
+        var document = try bench.document("1.0.0", "1.2.0")
+        #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document).isEmpty)
+        #expect(try document.minimumVersion == bench.version("1.1.0"))
+        #expect(try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document).isEmpty)
+        let refused = bench.refusal {
+            _ = try ChannelChange.revokeBelow(bench.version("1.0.0")).apply(to: &document)
+        }
+        #expect(refused?.code == .rollbackAttempt)
+        #expect(refused?.subject == "1.0.0")
+        #expect(try document.minimumVersion == bench.version("1.1.0"))
+    }
+
+    @Test func `raises no floor that leaves devices without any release`() throws {
+        var document = try bench.document("1.0.0", "1.2.0")
+        let above = bench.refusal { _ = try ChannelChange.revokeBelow(bench.version("1.3.0")).apply(to: &document) }
+        #expect(above?.code == .configInvalid)
+        _ = try ChannelChange.revoke(bench.version("1.2.0"), reason: "bad").apply(to: &document)
+        let revoked = bench.refusal { _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document) }
+        #expect(revoked?.code == .configInvalid)
+        #expect(document.minimumVersion == nil)
+    }
+
+    @Test func `gives nobody what is revoked or below the floor`() throws {
+        var document = try bench.document("1.0.0", "1.2.0")
+        _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document)
+        _ = try ChannelChange.revoke(bench.version("1.3.0"), reason: "never again").apply(to: &document)
+        for (text, reason) in [("1.3.0", "never again"), ("1.0.5", "1.1.0")] {
+            let refused = bench.refusal { _ = try document.add(bench.manifest(text), rollout: nil) }
+            #expect(refused?.code == .versionBlocked)
+            #expect(refused?.subject == text)
+            #expect(refused?.message.contains(reason) == true)
+        }
+        let rollout = bench.refusal { _ = try ChannelChange.rollout(bench.version("1.0.0"), 5).apply(to: &document) }
+        #expect(rollout?.code == .versionBlocked)
+    }
+
+    @Test(arguments: [nil, "com.example.other"])
+    func `refuses a release of another application`(appId: String?) throws {
+        var document = try bench.document("1.0.0")
+        let refused = bench.refusal { _ = try document.add(bench.manifest("1.1.0", appId: appId), rollout: nil) }
+        #expect(refused?.code == .appMismatch)
+        #expect(document.releases.count == 1)
+    }
+
+    @Test func `of a version that is not there names those that are`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("2.0.0")
+        for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .remove(version)] {
+            let refused = bench.refusal { _ = try change.apply(to: &document) }
+            #expect(refused?.code == .configInvalid)
+            #expect(refused?.subject == "2.0.0")
+            #expect(refused?.message.contains("1.0.0, 1.1.0") == true)
+        }
+    }
+
+    @Test func `removes a release from the channel`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        #expect(try !ChannelChange.remove(bench.version("1.0.0")).apply(to: &document).isEmpty)
+        #expect(document.releases.map(\.version.description) == ["1.1.0"])
+    }
+}

@@ -1,0 +1,210 @@
+import ArchiveSource
+import BundleValues
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `An edited channel document` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    private func pause(_ terms: ChannelTerms? = nil) throws -> ChannelReport {
+        try bench.editor(terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+    }
+
+    private func expectRefusal(
+        _ code: FailureCode, _ terms: ChannelTerms? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> UpdateFailure {
+        let before = try TreeSnapshot(of: bench.feed)
+        let refused = bench.refusal { _ = try pause(terms) }
+        #expect(refused?.code == code, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+        return try #require(refused)
+    }
+
+    @Test func `has the next sequence, a new time and a new expiry`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let report = try pause(bench.terms(after: 1))
+        #expect(report.outcome == .changed)
+        #expect(report.previousSequence == 1)
+        let document = try bench.read()
+        #expect(document.sequence == 2)
+        #expect(document.issuedAt.description == "2030-01-02T00:00:00Z")
+        #expect(document.expires.description == "2030-02-01T00:00:00Z")
+        #expect(document.releases.map(\.isPaused) == [true])
+    }
+
+    @Test func `is not written where nothing is different`() throws {
+        try bench.put(bench.document("1.0.0"))
+        #expect(try pause().outcome == .changed)
+        let before = try TreeSnapshot(of: bench.feed)
+        #expect(try pause(bench.terms(after: 1)).outcome == .unchanged)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+    }
+
+    @Test func `is not written by a dry run`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let before = try TreeSnapshot(of: bench.feed)
+        var terms = bench.terms()
+        terms.isDryRun = true
+        let report = try pause(terms)
+        #expect(report.outcome == .dryRun)
+        #expect(report.document.sequence == 2)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+    }
+
+    @Test func `never has an earlier time than the one before`() throws {
+        try bench.put(bench.document("1.0.0"))
+        _ = try pause(bench.terms(after: 3))
+        _ = try bench.editor(bench.terms(after: 2)).apply(.resume(bench.version("1.0.0")), to: "stable")
+        #expect(try bench.read().issuedAt.description == "2030-01-04T00:00:00Z")
+    }
+
+    @Test func `keeps members that nobody here knows`() throws {
+        let text = String(decoding: ChannelFormat.payload(try bench.document("1.0.0")), as: UTF8.self)
+        let payload = Array(text.replacing("{\"schema\":1,", with: "{\"schema\":1,\"mirrors\":[\"x\"],").utf8)
+        let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)
+        try bench.folder.makeFolder("feed/channels")
+        try bench.folder.write(try [bench.channel].sign(envelope).document, to: "feed/channels/stable.json")
+        _ = try pause()
+        let bytes = try contents(ofFile: "\(bench.feed)/channels/stable.json")
+        let written = try ChannelFormat.envelope(parsing: bytes)
+        #expect(String(decoding: written.payload, as: UTF8.self).contains("\"mirrors\":[\"x\"]"))
+    }
+
+    @Test func `is refused where somebody else has signed it, or nobody`() throws {
+        let stranger = try Bench.signer()
+        try bench.put(bench.document("1.0.0"), by: [stranger])
+        let refused = try expectRefusal(.keyUnknown)
+        #expect(refused.subject == "channel stable")
+        #expect(refused.message.contains("--trust"))
+        try bench.put(bench.document("1.0.0"), by: [])
+        _ = try expectRefusal(.signatureInvalid)
+    }
+
+    @Test func `is refused where it was changed under its signature`() throws {
+        let document = try bench.document("1.0.0")
+        var envelope = try [bench.channel].sign(ChannelFormat.envelope(document))
+        var other = document
+        other.releases[0].rollout = 1
+        envelope = SignedEnvelope(
+            payloadType: envelope.payloadType, payload: ChannelFormat.payload(other), signatures: envelope.signatures)
+        try bench.folder.makeFolder("feed/channels")
+        try bench.folder.write(envelope.document, to: "feed/channels/stable.json")
+        _ = try expectRefusal(.signatureInvalid)
+    }
+
+    @Test func `is refused where only some of the keys given have signed it`() throws {
+        let second = try Bench.signer()
+        try bench.put(bench.document("1.0.0"), by: [bench.channel])
+        _ = try expectRefusal(.signatureInvalid, bench.terms([bench.channel, second]))
+        try bench.put(bench.document("1.0.0"), by: [bench.channel, second])
+        #expect(try pause(bench.terms([bench.channel, second])).outcome == .changed)
+    }
+
+    @Test func `goes over to a new key with trust in the old one`() throws {
+        let next = try Bench.signer()
+        try bench.put(bench.document("1.0.0"))
+        _ = try expectRefusal(.keyUnknown, bench.terms([next]))
+        var terms = bench.terms([next])
+        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
+        #expect(try bench.editor(terms).apply(.resign, to: "stable").document.sequence == 2)
+        #expect(try pause(bench.terms([next])).document.sequence == 3)
+    }
+
+    @Test func `is refused where its sequence is not the expected one`() throws {
+        try bench.put(bench.document("1.0.0"))
+        var terms = bench.terms()
+        for wrong in [0, 2] {
+            terms.expectedSequence = wrong
+            #expect(try expectRefusal(.rollbackAttempt, terms).subject == "channel stable")
+        }
+        terms.expectedSequence = 1
+        #expect(try pause(terms).document.sequence == 2)
+    }
+
+    @Test func `is refused where it would be expired already`() throws {
+        try bench.put(bench.document("1.0.0"))
+        var terms = bench.terms()
+        terms.clock = bench.start.adding(.seconds(31 * 86_400))
+        #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
+    }
+
+    @Test func `is refused where the feed's trust root would refuse it`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let roots = [try Bench.signer()]
+        let file = try bench.trustFile(bench.root(roots), signedBy: roots)
+        _ = try TrustPublisher(feed: bench.feed, now: bench.start).publish(file)
+        // Without channel keys, the release keys sign channels.
+        #expect(try expectRefusal(.keyUnknown).message.contains("trust root (version 1)"))
+        try bench.put(bench.document("1.0.0"), by: [bench.release])
+        #expect(try pause(bench.terms([bench.release])).outcome == .changed)
+    }
+
+    @Test func `is missing in a feed that has none`() throws {
+        let refused = try expectRefusal(.configInvalid)
+        #expect(refused.subject == "channel stable")
+        #expect(refused.message.contains("publish --channel stable"))
+    }
+
+    @Test func `is signed anew only when it is about to expire`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let week = Duration.seconds(7 * 86_400)
+        // Nothing is due, but the feed had no manifest.json yet.
+        #expect(try bench.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .completed)
+        #expect(try bench.editor().resign("stable", ifExpiresWithin: .seconds(3600)).outcome == .unchanged)
+        #expect(try bench.editor().resign("stable", ifExpiresWithin: week).outcome == .changed)
+        #expect(try bench.editor().resign("stable", ifExpiresWithin: week).outcome == .unchanged)
+        #expect(try bench.read().sequence == 2)
+    }
+
+    @Test func `revokes no version that was never published`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let refused = bench.refusal {
+            _ = try bench.editor().apply(.revoke(bench.version("1.0.1"), reason: "typed wrongly"), to: "stable")
+        }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.subject == "1.0.1")
+    }
+
+    // MARK: Promotion
+
+    @Test func `takes a release over from another channel, as it is signed`() throws {
+        try bench.put(bench.document("1.0.0", "1.1.0", name: "beta"))
+        var making = bench.terms()
+        making.firstSequence = 1
+        let made = try bench.editor(making).promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: 10)
+        #expect(made.previousSequence == nil)
+        let stable = try bench.read("stable")
+        #expect(stable.sequence == 1)
+        #expect(stable.appId == "com.example.kiosk")
+        #expect(stable.releases.map(\.version.description) == ["1.1.0"])
+        #expect(stable.releases.map(\.rollout) == [10])
+        #expect(stable.releases[0].manifest.document == (try bench.read("beta").releases[1].manifest.document))
+        #expect(try bench.read("beta").sequence == 1)
+        let again = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
+        #expect(again.outcome == .unchanged)
+    }
+
+    @Test func `takes no release over that is revoked there`() throws {
+        var beta = try bench.document("1.0.0", "1.1.0", name: "beta")
+        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &beta)
+        try bench.put(beta)
+        let refused = bench.refusal {
+            _ = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: nil)
+        }
+        #expect(refused?.code == .versionBlocked)
+        #expect(refused?.subject == "1.1.0")
+        #expect(try TreeSnapshot(of: bench.feed).paths == ["channels", "channels/beta.json"])
+    }
+
+    @Test func `has a name that is a file's`() throws {
+        for name in ["", "../x", "a/b", "Stable", ".hidden", "https://updates.example.com/channels/stable.json"] {
+            let refused = bench.refusal { _ = try bench.read(name) }
+            #expect(refused?.code == .usage, "\(name)")
+        }
+    }
+}

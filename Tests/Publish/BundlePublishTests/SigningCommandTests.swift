@@ -1,0 +1,82 @@
+import BundleValues
+import BundleDisk
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `A signing command` {
+    private let bench: Bench
+    private let key: String
+
+    init() throws {
+        bench = try Bench()
+        key = bench.folder.file("k.key.pem")
+    }
+
+    private func signer(
+        _ line: String, _ algorithm: KeyAlgorithm = .ed25519, limit: Duration = SigningCommand.standardLimit
+    ) throws -> Signer {
+        let pair = try PrivateKey.generate(algorithm)
+        try File.write(try pair.pem(passphrase: nil), to: key, mode: 0o600)
+        return Signer(SigningCommand(line.replacing("KEY", with: key), limit: limit), publicKey: pair.publicKey)
+    }
+
+    private func refusal(_ line: String, limit: Duration = SigningCommand.standardLimit) throws -> UpdateFailure? {
+        let signer = try signer(line, limit: limit)
+        return bench.refusal { _ = try signer.sign(Array("message".utf8)) }
+    }
+
+    @Test(arguments: [
+        (KeyAlgorithm.ed25519, "openssl pkeyutl -sign -rawin -inkey KEY -in /dev/stdin"),
+        (.ecdsaP256, "openssl dgst -sha256 -sign KEY"),
+        (.rsaPSS, "openssl dgst -sha256 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:32 -sign KEY"),
+    ])
+    func `gets the message and gives a signature that counts`(algorithm: KeyAlgorithm, line: String) throws {
+        let signer = try signer(line, algorithm)
+        // Longer than any pipe holds.
+        let message = [UInt8](repeating: 0x61, count: 300_000)
+        let signature = try signer.sign(message)
+        #expect(try signer.publicKey.verifies(signature: signature, over: message))
+    }
+
+    @Test func `may be a script with a copy of its input`() throws {
+        let script = "cat > KEY.msg && openssl pkeyutl -sign -rawin -inkey KEY -in KEY.msg; rm -f KEY.msg"
+        #expect(try signer(script).sign([1, 2, 3]).count == 64)
+    }
+
+    @Test(arguments: [
+        ("exit 7", "status 7"), ("true", "wrote nothing"), ("kill -KILL $$", "signal 9"),
+        ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "no signature"),
+    ])
+    func `that fails is told, without its line`(line: String, told: String) throws {
+        let refused = try #require(try refusal(line + " # PIN 1234"))
+        #expect(refused.code == .configInvalid)
+        #expect(refused.subject == "signing command")
+        #expect(refused.message.contains(told))
+        #expect(!refused.message.contains("1234"))
+    }
+
+    @Test func `that does not end is ended`() throws {
+        let refused = try #require(try refusal("exec sleep 600", limit: .milliseconds(100)))
+        #expect(refused.message.contains("did not end within 100ms"))
+    }
+
+    @Test(arguments: ["printf x", "head -c 64 /dev/zero", "cat"])
+    func `that gives no signature of the public key is refused`(line: String) throws {
+        let refused = try #require(try refusal(line))
+        #expect(refused.code == .signatureInvalid)
+        #expect(refused.message.contains("--public"))
+    }
+
+    @Test func `of another key is refused`() throws {
+        _ = try signer("")
+        let stranger = try Bench.signer().publicKey
+        let signer = Signer(
+            SigningCommand("openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"), publicKey: stranger)
+        let refused = bench.refusal { _ = try signer.sign([1]) }
+        #expect(refused?.code == .signatureInvalid)
+        #expect(refused?.message.contains(stranger.id) == true)
+    }
+}

@@ -1,0 +1,264 @@
+import ArchiveSource
+import BundleValues
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `A trust root's draft` {
+    private let bench: Bench
+    private let roots: [Signer]
+
+    init() throws {
+        bench = try Bench()
+        roots = try (0..<3).map { _ in try Bench.signer() }
+    }
+
+    private func first(signedBy signers: [Signer] = []) throws -> TrustFile {
+        try bench.trustFile(bench.root(roots, threshold: 2, channel: bench.channel), signedBy: signers)
+    }
+
+    private func edited(_ file: TrustFile, _ edit: TrustEdit) throws -> TrustFile {
+        try file.editing(edit, issued: bench.start, lifetime: TrustFile.standardLifetime).draft
+    }
+
+    @Test func `is complete with as many root keys as it asks for, each counted once`() throws {
+        var file = try first()
+        #expect(!file.isComplete)
+        #expect(try file.sign(roots[0]))
+        #expect(try !file.sign(roots[0]))
+        #expect(!file.isComplete)
+        #expect(try file.sign(bench.release))
+        #expect(!file.isComplete, "a release key is no root key")
+        #expect(try file.sign(roots[2]))
+        #expect(file.isComplete)
+        #expect(file.signatures.map(\.isRootKey) == [true, false, true])
+        #expect(file.signatures.map(\.isGood) == [true, true, true])
+        #expect(file.claims.expires.description == "2031-01-01T00:00:00Z")
+    }
+
+    @Test func `has the next version after a complete root, and the same after a draft`() throws {
+        let complete = try first(signedBy: Array(roots[..<2]))
+        let other = try Bench.signer()
+        let edit = TrustEdit.add(other.publicKey, to: .release, threshold: nil, notAfter: nil)
+        let draft = try edited(complete, edit)
+        #expect(draft.claims.version == 2)
+        #expect(draft.signatures.isEmpty)
+        #expect(draft.claims.roles[.release]?.keyIds.count == 2)
+        let more = try edited(
+            draft, .remove(bench.release.publicKey.id, from: .release, revoked: false, threshold: nil))
+        #expect(more.claims.version == 2)
+        #expect(
+            try edited(complete, .add(bench.release.publicKey, to: .release, threshold: nil, notAfter: nil)).isComplete)
+        #expect(try complete.renewing(issued: bench.start, lifetime: .seconds(60)).claims.version == 2)
+    }
+
+    @Test func `survives its file`() throws {
+        let file = try edited(
+            first(signedBy: roots), .add(bench.channel.publicKey, to: .release, threshold: 2, notAfter: bench.start))
+        let path = bench.folder.file("trust.json")
+        try file.write(to: path, replacing: false)
+        #expect(try TrustFile.read(path).claims == file.claims)
+        #expect(bench.refusal { try file.write(to: path, replacing: false) }?.code == .configInvalid)
+        try file.write(to: path, replacing: true)
+    }
+
+    @Test func `replaces a key in every role, and revokes it`() throws {
+        let (old, new) = (bench.release.publicKey.id, try Bench.signer().publicKey)
+        let shared = try edited(first(), .add(bench.release.publicKey, to: .root, threshold: nil, notAfter: nil))
+        let root = try edited(shared, .replace(old, by: new, revoked: true)).claims
+        #expect(root.roles[.release]?.keyIds == [new.id])
+        #expect(root.roles[.root]?.keyIds.contains(new.id) == true)
+        #expect(root.roles(of: old).isEmpty)
+        #expect(!root.keys.contains { $0.publicKey.id == old })
+        #expect(root.revoked == [old])
+    }
+
+    @Test func `loses its channel role with the last channel key`() throws {
+        let root = try edited(
+            first(), .remove(bench.channel.publicKey.id, from: nil, revoked: false, threshold: nil)
+        ).claims
+        #expect(root.roles[.channel] == nil)
+        #expect(root.trusted(for: .channel, at: nil).keys == [bench.release.publicKey])
+    }
+
+    @Test func `can be satisfied, or is refused`() throws {
+        let file = try first()
+        let removed = bench.refusal {
+            _ = try edited(file, .remove(bench.release.publicKey.id, from: .release, revoked: false, threshold: nil))
+        }
+        #expect(removed?.code == .configInvalid)
+        #expect(removed?.subject == "release")
+        let raised = bench.refusal {
+            _ = try edited(file, .add(roots[0].publicKey, to: .root, threshold: 4, notAfter: nil))
+        }
+        #expect(raised?.code == .configInvalid)
+        #expect(raised?.subject == "root")
+        let fewer = try edited(file, .remove(roots[0].publicKey.id, from: .root, revoked: true, threshold: nil))
+        #expect(fewer.claims.roles[.root]?.threshold == 2)
+        #expect(
+            bench.refusal {
+                _ = try edited(fewer, .remove(roots[1].publicKey.id, from: .root, revoked: true, threshold: nil))
+            }?
+            .code == .configInvalid)
+        #expect(
+            try edited(fewer, .remove(roots[1].publicKey.id, from: .root, revoked: true, threshold: 1)).claims.roles[
+                .root]?
+                .threshold == 1)
+    }
+
+    @Test func `knows only its own keys, and takes no revoked one back`() throws {
+        let stranger = try Bench.signer().publicKey
+        let file = try first()
+        for edit in [
+            TrustEdit.remove(stranger.id, from: nil, revoked: false, threshold: nil),
+            .remove(roots[0].publicKey.id, from: .release, revoked: false, threshold: nil),
+            .replace(stranger.id, by: roots[0].publicKey, revoked: false),
+        ] {
+            #expect(bench.refusal { _ = try edited(file, edit) }?.code == .configInvalid)
+        }
+        let revoked = try edited(file, .remove(roots[0].publicKey.id, from: nil, revoked: true, threshold: nil))
+        let refused = bench.refusal {
+            _ = try edited(revoked, .add(roots[0].publicKey, to: .root, threshold: nil, notAfter: nil))
+        }
+        #expect(refused?.subject == roots[0].publicKey.id)
+    }
+
+    @Test func `that is none is told by its path`() throws {
+        let path = try bench.folder.write(Array("{}".utf8), to: "x.json")
+        let refused = bench.refusal { _ = try TrustFile.read(path) }
+        #expect(refused?.code == .manifestMalformed)
+        #expect(refused?.subject == path)
+    }
+}
+
+@Suite struct `A feed's trust roots` {
+    private let bench: Bench
+    private let roots: [Signer]
+
+    init() throws {
+        bench = try Bench()
+        roots = try (0..<3).map { _ in try Bench.signer() }
+    }
+
+    private func publish(_ file: TrustFile) throws -> TrustPublisher.Report {
+        try TrustPublisher(feed: bench.feed, now: bench.start).publish(file)
+    }
+
+    private func first() throws -> TrustFile {
+        try bench.trustFile(bench.root(roots, threshold: 2), signedBy: Array(roots[..<2]))
+    }
+
+    private func next(_ file: TrustFile, signedBy signers: [Signer], _ edit: TrustEdit? = nil) throws -> TrustFile {
+        let edit = try edit ?? .add(Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
+        var draft = try file.editing(edit, issued: bench.start, lifetime: TrustFile.standardLifetime).draft
+        for signer in signers { _ = try draft.sign(signer) }
+        return draft
+    }
+
+    private func expectRefusal(
+        _ code: FailureCode, _ file: TrustFile, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = try TreeSnapshot(of: bench.feed)
+        let refused = bench.refusal { _ = try publish(file) }
+        #expect(refused?.code == code, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+    }
+
+    @Test func `are a chain under their own numbers, and the newest by name`() throws {
+        let one = try first()
+        #expect(try publish(one).isNew)
+        let two = try next(one, signedBy: [roots[1], roots[2]])
+        #expect(try publish(two).isNew)
+        let feed = try TreeSnapshot(of: bench.feed)
+        #expect(feed.paths == ["trust", "trust.json", "trust/1.json", "trust/2.json"])
+        #expect(feed.files["trust.json"] == two.root.document)
+        #expect(feed.files["trust/1.json"] == one.root.document)
+        for again in [one, two] {
+            #expect(try !publish(again).isNew)
+            #expect(try TreeSnapshot(of: bench.feed).changes(since: feed) == [])
+        }
+    }
+
+    @Test func `are completed by publishing again after a stop`() throws {
+        let one = try first()
+        _ = try publish(one)
+        let two = try next(one, signedBy: Array(roots[..<2]))
+        try bench.folder.write(two.root.document, to: "feed/trust/2.json")
+        #expect(try !publish(two).isNew)
+        #expect(try contents(ofFile: "\(bench.feed)/trust.json") == two.root.document)
+    }
+
+    @Test func `have no gaps`() throws {
+        let one = try first()
+        _ = try publish(one)
+        let three = try next(next(one, signedBy: roots), signedBy: roots)
+        #expect(three.claims.version == 3)
+        try expectRefusal(.manifestMalformed, three)
+    }
+
+    @Test func `may begin anywhere and do not begin earlier afterwards`() throws {
+        let one = try first()
+        let two = try next(one, signedBy: roots)
+        #expect(try publish(two).isNew)
+        try expectRefusal(.rollbackAttempt, one)
+        #expect(try publish(next(two, signedBy: roots)).version == 3)
+    }
+
+    @Test func `are signed by enough root keys of both versions`() throws {
+        try expectRefusal(.signatureInvalid, bench.trustFile(bench.root(roots, threshold: 2), signedBy: [roots[0]]))
+        let one = try first()
+        _ = try publish(one)
+        let new = try Bench.signer()
+        let edit = TrustEdit.replace(roots[0].publicKey.id, by: new.publicKey, revoked: true)
+        // Two of its own, but only one of the version before.
+        try expectRefusal(.signatureInvalid, next(one, signedBy: [new, roots[1]], edit))
+        // Two of the version before, but only one of its own.
+        try expectRefusal(.signatureInvalid, next(one, signedBy: [roots[0], roots[1]], edit))
+        #expect(try publish(next(one, signedBy: [new, roots[0], roots[1]], edit)).version == 2)
+    }
+
+    @Test func `never change`() throws {
+        let one = try first()
+        _ = try publish(one)
+        try expectRefusal(.versionExists, bench.trustFile(bench.root(roots), signedBy: roots))
+        // The same with one more signature is the same.
+        var more = one
+        _ = try more.sign(roots[2])
+        #expect(try !publish(more).isNew)
+        #expect(try contents(ofFile: "\(bench.feed)/trust/1.json") == one.root.document)
+    }
+
+    @Test func `are of one application, and not expired`() throws {
+        _ = try publish(first())
+        var other = try bench.root(roots, appId: "com.example.other")
+        other.version = 2
+        try expectRefusal(.appMismatch, bench.trustFile(other, signedBy: roots))
+        var late = try bench.root(roots, threshold: 2)
+        late.version = 2
+        late.issued = try Timestamp(parsing: "2028-01-01T00:00:00Z")
+        try expectRefusal(.expired, bench.trustFile(late, signedBy: roots))
+    }
+
+    @Test func `go no further after one that was tampered with`() throws {
+        let one = try first()
+        _ = try publish(one)
+        let two = try next(one, signedBy: roots)
+        try bench.folder.write(
+            try bench.trustFile(bench.root(roots), signedBy: []).root.document, to: "feed/trust/1.json")
+        let refused = bench.refusal { _ = try publish(two) }
+        #expect(refused?.code == .signatureInvalid)
+        #expect(refused?.subject == "\(bench.feed)/trust/1.json")
+    }
+
+    @Test func `tell which channels are to be signed by a new key`() throws {
+        let one = try first()
+        _ = try publish(one)
+        try bench.put(bench.document("1.0.0"), by: [bench.release])
+        try bench.put(bench.document("1.0.0", name: "beta"), by: [bench.release])
+        let new = try Bench.signer()
+        let edit = TrustEdit.replace(bench.release.publicKey.id, by: new.publicKey, revoked: false)
+        #expect(try publish(next(one, signedBy: roots, edit)).channelsToSign == ["beta", "stable"])
+    }
+}

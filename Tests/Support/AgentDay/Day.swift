@@ -1,0 +1,405 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleTesting
+import ClientShell
+import Synchronization
+
+/// Drives the agent through a day: the time jumps to whatever comes next as soon as everybody sleeps.
+actor Day {
+    static let interval = Duration.seconds(900)
+    private static let storeInterval = Duration.seconds(20)
+    /// What a retention of three comes to with what is on trial, blocked or fallen back to.
+    static let mostVersions = 5
+    /// What one version and the rest of the store take on the disk at most: the client has 68 KB in five files and two folders.
+    static let versionBytes = 192 << 10
+    static let versionFiles = 24
+    static let storeBytes = 128 << 10
+    static let storeFiles = 24
+    /// In real time: nothing here takes so long.
+    private static let patience = Duration.seconds(60)
+
+    /// Nothing moves any more.
+    struct Stuck: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private let folder: TemporaryFolder
+    private let hours: Int
+    private let tells: Bool
+    private let start: Timestamp
+    private let clock = ManualClock()
+    private let page = Page()
+    private let inbox = Inbox()
+    private let publisher: Publisher
+    private let server: FeedServer
+    private let shell: ClientShell
+
+    private var agenda: Agenda
+    private var tally = Tally()
+    /// When the next check is, as the shell says.
+    private var due = Duration.zero
+    private var lastCheck = Duration.zero
+    /// The longest gap that may follow the last check.
+    private var longestGap: Duration
+    private var trial: (name: ClientName, end: Duration)?
+    /// Loads of the page that the shell has asked for, or will in a moment.
+    private var loadsOwed = 0
+    private var shown = ClientName.embedded
+    /// The release that only an expired document offers.
+    private var withheld: SemanticVersion?
+    private var isJudged = true
+
+    private var store: String { folder.file("store") }
+    private var now: Duration { clock.now.sinceStart }
+    private var time: Timestamp { Self.time(start, clock) }
+
+    private static func time(_ start: Timestamp, _ clock: ManualClock) -> Timestamp {
+        Timestamp(clamping: start.secondsSinceEpoch + Int(clock.now.sinceStart.components.seconds))
+    }
+
+    /// One that `tells` prints what the shell says.
+    init(hours: Int, seed: UInt64, tells: Bool) throws {
+        self.hours = hours
+        self.tells = tells
+        folder = try TemporaryFolder()
+        start = .now
+        agenda = Agenda(length: .seconds(hours * 3600), seed: seed)
+        longestGap = Self.interval * 4
+        try folder.writeTree(["index.html": Array(Publisher.title("\(ClientName.embedded)").utf8)], to: "seed")
+        publisher = try Publisher(in: folder, at: start)
+        server = try FeedServer(feed: publisher.feed)
+        shell = try Self.shell(
+            folder, server, trust: publisher.trust, page, inbox, clock,
+            now: { [start, clock] in Self.time(start, clock) },
+            seed: seed)
+    }
+
+    /// The shell of a device with a clock of its own.
+    private static func shell(
+        _ folder: TemporaryFolder, _ server: FeedServer, trust: String, _ page: Page, _ inbox: Inbox,
+        _ clock: ManualClock, now: @escaping @Sendable () -> Timestamp, seed: UInt64
+    ) throws -> ClientShell {
+        let version = try SemanticVersion(parsing: "1.0.0")
+        var configuration = ShellConfiguration(
+            device: .init(store: folder.file("store"), shell: version, seed: folder.file("seed"), verifies: false))
+        configuration.polling = .init(PollPace(every: interval), yields: true)
+        configuration.storeInterval = storeInterval
+        var options = FetchOptions(userAgent: "AgentDay")
+        options.stallTimeout = .seconds(1)
+        var container = DeviceContainer(configuration, now: now) { inbox.warn($0) }
+        var feed = DeviceContainer.Feed(
+            try server.source(), trust: trust, appId: Publisher.appId, fetcher: try DeviceContainer.fetcher(options))
+        feed.deviceId = "agent-day"
+        container.feed = feed
+        let sources = try container.sources()
+        let generator = Mutex(SeededGenerator(seed: seed ^ 0xDA7))
+        return try container.shell(
+            bridge: page, clock: clock,
+            random: { range in generator.withLock { Double.random(in: range, using: &$0) } },
+            update: allOf(
+                sources.map { source in
+                    {
+                        await .of(pace: { await source.pace }) {
+                            if case .installed(let version, _) = try await source.follow() {
+                                inbox.add(installed: version)
+                            }
+                        }
+                    }
+                }))
+    }
+
+    // MARK: Living
+
+    /// Lives the day; what was counted, and what was wrong.
+    func live() async -> Tally {
+        let listening = Task { [shell, inbox] in for await event in shell.events { inbox.add(event) } }
+        let running = Task { [self] in
+            try await shell.start()
+            try await load()
+            await shell.run()
+        }
+        do {
+            try await begin()
+            try await liveThrough()
+        } catch {
+            wrong("the day ended: \(error)")
+        }
+        running.cancel()
+        if case .failure(let error) = await running.result { wrong("the shell ended: \(error)") }
+        listening.cancel()
+        judgeTheWhole()
+        return tally
+    }
+
+    /// The first check is where the shell says, by its second sleeper.
+    private func begin() async throws {
+        try await wait { self.clock.wakeTimes.count == 2 }
+        due = clock.wakeTimes.last ?? .zero
+    }
+
+    private func liveThrough() async throws {
+        let end = Duration.seconds(hours * 3600)
+        try await settle()
+        while now < end {
+            let next = [clock.wakeTimes.first, agenda.next, end].compactMap(\.self).min() ?? end
+            clock.advance(by: next - now)
+            try await settle()
+            while let event = agenda.take(at: now) {
+                try await perform(event)
+                try await settle()
+            }
+        }
+    }
+
+    /// Returns when the shell has done everything that there is to do by now.
+    private func settle() async throws {
+        try await wait {
+            try self.hearAll()
+            if self.page.isToLoad() {
+                self.loadsOwed -= 1
+                try await self.load()
+            }
+            return self.isCalm
+        }
+        if !isJudged { try await judge() }
+    }
+
+    private func wait(until isDone: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + Self.patience
+        while try await !isDone() {
+            if ContinuousClock.now > end {
+                throw Stuck(description: "nothing moves: sleepers \(clock.wakeTimes), the next check \(due)")
+            }
+            try await Task.sleep(for: .microseconds(200))
+        }
+    }
+
+    /// Nothing is due, and everybody sleeps: whoever watches the store, whoever polls, and the watchdog of a trial.
+    private var isCalm: Bool {
+        now < due && loadsOwed == 0 && (trial.map { now < $0.end } ?? true)
+            && clock.wakeTimes.count == (trial == nil ? 2 : 3)
+    }
+
+    private func wrong(_ text: String) { tally.complain(text, at: now) }
+
+    // MARK: What happens outside
+
+    private func perform(_ event: Agenda.Event) async throws {
+        isJudged = false
+        switch event {
+        case .release: try await release()
+        case .recall: try await recall()
+        case .expiry: try expire()
+        case .renewal:
+            try publisher.renew(at: time)
+            withheld = nil
+        case .outage(let outage): begin(outage)
+        case .recovery: server.set(nil)
+        case .startUp(let token): try await startUp(token)
+        case .reload: try await reload()
+        case .lookAround: try lookAround()
+        }
+    }
+
+    private func release() async throws {
+        let isBroken = publisher.count % 5 == 1
+        // What mends a broken one takes its time, so that devices have tried it twice.
+        agenda.add(.release, at: now + .seconds(isBroken ? agenda.minutes(60...80) : agenda.minutes(25...45)))
+        if withheld != nil { return }
+        _ = try publisher.publish(at: time, isBroken: isBroken)
+        tally.releases += 1
+        if agenda.once(in: 3) {
+            tally.news += 1
+            await hearNews()
+        }
+    }
+
+    private func hearNews() async {
+        await shell.checkSoon()
+        due = now
+    }
+
+    private func begin(_ outage: Outage) {
+        let isFree = withheld == nil
+        if isFree {
+            tally.outages[outage.name, default: 0] += 1
+            server.set(outage)
+            agenda.add(.recovery, at: now + .seconds(agenda.minutes(10...60)))
+        }
+        agenda.add(.outage(isFree ? agenda.nextOutage() : outage), at: now + .seconds(agenda.minutes(100...220)))
+    }
+
+    /// What runs must not run any more.
+    private func recall() async throws {
+        guard trial == nil, server.outage == nil, withheld == nil, let version = shown.version?.semantic else {
+            agenda.add(.recall, at: now + .seconds(300))
+            return
+        }
+        try publisher.revoke(version, at: time)
+        if agenda.once(in: 2) { await hearNews() }
+    }
+
+    /// The last document before a long weekend: when the device sees it, with the release in it, it counts no more.
+    private func expire() throws {
+        guard trial == nil, server.outage == nil, due - now > .seconds(120) else {
+            agenda.add(.expiry, at: now + .seconds(60))
+            return
+        }
+        withheld = try publisher.publish(at: time, for: .seconds(60), isBroken: false)
+        tally.releases += 1
+        agenda.add(.renewal, at: now + agenda.expiredFor)
+    }
+
+    private func lookAround() throws {
+        let hour = Int(now.components.seconds / 3600)
+        let isShown = hour == 1 || hour % max(1, hours / 4) == 0 || hour == hours
+        tally.take(try Reading(store: store), hour: hour, isShown: isShown)
+    }
+
+    // MARK: The page
+
+    private func load() async throws {
+        let launched = try await shell.pageWillLoad()
+        shown = launched.name
+        trial = launched.isTrial ? (launched.name, now + StartupTimeout.standard.duration) : nil
+        isJudged = false
+        let version = launched.name.version?.semantic
+        let title = Publisher.title(version?.description ?? "\(ClientName.embedded)")
+        // The shell adds to the page what it needs.
+        if try !page.contents().contains(title) { wrong("the page of \(launched.name) is not its own") }
+        if launched.isTrial, version.map({ !publisher.broken.contains($0) }) ?? true {
+            agenda.add(.startUp(launched.token), at: now + .seconds(agenda.seconds(1...8)))
+        }
+    }
+
+    private func startUp(_ token: LaunchToken) async throws {
+        guard await shell.isCurrent(token) else { return }
+        try await shell.startupDidComplete(token)
+        trial = nil
+    }
+
+    private func reload() async throws {
+        do {
+            try await shell.reload()
+            loadsOwed += 1
+        } catch ShellError.noPendingVersion {
+            // Recalled meanwhile, or shown already.
+        }
+    }
+
+    // MARK: What the shell tells
+
+    private func hearAll() throws {
+        let news = inbox.take()
+        for line in news.warnings { wrong("a warning: \(line)") }
+        for version in news.installed {
+            tally.installed += 1
+            if let withheld, version == .archive(withheld) { wrong("\(version) is installed by an expired document") }
+        }
+        for event in news.events { hear(event) }
+        if !news.events.isEmpty { isJudged = false }
+    }
+
+    private func hear(_ event: ShellEvent) {
+        if tells { print("\(Tally.time(now)) \(event)") }
+        switch event {
+        case .updateAvailable: agenda.add(.reload, at: now + .seconds(agenda.seconds(0...300)))
+        case .failed(let failure): tally.failures[failure.code, default: 0] += 1
+        case .checked(let failure, let next): checked(failure, next)
+        case .launched: tally.launches += 1
+        case .confirmed: tally.confirmed += 1
+        case .rolledBack(let name, _, let failure):
+            loadsOwed += 1
+            if trial?.name == name { trial = nil }
+            rolledBack(name.version?.semantic, failure.code)
+        }
+    }
+
+    private func checked(_ failure: UpdateFailure?, _ next: Duration?) {
+        tally.checks += 1
+        let gap = now - lastCheck
+        tally.longestGap = max(tally.longestGap, gap)
+        if gap > longestGap { wrong("no check for \(Tally.time(gap)), more than \(Tally.time(longestGap))") }
+        lastCheck = now
+        longestGap = Self.interval * 4
+        if failure?.code == .httpStatus, case .busy(let seconds) = server.outage {
+            longestGap = max(longestGap, .seconds(seconds) + Self.interval / 10)
+        }
+        if let reason = failure, reason.code != expectedFailure, reason.code != .versionBlocked || !isNewestBlocked {
+            wrong("a check failed: \(reason.message)")
+        }
+        if failure == nil { requireNewest() }
+        guard let next else { return wrong("no further check is planned") }
+        due = now + next
+    }
+
+    /// Why a check fails now; nil where it does not.
+    private var expectedFailure: FailureCode? { server.outage?.code ?? (withheld == nil ? nil : .expired) }
+
+    /// Nothing newer than what failed twice is offered yet.
+    private var isNewestBlocked: Bool {
+        guard let newest = publisher.newest, let ledger = try? Inventory.read(at: store).ledger else { return false }
+        return ledger.block(on: .archive(newest)) != nil
+    }
+
+    /// A check that succeeds brings what there is.
+    private func requireNewest() {
+        if let expectedFailure { return wrong("a check should have failed: \(expectedFailure)") }
+        guard let newest = publisher.newest, let inventory = try? Inventory.read(at: store) else { return }
+        let version = ClientVersion.archive(newest)
+        if inventory.bundle(version) == nil, inventory.ledger.block(on: version) == nil {
+            wrong("a check was good and has not brought \(version)")
+        }
+    }
+
+    private func rolledBack(_ version: SemanticVersion?, _ code: FailureCode) {
+        guard let version else { return wrong("the seed was rolled back") }
+        switch code {
+        case .healthFailed:
+            tally.rolledBack += 1
+            if !publisher.broken.contains(version) { wrong("\(version) was rolled back, and works") }
+        case .versionBlocked:
+            tally.recalled += 1
+            if !publisher.revoked.contains(version) { wrong("\(version) was left, and was not recalled") }
+        default: wrong("\(version) was rolled back for \(code)")
+        }
+    }
+
+    // MARK: What has to hold
+
+    /// What is shown may run, and nothing is left behind.
+    private func judge() async throws {
+        isJudged = true
+        guard try Inventory.exists(at: store) else { return }
+        let inventory = try Inventory.read(at: store)
+        let current = await shell.currentVersion
+        if current != shown { wrong("\(shown) was loaded, and \(current.map { "\($0)" } ?? "nothing") is current") }
+        if let version = shown.version {
+            if inventory.bundle(version) == nil { wrong("\(version) is shown, and is not in the store") }
+            if let reason = inventory.ledger.recall(of: version) { wrong("\(version) is shown, and \(reason)") }
+            if withheld.map({ version == .archive($0) }) == true { wrong("\(version) is shown by an expired document") }
+            if version.semantic.map(publisher.broken.contains) == true, trial == nil {
+                wrong("\(version) is broken and shown without a watch")
+            }
+        }
+        tally.blocked = inventory.ledger.blocks.count
+        tally.mostVersions = max(tally.mostVersions, inventory.bundles.count)
+        if inventory.bundles.count > Self.mostVersions { wrong("the store has \(inventory.bundles.count) versions") }
+        for name in ["staging", "downloads"] {
+            let left = try Directory.open(store).directory(name).list()
+            if !left.isEmpty { wrong("\(name) has \(left.joined(separator: ", "))") }
+        }
+    }
+
+    /// Whether the day had in it what it was for.
+    private func judgeTheWhole() {
+        var wanted = [("rollback", tally.rolledBack), ("recall", tally.recalled), ("expiry", tally.expired)]
+        if hours >= 12 {
+            wanted += [("block", tally.blocked), ("news", tally.news), ("503", tally.failures[.httpStatus] ?? 0)]
+            wanted.append(("broken connection", tally.failures[.networkUnavailable] ?? 0))
+        }
+        for (what, count) in wanted where count == 0 { wrong("there was no \(what)") }
+    }
+}

@@ -1,0 +1,62 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleTesting
+import Synchronization
+
+/// Why a server does not answer as it should.
+enum Outage: Sendable, Equatable {
+    /// 503, with the seconds that it asks for.
+    case busy(retryAfter: Int)
+    /// The connection ends without an answer.
+    case hangsUp
+    /// The head comes, and nothing more.
+    case hangs
+
+    /// What a check says of it.
+    var code: FailureCode {
+        if case .busy = self { .httpStatus } else { .networkUnavailable }
+    }
+
+    var name: String {
+        switch self {
+        case .busy: "503"
+        case .hangsUp: "hang-up"
+        case .hangs: "hang"
+        }
+    }
+}
+
+/// A feed's folder over HTTP, or its absence.
+final class FeedServer: Sendable {
+    private final class Weather: Sendable {
+        let outage = Mutex<Outage?>(nil)
+    }
+
+    private let weather = Weather()
+    private let server: LoopbackServer
+
+    init(feed: String) throws {
+        let folder = try Directory.open(feed)
+        server = try LoopbackServer { [weather] request in
+            let bytes = try? folder.contents(String(request.target.dropFirst()), maximumBytes: 1 << 24)
+            let route = bytes.map { Route($0) } ?? Route(Array("nothing here".utf8), status: 404)
+            return Self.route(route, weather.outage.withLock { $0 })
+        }
+    }
+
+    var outage: Outage? { weather.outage.withLock { $0 } }
+
+    func set(_ outage: Outage?) { weather.outage.withLock { $0 = outage } }
+
+    func source() throws -> FeedAddress { .channel(try server.url("/channels/\(Publisher.channel).json")) }
+
+    private static func route(_ route: Route, _ outage: Outage?) -> Route {
+        switch outage {
+        case nil: route
+        case .busy(let seconds): Route(status: 503).with { $0.headers = [("Retry-After", "\(seconds)")] }
+        case .hangsUp: Route().with { $0.raw = [] }
+        case .hangs: Route([0x7B]).with { $0.pace = .stall(after: 0) }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import Glibc
+import Synchronization
+
+/// A real headless Chromium, driven over its debugging pipe; killed with its last reference, its pages included.
+///
+/// Every call ends within its time limit: a browser that hangs is an error with a sentence, never a test that hangs.
+package final class Browser: Sendable {
+    /// Whether there is a Chromium on the path; `Scripts/bootstrap --browser` installs one.
+    package static var isInstalled: Bool { BrowserProcess.executable != nil }
+
+    /// The time for what must come: so long that only what never comes takes longer, on a loaded machine too.
+    package static let patience = Duration.seconds(60)
+
+    private struct Shared: Sendable { weak var browser: Browser? }
+
+    private static let shared = Mutex(Shared())
+
+    let wire: BrowserWire
+    private let process: BrowserProcess
+
+    /// Starts one with an empty profile, and waits until it answers, at most a minute.
+    package init() throws {
+        process = try BrowserProcess()
+        wire = try BrowserWire(process)
+        _ = try wire.call("Browser.getVersion", within: Self.patience)
+    }
+
+    /// One browser for the tests that run at this time; pages share nothing, and it goes with its last reference.
+    package static func sharedNow() throws -> Browser {
+        try shared.withLock { shared in
+            if let browser = shared.browser { return browser }
+            let browser = try Browser()
+            shared.browser = browser
+            return browser
+        }
+    }
+
+    /// Opens a page with cookies, storage and a cache of its own, and loads `url` if given.
+    package func open(_ url: String? = nil, within limit: Duration = patience) throws -> BrowserPage {
+        let page = try BrowserPage(self, within: limit)
+        if let url { try page.navigate(url, within: limit) }
+        return page
+    }
+
+    /// Its profile and what else it writes; removed with the browser.
+    package var folder: String { process.folder.path }
+
+    /// The processes of this browser that have not ended.
+    package var processes: [Int32] { process.processes }
+}

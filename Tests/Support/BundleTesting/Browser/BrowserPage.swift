@@ -1,0 +1,150 @@
+package import BundleValues
+import BundleSigning
+
+/// A page in a browser, apart from all others; closed with its last reference.
+package final class BrowserPage: Sendable {
+    private let browser: Browser
+    private let profile: BrowserProfile
+    private let session: String
+    /// The frame of the page itself has the target's name.
+    private let frame: String
+    /// The empty document of the start.
+    private let blank: String
+
+    private static let events = [
+        "Page.enable", "Runtime.enable", "Network.enable", "Log.enable", "Inspector.enable",
+    ]
+
+    init(_ browser: Browser, in profile: BrowserProfile? = nil, within limit: Duration) throws {
+        self.browser = browser
+        let wire = browser.wire
+        let profile = try profile ?? BrowserProfile(wire, within: limit)
+        self.profile = profile
+        let target = try wire.call(
+            "Target.createTarget", ["url": .string("about:blank"), "browserContextId": .string(profile.name)],
+            within: limit)
+        frame = target.text("targetId")
+        session = try wire.call(
+            "Target.attachToTarget", ["targetId": .string(frame), "flatten": .bool(true)], within: limit
+        ).text("sessionId")
+        for method in Self.events { _ = try wire.call(method, session: session, within: limit) }
+        _ = try wire.call(
+            "Page.setLifecycleEventsEnabled", ["enabled": .bool(true)], session: session, within: limit)
+        let tree = try wire.call("Page.getFrameTree", session: session, within: limit)
+        blank = tree.object("frameTree").object("frame").text("loaderId")
+    }
+
+    deinit {
+        browser.wire.send("Target.closeTarget", ["targetId": .string(frame)])
+        browser.wire.forget(session)
+    }
+
+    /// Opens another page that shares cookies, storage and the cache with this one.
+    package func openBeside(_ url: String, within limit: Duration = Browser.patience) throws -> BrowserPage {
+        let page = try BrowserPage(browser, in: profile, within: limit)
+        try page.navigate(url, within: limit)
+        return page
+    }
+
+    /// What the page and the browser said so far, in the order of arrival.
+    package var console: [ConsoleMessage] { record.console }
+
+    /// The requests so far, those of earlier documents too.
+    package var requests: [PageRequest] { record.requests }
+
+    /// How many documents were loaded so far, the empty one of the start not counted.
+    package var loads: Int { record.loaded.count { $0.frame == frame && $0.loader != blank } }
+
+    private var record: PageRecord { browser.wire.record(of: session) }
+
+    /// Loads `url` and waits for the load event.
+    package func navigate(_ url: String, within limit: Duration = Browser.patience) throws {
+        let deadline = ContinuousClock.now + limit
+        let answer: JSONObject
+        do {
+            answer = try call("Page.navigate", ["url": .string(url)], within: limit)
+        } catch BrowserError.timedOut {
+            throw BrowserError.timedOut("\(url) did not answer within \(limit)")
+        }
+        if let reason = answer["errorText"]?.stringValue { throw BrowserError.notLoaded(url: url, reason: reason) }
+        // Without a loader, only the fragment changed.
+        guard let loader = answer["loaderId"]?.stringValue else { return }
+        try wait("\(url) was not loaded within \(limit)", deadline) { record in
+            record.loaded.contains { $0.loader == loader } ? true : nil
+        }
+    }
+
+    /// Loads the page again, as the button does, and waits for the load event.
+    package func reload(within limit: Duration = Browser.patience) throws {
+        let deadline = ContinuousClock.now + limit
+        let before = loads
+        _ = try call("Page.reload", within: limit)
+        try wait("the page was not loaded again within \(limit)", deadline) { _ in loads > before ? true : nil }
+    }
+
+    /// The value of a JavaScript expression; a promise's once it is settled.
+    ///
+    /// Undefined comes as null, and a number that is not whole as its text. An exception or a rejection is an error.
+    @discardableResult
+    package func evaluate(_ expression: String, within limit: Duration = Browser.patience) throws -> JSONValue {
+        let answer = try call(
+            "Runtime.evaluate",
+            [
+                "expression": .string(expression), "awaitPromise": .bool(true), "returnByValue": .bool(true),
+                "userGesture": .bool(true),
+            ], within: limit)
+        if let details = answer["exceptionDetails"]?.objectValue {
+            throw BrowserError.exception("\(details.text("text")) \(PageRecord.text(details.object("exception")))")
+        }
+        let result = answer.object("result")
+        return result["value"] ?? .string(orNull: result["unserializableValue"]?.stringValue)
+    }
+
+    /// Waits until a JavaScript expression is true, over page loads too.
+    package func wait(until expression: String, within limit: Duration = Browser.patience) throws {
+        let deadline = ContinuousClock.now + limit
+        var last = "it is false"
+        while true {
+            let left = deadline - ContinuousClock.now
+            guard left > .zero else {
+                throw BrowserError.timedOut("`\(expression)` was not true within \(limit): \(last)")
+            }
+            do {
+                if try evaluate("!!(\(expression))", within: left) == .bool(true) { return }
+                last = "it is false"
+            } catch let error as BrowserError {
+                if case .ended = error { throw error }
+                last = "\(error)"
+            }
+            pause()
+        }
+    }
+
+    /// Waits until `condition` holds for this page; `what` says it in a sentence.
+    package func wait(
+        for what: String, within limit: Duration = Browser.patience, _ condition: (BrowserPage) throws -> Bool
+    ) throws {
+        try wait("\(what), within \(limit)", ContinuousClock.now + limit) { _ in try condition(self) ? true : nil }
+    }
+
+    /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves.
+    package func screenshot(within limit: Duration = Browser.patience) throws -> [UInt8] {
+        let answer = try call("Page.captureScreenshot", ["format": .string("png")], within: limit)
+        return try Base64.decode(answer.text("data"))
+    }
+
+    private func call(_ method: String, _ parameters: JSONObject = [:], within limit: Duration) throws -> JSONObject {
+        if record.hasCrashed { throw BrowserError.ended("the page crashed") }
+        return try browser.wire.call(method, parameters, session: session, within: limit)
+    }
+
+    private func wait(
+        _ what: String, _ deadline: ContinuousClock.Instant, _ condition: (PageRecord) throws -> Bool?
+    ) throws {
+        _ = try browser.wire.wait(what, until: deadline) { try condition(record) }
+    }
+
+    private func pause() {
+        _ = try? browser.wire.wait("", until: ContinuousClock.now + .milliseconds(10)) { () -> Bool? in nil }
+    }
+}

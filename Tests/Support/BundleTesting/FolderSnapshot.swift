@@ -1,0 +1,72 @@
+import Glibc
+
+/// Everything below a folder at one moment, to see whether something was touched.
+package struct FolderSnapshot: Equatable, Sendable {
+    /// One name below the folder, or the folder itself.
+    package struct Entry: Equatable, Sendable {
+        /// Kind and permission bits.
+        package let mode: UInt32
+        /// The bytes of a regular file; nil for anything else.
+        package let content: [UInt8]?
+        /// When it was last modified, in nanoseconds since 1970; nil in a snapshot without times.
+        package let modified: Int?
+    }
+
+    /// By path below the folder; the folder itself is `.`.
+    package let entries: [String: Entry]
+
+    /// Looks at the folder at `path`; one that does not exist has no entries.
+    package init(of path: String) throws {
+        var entries: [String: Entry] = [:]
+        try Self.collect(path, as: ".", into: &entries)
+        self.entries = entries
+    }
+
+    private init(_ entries: [String: Entry]) { self.entries = entries }
+
+    /// The same without times: what is there, not when it came.
+    package var withoutTimes: FolderSnapshot {
+        FolderSnapshot(entries.mapValues { Entry(mode: $0.mode, content: $0.content, modified: nil) })
+    }
+
+    /// The paths below the folder, sorted.
+    package var paths: [String] { entries.keys.filter { $0 != "." }.sorted() }
+
+    private static func collect(_ path: String, as name: String, into entries: inout [String: Entry]) throws {
+        var status = stat()
+        guard lstat(path, &status) == 0 else {
+            if errno == ENOENT { return }
+            throw SystemCallError("lstat")
+        }
+        let kind = status.st_mode & S_IFMT
+        entries[name] = Entry(
+            mode: status.st_mode, content: kind == S_IFREG ? try bytes(of: path, count: Int(status.st_size)) : nil,
+            modified: status.st_mtim.tv_sec * 1_000_000_000 + status.st_mtim.tv_nsec)
+        guard kind == S_IFDIR else { return }
+        for below in try names(in: path) {
+            try collect("\(path)/\(below)", as: name == "." ? below : "\(name)/\(below)", into: &entries)
+        }
+    }
+
+    private static func names(in path: String) throws -> [String] {
+        guard let folder = opendir(path) else { throw SystemCallError("opendir") }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != "." && name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    private static func bytes(of path: String, count: Int) throws -> [UInt8] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw SystemCallError("open") }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard read(descriptor, &bytes, count) == count else { throw SystemCallError("read") }
+        return bytes
+    }
+}

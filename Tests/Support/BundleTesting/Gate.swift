@@ -1,0 +1,47 @@
+import Glibc
+
+/// Holds what waits at it until it opens, once and for good.
+package final class Gate: Sendable {
+    private let reading: Int32
+    private let writing: Int32
+
+    /// A closed gate.
+    package init() throws {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw SystemCallError("pipe") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        (reading, writing) = (ends[0], ends[1])
+    }
+
+    deinit {
+        close(reading)
+        close(writing)
+    }
+
+    /// Lets everything pass, now and later.
+    package func open() {
+        var byte: UInt8 = 1
+        write(writing, &byte, 1)
+    }
+
+    /// Returns when it is open, or when the socket `descriptor` has something to say: its end above all.
+    func wait(besides descriptor: Int32) {
+        var entries = [
+            pollfd(fd: reading, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        poll(&entries, 2, -1)
+    }
+
+    /// Waits for one opening and takes it away; false when the socket `descriptor` has something to say before.
+    func waitOnce(besides descriptor: Int32) -> Bool {
+        var entries = [
+            pollfd(fd: reading, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        poll(&entries, 2, -1)
+        guard entries[0].revents != 0 else { return false }
+        var byte: UInt8 = 0
+        return read(reading, &byte, 1) == 1
+    }
+}

@@ -1,0 +1,126 @@
+import Glibc
+
+/// A program under test: started with an environment of its own, its output and its errors kept apart.
+///
+/// Killed and reaped with its last reference.
+package final class Program: Sendable {
+    /// How a program ended, and what it said.
+    package struct Ending: Sendable {
+        /// The exit status; nil where a signal ended it.
+        package let status: Int32?
+        /// The signal that ended it.
+        package let signal: Int32?
+        /// Its standard output.
+        package let output: [UInt8]
+        /// Its standard error output as text.
+        package let errors: String
+
+        /// The output as text.
+        package var text: String { String(decoding: output, as: UTF8.self) }
+    }
+
+    /// What `Scripts/coverage` and `Scripts/mutate` tell every program.
+    private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT"].reduce(into: [String: String]()) {
+        if let value = getenv($1) { $0[$1] = String(cString: value) }
+    }
+
+    private let process: pid_t
+    private let output: Int32
+    private let errors: Int32
+
+    /// Starts `arguments[0]`, found on the path, in `folder` if given, with nothing on its standard input.
+    package init(_ arguments: [String], environment: [String: String], in folder: String? = nil) throws {
+        output = try Self.unnamedFile()
+        errors = try Self.unnamedFile()
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        posix_spawn_file_actions_adddup2(&actions, errors, 2)
+        let line = (folder.map { ["env", "-C", $0] } ?? []) + arguments
+        var argv: [UnsafeMutablePointer<CChar>?] = line.map { strdup($0) } + [nil]
+        let all = Self.measuring.merging(environment) { $1 }
+        var settings: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for text in argv + settings { free(text) } }
+        var process = pid_t()
+        let code = posix_spawnp(&process, line.first ?? "", &actions, nil, &argv, &settings)
+        guard code == 0 else {
+            close(output)
+            close(errors)
+            throw SystemCallError("cannot start \(arguments.first ?? "nothing")", code: code)
+        }
+        self.process = process
+    }
+
+    deinit {
+        kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+        close(output)
+        close(errors)
+    }
+
+    /// Starts a program and waits for its end.
+    package static func run(
+        _ arguments: [String], environment: [String: String], in folder: String? = nil
+    ) throws -> Ending {
+        try Program(arguments, environment: environment, in: folder).wait()
+    }
+
+    /// Sends it a signal.
+    package func send(_ signal: Int32) { kill(process, signal) }
+
+    /// What it has said so far.
+    package func printed() throws -> (output: String, errors: String) {
+        let output = String(decoding: try Self.contents(of: output), as: UTF8.self)
+        return (output, String(decoding: try Self.contents(of: errors), as: UTF8.self))
+    }
+
+    /// Waits for its end, at most `limit`; nil where it still runs then.
+    package func wait(within limit: Duration) throws -> Ending? {
+        let deadline = ContinuousClock.now + limit
+        while ContinuousClock.now < deadline {
+            var info = siginfo_t()
+            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT | WNOHANG) == 0 else {
+                throw SystemCallError("waitid")
+            }
+            if info._sifields._sigchld.si_pid == process { return try wait() }
+            poll(nil, 0, 10)
+        }
+        return nil
+    }
+
+    /// Waits for its end.
+    package func wait() throws -> Ending {
+        var info = siginfo_t()
+        // Leaves the process to be reaped by `deinit`.
+        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 {
+            guard errno == EINTR else { throw SystemCallError("waitid") }
+        }
+        let number = info._sifields._sigchld.si_status
+        let exited = info.si_code == CLD_EXITED
+        return Ending(
+            status: exited ? number : nil, signal: exited ? nil : number, output: try Self.contents(of: output),
+            errors: String(decoding: try Self.contents(of: errors), as: UTF8.self))
+    }
+
+    private static func unnamedFile() throws -> Int32 {
+        var template = Array("/tmp/bundle-tests.XXXXXX".utf8CString)
+        let descriptor = mkstemp(&template)
+        guard descriptor >= 0 else { throw SystemCallError("mkstemp") }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        unlink(template)
+        return descriptor
+    }
+
+    private static func contents(of descriptor: Int32) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65536)
+        while true {
+            let count = pread(descriptor, &chunk, chunk.count, off_t(bytes.count))
+            guard count >= 0 else { throw SystemCallError("pread") }
+            if count == 0 { return bytes }
+            bytes += chunk[..<count]
+        }
+    }
+}

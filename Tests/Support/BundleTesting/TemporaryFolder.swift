@@ -1,0 +1,73 @@
+import Glibc
+
+/// A fresh folder that is removed, with all that is in it, with its last reference.
+package final class TemporaryFolder: Sendable {
+    /// Where it is.
+    package let path: String
+
+    /// Where they are made: $TMPDIR, or /tmp.
+    package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+
+    /// Creates an empty one below `parent`.
+    package init(under parent: String = usualParent) throws {
+        var template = Array("\(parent)/bundle-tests.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw SystemCallError("mkdtemp") }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    deinit { Self.remove(Array(path.utf8CString)) }
+
+    /// Removes a file, or a folder with everything below it. Names are bytes: a test may make any.
+    private static func remove(_ path: [CChar]) {
+        if unlink(path) == 0 { return }
+        chmod(path, 0o700)
+        if let folder = opendir(path) {
+            while let entry = readdir(folder) {
+                let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                    name.withMemoryRebound(to: CChar.self, capacity: 256) { start in
+                        Array(UnsafeBufferPointer(start: start, count: strlen(start)))
+                    }
+                }
+                if name == [0x2E] || name == [0x2E, 0x2E] { continue }
+                remove(path.dropLast() + [0x2F] + name + [0])
+            }
+            closedir(folder)
+        }
+        rmdir(path)
+    }
+
+    /// The path of a file in it.
+    package func file(_ name: String) -> String { "\(path)/\(name)" }
+
+    /// Writes a file and gives its path.
+    @discardableResult
+    package func write(_ bytes: [UInt8], to name: String) throws -> String {
+        let descriptor = open(file(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw SystemCallError("open") }
+        defer { close(descriptor) }
+        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else { throw SystemCallError("write") }
+        return file(name)
+    }
+
+    /// Creates a folder in it, with what is missing above, and gives its path.
+    @discardableResult
+    package func makeFolder(_ name: String) throws -> String {
+        var made = path
+        for part in name.split(separator: "/") {
+            made += "/\(part)"
+            guard mkdir(made, 0o755) == 0 || errno == EEXIST else { throw SystemCallError("mkdir \(made)") }
+        }
+        return made
+    }
+
+    /// Writes files below the folder `name` in it, which is created; gives that folder's path.
+    @discardableResult
+    package func writeTree(_ files: [String: [UInt8]], to name: String) throws -> String {
+        try makeFolder(name)
+        for (path, bytes) in files {
+            if let slash = path.lastIndex(of: "/") { try makeFolder("\(name)/\(path[..<slash])") }
+            try write(bytes, to: "\(name)/\(path)")
+        }
+        return file(name)
+    }
+}

@@ -1,0 +1,95 @@
+import Glibc
+
+/// Everything below a folder at one moment: kind, mode, size and content of every path.
+package struct TreeSnapshot: Equatable, Sendable {
+    /// What stands under one path.
+    package struct Entry: Equatable, Sendable {
+        /// The file's kind and permissions, as `st_mode` has them.
+        package let mode: UInt32
+        /// The bytes of a regular file; the target of a symbolic link; empty for the rest.
+        package let content: [UInt8]
+
+        /// Whether it is a regular file.
+        package var isFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
+    }
+
+    /// By path, relative to the folder; ill-formed names are shown with replacement characters.
+    package let entries: [String: Entry]
+
+    /// Reads the folder at `path`, leaving out the paths in `omitted` and what is below them; one that does not exist is empty.
+    package init(of path: String, without omitted: Set<String> = []) throws {
+        var found: [String: Entry] = [:]
+        try Self.read(path, prefix: "", omitted: omitted, into: &found)
+        entries = found
+    }
+
+    /// The regular files with their contents.
+    package var files: [String: [UInt8]] { entries.filter(\.value.isFile).mapValues(\.content) }
+
+    /// Every path, sorted.
+    package var paths: [String] { entries.keys.sorted() }
+
+    /// What differs from an earlier moment, one line a path; empty where nothing does.
+    package func changes(since before: TreeSnapshot) -> [String] {
+        Set(entries.keys).union(before.entries.keys).sorted().compactMap { path in
+            switch (before.entries[path], entries[path]) {
+            case (let old?, let new?) where old == new: nil
+            case (let old?, let new?):
+                "\(path): mode \(String(old.mode, radix: 8)) to \(String(new.mode, radix: 8)), "
+                    + "\(old.content.count) to \(new.content.count) bytes"
+            case (nil, _): "\(path) is new"
+            case (_, nil): "\(path) is gone"
+            }
+        }
+    }
+
+    private static func read(
+        _ path: String, prefix: String, omitted: Set<String>, into found: inout [String: Entry]
+    ) throws {
+        guard let folder = opendir(path) else {
+            if prefix.isEmpty && errno == ENOENT { return }
+            throw SystemCallError("opendir \(path)")
+        }
+        defer { closedir(folder) }
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name == "." || name == ".." || omitted.contains(prefix + name) { continue }
+            let whole = "\(path)/\(name)"
+            var status = stat()
+            guard lstat(whole, &status) == 0 else { throw SystemCallError("lstat \(whole)") }
+            let kind = status.st_mode & UInt32(S_IFMT)
+            let content =
+                kind == UInt32(S_IFREG) ? try contents(ofFile: whole) : kind == UInt32(S_IFLNK) ? target(whole) : []
+            found[prefix + name] = Entry(mode: status.st_mode, content: content)
+            if kind == UInt32(S_IFDIR) {
+                try read(whole, prefix: "\(prefix)\(name)/", omitted: omitted, into: &found)
+            }
+        }
+    }
+
+    private static func target(_ path: String) -> [UInt8] {
+        var bytes = [CChar](repeating: 0, count: 4096)
+        let count = readlink(path, &bytes, bytes.count)
+        return bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }
+    }
+}
+
+/// The bytes of a file.
+package func contents(ofFile path: String) throws -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemCallError("open \(path)") }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw SystemCallError("fstat \(path)") }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(Int(status.st_size))
+    var chunk = [UInt8](repeating: 0, count: 65536)
+    while true {
+        let count = read(descriptor, &chunk, chunk.count)
+        guard count >= 0 else { throw SystemCallError("read \(path)") }
+        if count == 0 { return bytes }
+        bytes += chunk[..<count]
+    }
+}

@@ -1,0 +1,35 @@
+/// How a generation of Meteor servers makes the `hash` of an entry (METEOR section 1.5).
+package enum HashScheme: String, Sendable, CaseIterable {
+    /// Up to 1.4.2, and in all fixtures of the Cordova plugin: SHA-1 of the bytes.
+    case bytes
+    /// 1.4.2.1 to 1.7.0: SHA-1 of a salt and the bytes.
+    case saltedContents
+    /// 1.7.1 to 1.8.0: SHA-1 of a salt and the `sri`.
+    case saltedSRI
+    /// From 1.8.1: SHA-1 of "2", perhaps an input hash, and the `sri`; for public assets of "2" and the hex SHA-1 of the bytes.
+    case modern
+
+    /// The salt of the two middle generations; nobody outside a server knows theirs, so any text does.
+    package static let salt = "1"
+
+    /// The text of `hash`, lower-case hex.
+    package func hash(of digests: ContentDigests, isPublicAsset: Bool, inputHash: String? = nil) throws -> String {
+        switch self {
+        case .bytes: digests.sha1
+        case .saltedContents: digests.saltedSHA1
+        case .saltedSRI: try SHA1.hex(of: Self.salt + digests.sri)
+        case .modern:
+            isPublicAsset
+                ? try SHA1.hex(of: "2" + digests.sha1) : try SHA1.hex(of: "2" + (inputHash ?? "") + digests.sri)
+        }
+    }
+
+    /// Whether a manifest of that generation states `sri` for such an entry.
+    package func statesSRI(isPublicAsset: Bool) -> Bool {
+        switch self {
+        case .bytes, .saltedContents: false
+        case .saltedSRI: true
+        case .modern: !isPublicAsset
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import BundleSigning
+package import BundleTesting
+import Synchronization
+
+/// The server's side of one WebSocket (RFC 6455), by hand: what a server does wrong, a test can do here.
+package final class SocketPeer: Sendable {
+    /// What came.
+    private enum Frame {
+        case text([UInt8])
+        case ping([UInt8])
+        case close
+        case other
+    }
+
+    private let connection: TakenConnection
+
+    private init(_ connection: TakenConnection) { self.connection = connection }
+
+    /// The answer that opens a socket, which `talk` has until it returns; nil for a request that asks for none.
+    package static func answer(
+        _ request: LoopbackServer.Request, _ talk: @escaping @Sendable (SocketPeer) -> Void
+    ) throws -> Route? {
+        guard request["Upgrade"]?.lowercased() == "websocket", let key = request["Sec-WebSocket-Key"] else {
+            return nil
+        }
+        let accept = Base64.encode(
+            try LabelHasher.digest(Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8), .sha1))
+        var route = Route(status: 101)
+        route.framing = .none
+        route.headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
+        route.takeover = { talk(SocketPeer($0)) }
+        return route
+    }
+
+    // MARK: Hearing
+
+    /// The next text of the client; nil when it closed, or is gone. Pings are answered meanwhile.
+    package func hear() -> String? {
+        while let frame = next() {
+            switch frame {
+            case .text(let bytes): return String(decoding: bytes, as: UTF8.self)
+            case .ping(let bytes): send(0xA, bytes)
+            case .close:
+                send(0x8, [0x03, 0xE8])
+                return nil
+            case .other: break
+            }
+        }
+        return nil
+    }
+
+    private func next() -> Frame? {
+        guard let head = connection.read(2) else { return nil }
+        var count = Int(head[1] & 0x7F)
+        if count > 125 {
+            guard let long = connection.read(count == 126 ? 2 : 8) else { return nil }
+            count = long.reduce(0) { $0 << 8 | Int($1) }
+        }
+        // A client's frames are masked.
+        guard head[1] & 0x80 != 0, let mask = connection.read(4), let masked = connection.read(count) else {
+            return nil
+        }
+        let bytes = masked.enumerated().map { $1 ^ mask[$0 % 4] }
+        switch head[0] & 0xF {
+        case 0x1: return .text(bytes)
+        case 0x8: return .close
+        case 0x9: return .ping(bytes)
+        default: return .other
+        }
+    }
+
+    // MARK: Saying
+
+    /// Sends a text message.
+    package func say(_ text: String) { send(0x1, Array(text.utf8)) }
+
+    /// Sends one whole frame of that opcode.
+    package func send(_ opcode: UInt8, _ content: [UInt8]) { raw(Self.head(opcode, content.count) + content) }
+
+    /// Sends these bytes, whatever they are.
+    package func raw(_ bytes: [UInt8]) { connection.write(bytes) }
+
+    /// Closes in good order.
+    package func close() { send(0x8, [0x03, 0xE8]) }
+
+    /// Is gone without a word.
+    package func cut() { connection.close() }
+
+    /// The head of a frame as a server sends it; `isLast` is false where further frames belong to the message.
+    package static func head(_ opcode: UInt8, _ count: Int, isLast: Bool = true) -> [UInt8] {
+        let first = (isLast ? 0x80 : 0) | opcode
+        if count < 126 { return [first, UInt8(count)] }
+        if count < 1 << 16 { return [first, 126, UInt8(count >> 8), UInt8(count & 0xFF)] }
+        return [first, 127] + (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) }
+    }
+}

@@ -1,0 +1,130 @@
+package import BundleTesting
+
+/// A case of the Cordova suite about the local server (METEOR section 8.3, CW-01 to CW-26): one GET, and what its answer must say.
+package struct CordovaServerCase: Sendable {
+    /// What an answer must say.
+    package enum Expectation: Sendable {
+        /// The index page, with this text in it.
+        case page(containing: String)
+        /// Status 200 and the bytes of the file at `path`.
+        case file
+        /// Status 404.
+        case missing
+        /// A field with exactly this value; `{hash}` stands for the hash of the entry at `path`, `{map}` for its source map's URL.
+        case field(String, String)
+    }
+
+    /// `CW-01` for instance.
+    package let number: String
+    /// Path and query that are asked for, with `{hash}` and `{map}` as above.
+    package let target: String
+    /// The entry of the manifest, by its path, that the case is about; empty for none.
+    package let path: String
+    /// All of them must hold.
+    package let expectations: [Expectation]
+
+    init(_ number: String, _ target: String, of path: String = "", _ expectations: Expectation...) {
+        self.number = number
+        self.target = target
+        self.path = path
+        self.expectations = expectations
+    }
+
+    /// All twenty-six.
+    package static let all = places + caching + types
+
+    private static let index = Expectation.page(containing: "<title>mobileapp</title>")
+    private static let year = Expectation.field("Cache-Control", "public, max-age=31536000")
+
+    private static let places: [CordovaServerCase] = [
+        .init("CW-01", "/", .page(containing: "window.WebAppLocalServer = {")),
+        .init("CW-02", "/", index),
+        .init("CW-03", "/some-file", of: "app/some-file", .file),
+        .init("CW-04", "/cordova_plugins.js", of: "cordova_plugins.js", .file),
+        .init("CW-05", "/anything", index),
+        .init("CW-06", "/application/packages/meteor.js", index),
+        .init("CW-07", "/not-in-manifest", index),
+        .init("CW-08", "/application/not-in-manifest", index),
+        .init("CW-09", "/favicon.ico", .missing),
+    ]
+
+    private static let caching: [CordovaServerCase] = [
+        .init("CW-10", "/packages/meteor.js", of: "packages/meteor.js", .file, .field("ETag", "\"{hash}\"")),
+        .init(
+            "CW-11", "/packages/meteor.js?9418708e9519b747d9d631d85ea85b90c0b5c70c", of: "packages/meteor.js", .file,
+            year),
+        .init("CW-12", "/packages/meteor.js", of: "packages/meteor.js", .file, .field("Cache-Control", "no-cache")),
+        .init("CW-13", "/some-video.mp4", of: "app/some-video.mp4", .file, .field("Accept-Ranges", "bytes")),
+        .init(
+            "CW-14", "/app/template.mobileapp.js", of: "app/template.mobileapp.js", .file,
+            .field("X-SourceMap", "{map}")),
+        .init(
+            "CW-15", "{map}", of: "app/template.mobileapp.js", year,
+            .field("Content-Type", "application/json; charset=utf-8")),
+    ]
+
+    private static let types: [CordovaServerCase] = [
+        typed("CW-16", "/packages/meteor.js", of: "packages/meteor.js", "text/javascript; charset=utf-8"),
+        typed("CW-17", "/merged-stylesheets.css", of: "merged-stylesheets.css", "text/css; charset=utf-8"),
+        typed("CW-18", "/some-page.html", "text/html; charset=utf-8"),
+        typed("CW-19", "/some-javascript.js", "text/javascript; charset=utf-8"),
+        typed("CW-20", "/some-stylesheet.css", "text/css; charset=utf-8"),
+        typed("CW-21", "/some-data.json", "application/json; charset=utf-8"),
+        typed("CW-22", "/some-text.txt", "text/plain; charset=utf-8"),
+        typed("CW-23", "/some-image.png", "image/png"),
+        typed("CW-24", "/some-image.jpg", "image/jpeg"),
+        typed("CW-25", "/some-video.mp4", "video/mp4"),
+        typed("CW-26", "/some-file", "application/octet-stream"),
+    ]
+
+    private static func typed(
+        _ number: String, _ url: String, of path: String? = nil, _ type: String
+    ) -> CordovaServerCase {
+        CordovaServerCase(
+            number, url, of: path ?? "app\(url)", .file, .field("Content-Type", type), .field("ETag", "\"{hash}\""))
+    }
+}
+
+extension CordovaServerCase {
+    /// The bundle under test: the hash of an entry, the URL of its source map, and the bytes of a file, by its path.
+    package struct Bundle: Sendable {
+        let hash: @Sendable (String) -> String
+        let sourceMapURL: @Sendable (String) -> String
+        let content: @Sendable (String) throws -> [UInt8]
+
+        /// Says where the facts come from.
+        package init(
+            hash: @escaping @Sendable (String) -> String, sourceMapURL: @escaping @Sendable (String) -> String,
+            content: @escaping @Sendable (String) throws -> [UInt8]
+        ) {
+            self.hash = hash
+            self.sourceMapURL = sourceMapURL
+            self.content = content
+        }
+    }
+
+    /// The path and query to ask for.
+    package func target(in bundle: Bundle) -> String { filled(target, bundle) }
+
+    /// What is wrong with `answer`, one line each; empty where nothing is.
+    package func findings(in answer: RawResponse, of bundle: Bundle) throws -> [String] {
+        try expectations.compactMap { expectation in
+            switch expectation {
+            case .page(let text):
+                let isPage = answer.status == 200 && answer["Content-Type"] == "text/html; charset=utf-8"
+                return isPage && answer.text.contains(text) ? nil : "status \(answer.status), no page with \(text)"
+            case .file:
+                let isFile = try answer.status == 200 && answer.body == bundle.content(path)
+                return isFile ? nil : "status \(answer.status), not the bytes of \(path): \(answer.text.prefix(200))"
+            case .missing: return answer.status == 404 ? nil : "status \(answer.status), not 404"
+            case .field(let name, let value):
+                let wanted = filled(value, bundle)
+                return answer[name] == wanted ? nil : "\(name) is \(answer[name] ?? "not there"), not \(wanted)"
+            }
+        }
+    }
+
+    private func filled(_ text: String, _ bundle: Bundle) -> String {
+        text.replacing("{hash}", with: bundle.hash(path)).replacing("{map}", with: bundle.sourceMapURL(path))
+    }
+}

@@ -1,0 +1,159 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleSigning
+import BundleTesting
+import Synchronization
+import Testing
+
+@testable import ArchiveSource
+
+/// Runs against a real server, in a folder that is kept between them.
+@Suite struct `The download of an archive` {
+    private static let content = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 7) }
+
+    private final class Events: Sendable { let list = Mutex<[UpdateEvent]>([]) }
+
+    private let temporary: TemporaryDirectory
+    private let server: LoopbackServer
+    private let events = Events()
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+        server = try LoopbackServer()
+    }
+
+    private var folder: Directory { temporary.directory }
+
+    private func serve(_ bytes: [UInt8] = content, tag: String? = "\"one\"", _ change: (inout Route) -> Void = { _ in })
+    {
+        server.set("/a", (tag.map { Route.resource(bytes, entityTag: $0) } ?? Route(bytes)).with(change))
+    }
+
+    private func run(_ change: (inout Manifest) -> Void = { _ in }) async throws -> VerifiedArchive {
+        var manifest = Manifest(
+            version: try SemanticVersion(parsing: "1.0.0"), url: "a", sha256: try SHA256Digest.of(Self.content),
+            shells: try ShellRange(minimum: SemanticVersion(parsing: "1.0.0")))
+        manifest.size = Self.content.count
+        change(&manifest)
+        let download = ArchiveDownload(
+            manifest, at: try server.url("/a"), limits: ArchiveLimits(),
+            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), into: folder,
+            report: { [events] event in events.list.withLock { $0.append(event) } })
+        return try await download.run()
+    }
+
+    private func part() throws -> [UInt8]? {
+        let name = try folder.list().first { $0.hasSuffix(".part") }
+        return try name.flatMap { try folder.contents($0, maximumBytes: 1 << 20) }
+    }
+
+    /// A run whose every attempt ends after 40,000 bytes.
+    private func interrupt() async throws {
+        serve { $0.pace = .cut(after: 40_000) }
+        await #expect(throws: FetchError.self) { try await run() }
+        #expect(try part() == Array(Self.content.prefix(200_000)))
+    }
+
+    @Test func `brings it, and says how far it is`() async throws {
+        serve()
+        let archive = try await run()
+        #expect(archive.size == Self.content.count)
+        #expect(archive.bytesDownloaded == Self.content.count)
+        #expect(try archive.file.readAll(maximumBytes: 1 << 20) == Self.content)
+        #expect(events.list.withLock { $0.first } == .downloading(bytes: 0, of: Self.content.count))
+        #expect(events.list.withLock { $0.last } == .downloading(bytes: Self.content.count, of: Self.content.count))
+    }
+
+    @Test(arguments: [404, 500, 503]) func `is not asked for twice where nothing comes`(status: Int) async throws {
+        server.set("/a", Route([], status: status).with { $0.headers = [("Retry-After", "30")] })
+        await #expect(throws: FetchError.self) { try await run() }
+        #expect(server.requests.count == 1)
+        #expect(try folder.list().isEmpty)
+    }
+
+    @Test func `goes on in the next run, and says so first`() async throws {
+        try await interrupt()
+        events.list.withLock { $0 = [] }
+        serve()
+        let archive = try await run()
+        #expect(archive.bytesDownloaded == Self.content.count - 200_000)
+        #expect(server.requests.last?["Range"] == "bytes=200000-")
+        #expect(server.requests.last?["If-Range"] == "\"one\"")
+        #expect(events.list.withLock { $0.first } == .downloading(bytes: 200_000, of: Self.content.count))
+    }
+
+    @Test(arguments: [404, 403, 500]) func `keeps what is here while the server says no`(status: Int) async throws {
+        try await interrupt()
+        server.set("/a", Route([], status: status))
+        await #expect(throws: FetchError.self) { try await run() }
+        #expect(try part()?.count == 200_000)
+    }
+
+    @Test func `goes on at once as long as each attempt brings something, five times`() async throws {
+        try await interrupt()
+        #expect(server.requests.map { $0["Range"] } == [nil] + (1...4).map { "bytes=\($0 * 40_000)-" })
+        #expect(try part()?.count == 200_000)
+    }
+
+    @Test func `keeps nothing of a server that does not say what it serves`() async throws {
+        serve(tag: nil) { $0.pace = .cut(after: 40_000) }
+        await #expect(throws: FetchError.self) { try await run() }
+        #expect(try folder.list().isEmpty)
+    }
+
+    @Test func `of one that is here needs no server`() async throws {
+        serve()
+        _ = try await run()
+        server.stop()
+        #expect(try await run().bytesDownloaded == 0)
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func `of one that is here and damaged starts over`() async throws {
+        serve()
+        _ = try await run()
+        let name = try #require(try folder.list().first { $0.hasSuffix(".part") })
+        try folder.replaceFile(name, with: Self.content.map { $0 ^ 1 })
+        #expect(try await run().bytesDownloaded == Self.content.count)
+        #expect(server.requests.map { $0["Range"] } == [nil, nil])
+    }
+
+    @Test func `starts over once where the rest does not fit, and not twice`() async throws {
+        try await interrupt()
+        serve(Self.content.map { $0 ^ 1 })
+        let failure = await #expect(throws: UpdateFailure.self) { try await run() }
+        #expect(failure?.code == .digestMismatch)
+        #expect(server.requests.suffix(2).map { $0["Range"] } == ["bytes=200000-", nil])
+        #expect(try folder.list().isEmpty)
+    }
+
+    @Test func `starts over where the server has nothing behind it`() async throws {
+        try await interrupt()
+        serve(Array(Self.content.prefix(200_000)))
+        let failure = await #expect(throws: UpdateFailure.self) { try await run() }
+        #expect(failure?.code == .sizeMismatch)
+        #expect(server.requests.suffix(2).map { $0["Range"] } == ["bytes=200000-", nil])
+        #expect(try folder.list().isEmpty)
+    }
+
+    @Test func `takes an archive that its server calls encoded`() async throws {
+        serve { $0.headers.append(("Content-Encoding", "x-gzip")) }
+        #expect(try await run().size == Self.content.count)
+    }
+
+    @Test func `drops what other archives have left, but no folder`() async throws {
+        for name in ["other.part", "other.validator"] { try folder.replaceFile(name, with: [1]) }
+        try folder.makeDirectory("interrupted")
+        server.set("/a", Route([], status: 503))
+        await #expect(throws: FetchError.self) { try await run() }
+        #expect(try folder.list() == ["interrupted"])
+    }
+
+    @Test func `refuses more than was signed`() async throws {
+        serve(Self.content + [0])
+        await #expect(throws: FetchError.tooLarge(limit: Self.content.count, try server.url("/a"))) { try await run() }
+        #expect(try folder.list().isEmpty)
+    }
+}

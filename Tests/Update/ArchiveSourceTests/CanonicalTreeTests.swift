@@ -1,0 +1,59 @@
+import ArchiveSource
+import BundleValues
+import BundleDisk
+import BundleSigning
+import Glibc
+import Testing
+
+@Suite struct `A folder that becomes a client` {
+    private let temporary: TemporaryDirectory
+    private let app: Directory
+    private var folder: Directory { temporary.directory }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+        try temporary.directory.makeDirectory("app")
+        app = try temporary.directory.directory("app")
+        try app.replaceFile("main.js", with: Array("let a = 1".utf8))
+        try temporary.directory.replaceFile("index.html", with: TarItem.index.content)
+    }
+
+    private func rejection() throws -> ArchiveRejection? {
+        do {
+            _ = try CanonicalTree(folder)
+            return nil
+        } catch let rejection as ArchiveRejection {
+            return rejection
+        }
+    }
+
+    @Test func `has the digest of its canonical tar`() throws {
+        let tree = try CanonicalTree(folder)
+        #expect(tree.entries.map(\.path.string) == ["app/main.js", "index.html"])
+        let tar = TarOf.bytes([TarItem("app/main.js", Array("let a = 1".utf8)), .index])
+        #expect(try tree.digest() == SHA256Digest.of(tar))
+        #expect(tree.tarBytes == tar.count)
+    }
+
+    @Test(arguments: ["index.html", "/etc/passwd", "nowhere", "app"])
+    func `has no symbolic links`(_ target: String) throws {
+        try #require(symlink(target, "\(folder.path)/app/link") == 0)
+        #expect(try rejection()?.rule == "type-symlink")
+        #expect(try rejection()?.entry == "app/link")
+    }
+
+    @Test func `has no pipes`() throws {
+        try #require(mkfifo("\(folder.path)/app/pipe", 0o644) == 0)
+        #expect(try rejection()?.rule == "type-special")
+        #expect(try rejection()?.entry == "app/pipe")
+    }
+
+    @Test(arguments: ["let a = 10", "let a = ", ""])
+    func `does not change its sizes while it is read`(_ content: String) throws {
+        let tree = try CanonicalTree(folder)
+        try app.replaceFile("main.js", with: Array(content.utf8))
+        let failure = #expect(throws: UpdateFailure.self) { try tree.digest() }
+        #expect(failure?.code == .configInvalid)
+        #expect(failure?.subject == "app/main.js")
+    }
+}

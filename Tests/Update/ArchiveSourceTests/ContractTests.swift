@@ -1,0 +1,23 @@
+import ArchiveSource
+import BundlePlatform
+import BundleTesting
+import Testing
+
+/// What every channel promises, over signed archives.
+struct ContractTests {
+    @Test func `a flat manifest keeps the contract of channels`() async throws {
+        let feed = try TrustFeed()
+        var device = try Follower(feed)
+        device.path = "/manifest.json"
+        try feed.offerFlat("1.0.0")
+        #expect(try await SourceContract(device.channel(), appId: feed.appId).broken() == [])
+    }
+
+    @Test func `a channel document keeps the contract of channels, through a chain of roots`() async throws {
+        let feed = try TrustFeed()
+        let device = try Follower(feed)
+        for version in 2...4 { try feed.publish(version) }
+        try feed.offer(1, ["1.0.0"])
+        #expect(try await SourceContract(device.channel(), appId: feed.appId).broken() == [])
+    }
+}

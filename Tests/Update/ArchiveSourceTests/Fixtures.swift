@@ -1,0 +1,52 @@
+import BundleValues
+import BundleDisk
+import BundleSigning
+import Testing
+
+/// An archive that must be refused.
+struct HostileArchive: Sendable, CustomTestStringConvertible {
+    let file: String
+    /// The rules that may be the reason.
+    let rules: [String]
+
+    var testDescription: String { file }
+    var path: String { "\(Fixtures.root)/hostile/\(file)" }
+}
+
+/// An archive that must be installed.
+struct BenignArchive: Sendable, CustomTestStringConvertible {
+    let file: String
+    /// SHA-256 by path.
+    let files: [String: String]
+
+    var testDescription: String { file }
+    var path: String { "\(Fixtures.root)/benign/\(file)" }
+}
+
+/// The archives beside the tests, as `Scripts/make-fixtures` wrote them.
+enum Fixtures {
+    static let root =
+        #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(4).joined(
+            separator: "/") + "/Fixtures"
+
+    static func hostile() throws -> [HostileArchive] {
+        try entries("hostile").map { entry in
+            let rules = try #require(entry["rules"]?.arrayValue).compactMap(\.stringValue)
+            return HostileArchive(file: try #require(entry["file"]?.stringValue), rules: rules)
+        }
+    }
+
+    static func benign() throws -> [BenignArchive] {
+        try entries("benign").map { entry in
+            let files = try #require(entry["files"]?.objectValue).members.map { ($0.name, $0.value.stringValue ?? "") }
+            return BenignArchive(
+                file: try #require(entry["file"]?.stringValue), files: Dictionary(uniqueKeysWithValues: files))
+        }
+    }
+
+    private static func entries(_ kind: String) throws -> [JSONObject] {
+        let bytes = try File.open(reading: "\(root)/\(kind)/expected.json").readAll(maximumBytes: 64 << 20)
+        let entries = try JSONScanner.parse(bytes, maximumBytes: bytes.count).arrayValue
+        return try #require(entries).map { try #require($0.objectValue) }
+    }
+}

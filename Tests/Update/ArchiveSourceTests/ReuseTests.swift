@@ -1,0 +1,122 @@
+import ArchiveSource
+import BundleCore
+import BundleDisk
+import Glibc
+import Testing
+
+@Suite struct `Installing beside a client with the same content` {
+    let device: Device
+
+    init() throws { device = try Device() }
+
+    private static func content(_ seed: UInt8, _ count: Int) -> [UInt8] {
+        (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) ^ seed }
+    }
+
+    static let small = content(1, 20_000)
+    /// More than a batch of small files holds.
+    static let large = content(2, 700_000)
+
+    private func status(_ path: String) throws -> stat {
+        var status = stat()
+        try #require(lstat("\(device.storePath)/clients/\(path)", &status) == 0, "\(path)")
+        return status
+    }
+
+    private func areLinked(_ old: String, _ new: String) throws -> Bool {
+        try status("v1.0.0/\(old)").st_ino == status("v1.0.1/\(new)").st_ino
+    }
+
+    private func installed(_ path: String) throws -> [UInt8]? {
+        try device.folder.directory("store/clients").contents(path, maximumBytes: 1 << 24)
+    }
+
+    private func install(_ items: [TarItem], as version: String) async throws {
+        try await device.install(try device.tar(items), as: version)
+    }
+
+    @Test(arguments: [small, large]) func `links what is equal`(_ content: [UInt8]) async throws {
+        try await install([TarItem("same.js", content), TarItem("other.js", content + [1])], as: "1.0.0")
+        try await install([TarItem("same.js", content), TarItem("other.js", content + [2])], as: "1.0.1")
+        #expect(try areLinked("same.js", "same.js"))
+        #expect(try areLinked("index.html", "index.html"))
+        #expect(try !areLinked("other.js", "other.js"))
+        #expect(try installed("v1.0.0/other.js") == content + [1])
+        #expect(try installed("v1.0.1/other.js") == content + [2])
+        #expect(try installed("v1.0.1/same.js") == content)
+        #expect(try status("v1.0.1/same.js").st_mode & 0o7777 == 0o644)
+    }
+
+    @Test(arguments: [small, large]) func `links what has moved`(_ content: [UInt8]) async throws {
+        try await install([TarItem("a/deep/old.js", content)], as: "1.0.0")
+        try await install([TarItem("b/new.js", content), TarItem("c.js", content)], as: "1.0.1")
+        #expect(try areLinked("a/deep/old.js", "b/new.js"))
+        #expect(try areLinked("a/deep/old.js", "c.js"))
+    }
+
+    @Test(arguments: [small, large]) func `does not link what was changed on the disk`(_ content: [UInt8]) async throws
+    {
+        try await install([TarItem("a.js", content)], as: "1.0.0")
+        let file = try File.open(reading: "\(device.storePath)/clients/v1.0.0/a.js")
+        var changed = content
+        changed[content.count - 1] ^= 1
+        // Size and path stay; only the bytes tell.
+        let descriptor = open(file.path, O_WRONLY | O_CLOEXEC)
+        #expect(pwrite(descriptor, changed, changed.count, 0) == changed.count)
+        close(descriptor)
+
+        try await install([TarItem("a.js", content)], as: "1.0.1")
+        #expect(try !areLinked("a.js", "a.js"))
+        #expect(try installed("v1.0.1/a.js") == content)
+        #expect(try installed("v1.0.0/a.js") == changed)
+    }
+
+    @Test(arguments: [small, large]) func `does not follow a link in the old one's place`(_ content: [UInt8])
+        async throws
+    {
+        try await install([TarItem("a.js", content)], as: "1.0.0")
+        try content.withUnsafeBytes { try device.folder.createFile("elsewhere", $0) }
+        let old = "\(device.storePath)/clients/v1.0.0/a.js"
+        #expect(unlink(old) == 0)
+        #expect(symlink("\(device.folder.path)/elsewhere", old) == 0)
+        try await install([TarItem("a.js", content)], as: "1.0.1")
+        #expect(try status("v1.0.1/a.js").st_mode & S_IFMT == S_IFREG)
+        #expect(try status("v1.0.1/a.js").st_nlink == 1)
+        #expect(try installed("v1.0.1/a.js") == content)
+    }
+
+    @Test func `writes what is missing in the old one`() async throws {
+        try await install([TarItem("a.js", Self.small), TarItem("d/b.js", Self.large)], as: "1.0.0")
+        try device.folder.directory("store/clients/v1.0.0").removeFile("a.js")
+        try device.folder.directory("store/clients/v1.0.0").removeTree("d")
+        try await install([TarItem("a.js", Self.small), TarItem("d/b.js", Self.large)], as: "1.0.1")
+        #expect(try installed("v1.0.1/a.js") == Self.small)
+        #expect(try installed("v1.0.1/d/b.js") == Self.large)
+    }
+
+    @Test func `takes room for the new content only`() async throws {
+        let files = (0..<40).map { TarItem("assets/\($0).js", Self.content(UInt8($0), 40_000)) }
+        try await install(files + [TarItem("large", Self.large)], as: "1.0.0")
+        let before = try usage()
+        try await install(
+            files + [TarItem("large", Self.large), TarItem("new.js", Self.content(99, 50_000))], as: "1.0.1")
+        let grown = try usage() - before
+        #expect(grown >= 50_000)
+        // The new file, folders and the receipt: far from the 2.3 MB of all files.
+        #expect(grown < 150_000)
+    }
+
+    /// Bytes on the disk below the store, each file once whatever its names.
+    private func usage() throws -> Int {
+        var seen: Set<UInt64> = []
+        func usage(_ path: String) throws -> Int {
+            var status = stat()
+            try #require(lstat(path, &status) == 0)
+            guard seen.insert(UInt64(status.st_ino)).inserted else { return 0 }
+            let own = Int(status.st_blocks) * 512
+            guard status.st_mode & S_IFMT == S_IFDIR else { return own }
+            return try Directory.open(path).list().reduce(own) { try $0 + usage("\(path)/\($1)") }
+        }
+        return try usage(device.storePath)
+    }
+}

@@ -1,0 +1,226 @@
+import ArchiveSource
+import BundleCore
+import BundleValues
+import BundleSigning
+import BundleTesting
+import Testing
+
+@Suite struct `Rollback and fast-forward` {
+    private func settled(_ feed: TrustFeed, sequence: Int = 5, _ version: String = "1.1.0") async throws -> Follower {
+        let device = try Follower(feed)
+        try feed.offer(sequence, [version])
+        try await device.installs(version)
+        return device
+    }
+
+    @Test func `TUF-145: a lower sequence is refused, whatever it offers`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(4, ["1.2.0"])
+        let failure = try await device.refuses(.rollbackAttempt)
+        #expect(failure.subject == "channel stable")
+        #expect(try device.sequence() == 5)
+    }
+
+    @Test func `TUF-146: an equal sequence with other bytes is refused`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(5, ["1.2.0"])
+        try await device.refuses(.rollbackAttempt)
+    }
+
+    @Test func `TUF-147: an equal sequence with an other expiry only is refused`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(5, ["1.1.0"]) { $0.expires = Day.number(41) }
+        try await device.refuses(.rollbackAttempt)
+    }
+
+    @Test func `TUF-148: the same document in another envelope is the same`() async throws {
+        let feed = try TrustFeed()
+        let device = try Follower(
+            feed, trusting: feed.pinned(feed.trustRoot { $0.set(.channel, [feed.channel, feed.keys[3]]) }))
+        let document = feed.document(5, [try feed.release("1.1.0")])
+        try feed.offer(document)
+        try await device.installs("1.1.0")
+        try feed.offer(document, by: [feed.keys[3], feed.keys[7]])
+        try await device.stays(at: "v1.1.0")
+        #expect(try device.memory().followed?.signers == [feed.keys[3].id])
+    }
+
+    @Test func `TUF-149: a higher sequence that offers a lower version changes nothing`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(6, ["1.0.0"])
+        try await device.stays(at: "v1.1.0")
+        #expect(try device.sequence() == 6)
+    }
+
+    @Test func `TUF-150: a flat manifest of a lower version changes nothing`() async throws {
+        let feed = try TrustFeed()
+        var device = try Follower(feed)
+        device.path = "/manifest.json"
+        try feed.offerFlat("1.1.0")
+        try await device.installs("1.1.0")
+        try feed.offerFlat("1.0.0")
+        try await device.stays(at: "v1.1.0")
+    }
+
+    @Test func `TUF-151: a floor that is lowered later stays where it was`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        let floor = try SemanticVersion(parsing: "1.1.0")
+        try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = floor }
+        try await device.stays(at: "v1.1.0")
+        try feed.offer(7, ["1.0.9", "1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "0.1.0") }
+        try await device.stays(at: "v1.1.0")
+        #expect(try device.memory().followed?.minimumVersion == floor)
+        try feed.offer(8, ["1.0.9"]) { $0.revoked = [FeedMemory.Revocation(version: floor, reason: "")] }
+        // Nothing is left but what is too old.
+        var failure: UpdateFailure?
+        do { _ = try await device.update() } catch { failure = UpdateFailure(error) }
+        #expect(failure?.code == .rollbackAttempt)
+        #expect(try device.memory().followed?.minimumVersion == floor)
+        try device.runs("embedded")
+    }
+
+    @Test func `TUF-152: a floor calls back what is installed below it`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "1.1.1") }
+        var failure: UpdateFailure?
+        do { _ = try await device.update() } catch { failure = UpdateFailure(error) }
+        #expect(failure?.code == .rollbackAttempt)
+        try device.runs("embedded")
+        try feed.offer(7, ["1.1.1"])
+        try await device.installs("1.1.1")
+    }
+
+    @Test func `TUF-153: the document from before a revocation does not undo it`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, sequence: 1, "1.0.0")
+        let before = feed.document(2, [try feed.release("1.1.0")])
+        try feed.offer(before)
+        try await device.installs("1.1.0")
+        let bad = FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "white page")
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = [bad] }
+        try await device.stays(at: "v1.0.0")
+        try feed.offer(before)
+        try await device.refuses(.rollbackAttempt)
+        try device.runs("v1.0.0")
+        #expect(try device.memory().followed?.revoked == [bad])
+    }
+
+    @Test func `TUF-154: the memory of one channel is not that of another`() async throws {
+        let feed = try TrustFeed()
+        var device = try await settled(feed)
+        device.path = "/channels/beta.json"
+        try feed.offer(1, ["1.2.0"]) { $0.channel = "beta" }
+        try await device.installs("1.2.0")
+        device.path = "/channels/stable.json"
+        try feed.offer(4, ["1.3.0"])
+        try await device.refuses(.rollbackAttempt)
+        #expect(try device.memory().channels.map(\.name) == ["stable", "beta"])
+    }
+
+    // MARK: Fast-forward
+
+    @Test(
+        arguments: [
+            ("TUF-155: a step of 2^20", 1 << 20, nil),
+            ("TUF-156: a step of 2^20 + 1", (1 << 20) + 1, .manifestMalformed),
+        ] as [(String, Int, FailureCode?)])
+    func `a sequence may grow by so much at once`(name: String, step: Int, code: FailureCode?) async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(5 + step, ["1.2.0"])
+        guard let code else { return try await device.installs("1.2.0") }
+        let failure = try await device.refuses(code)
+        #expect(failure.message.contains("replace the channel key"))
+    }
+
+    @Test func `TUF-157: a sequence that was driven up counts anew with another channel key`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, sequence: JSONValue.maximumInteger)
+        try feed.offer(6, ["1.2.0"])
+        try await device.refuses(.rollbackAttempt)
+        try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
+        try feed.offer(6, ["1.2.0"], by: [feed.keys[3]])
+        try await device.installs("1.2.0")
+        #expect(try device.sequence() == 6)
+        try feed.offer(5, ["1.3.0"], by: [feed.keys[3]])
+        try await device.refuses(.rollbackAttempt)
+    }
+
+    @Test(arguments: [
+        ("TUF-158: release", TrustRole.release), ("TUF-159: root", .root),
+    ]) func `another role's new key does not let a sequence count anew`(name: String, role: TrustRole) async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, sequence: JSONValue.maximumInteger)
+        try feed.publish(2, by: [feed.root, feed.keys[3]]) { $0.set(role, [feed.keys[3]]) }
+        try feed.offer(6, ["1.1.0"])
+        try await device.refuses(.rollbackAttempt, learnt: true)
+        #expect(try device.sequence() == JSONValue.maximumInteger)
+    }
+
+    @Test func `TUF-160: a further channel key does not let a sequence count anew, revoking the first does`()
+        async throws
+    {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        let both = [feed.channel, feed.keys[3]]
+        try feed.publish(2) { $0.set(.channel, both) }
+        try feed.offer(1, ["1.2.0"], by: [feed.keys[3]])
+        try await device.refuses(.rollbackAttempt, learnt: true)
+        try feed.publish(3) {
+            $0.set(.channel, both)
+            $0.revoked = [feed.channel.id]
+        }
+        try await device.installs("1.2.0")
+        #expect(try device.sequence() == 1)
+    }
+
+    @Test func `TUF-308: a floor that was driven up counts no more with another channel key`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.offer(6, ["1.1.0"]) { $0.minimumVersion = try SemanticVersion(parsing: "999999.0.0") }
+        _ = try? await device.update()
+        #expect(try device.memory().followed?.minimumVersion?.description == "999999.0.0")
+        try feed.offer(7, ["1.2.0"])
+        _ = try? await device.update()
+        #expect(try device.inventory().bundle(.archive(SemanticVersion(parsing: "1.2.0"))) == nil)
+        try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
+        try feed.offer(8, ["1.2.0"], by: [feed.keys[3]])
+        try await device.installs("1.2.0")
+        #expect(try device.memory().followed?.minimumVersion == nil)
+    }
+
+    @Test func `TUF-309: what is installed needs no signature that still counts`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        try feed.publish(2) {
+            $0.set(.release, [feed.keys[3]])
+            $0.revoked = [feed.release.id]
+        }
+        try feed.offer(6, ["1.1.0"])
+        try await device.stays(at: "v1.1.0")
+    }
+
+    @Test func `TUF-161: a time that was driven up counts no more with another channel key`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        let end = Timestamp(clamping: Timestamp.latestSecond)
+        try feed.offer(6, ["1.1.0"]) {
+            $0.issuedAt = Timestamp(clamping: Timestamp.latestSecond - 9)
+            $0.expires = end
+        }
+        try await device.stays(at: "v1.1.0")
+        try feed.offer(7, ["1.2.0"])
+        // The root looks expired as well.
+        try await device.refuses(.expired)
+        try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
+        try feed.offer(7, ["1.2.0"], by: [feed.keys[3]])
+        try await device.installs("1.2.0")
+        #expect(try device.memory().clock == Day.number(9))
+    }
+}

@@ -1,0 +1,170 @@
+import ArchiveSource
+import BundleValues
+import BundleSigning
+import BundleTesting
+
+/// Days of the scenarios: 0 is the first of January 2027. Devices live on the tenth unless they say otherwise.
+enum Day {
+    static func number(_ day: Int, _ seconds: Int = 0) -> Timestamp {
+        Timestamp(clamping: 1_798_761_600 + day * 86_400 + seconds)
+    }
+}
+
+/// A publisher with real keys, and a real server that has what was published, or something else.
+final class TrustFeed: Sendable {
+    let server: LoopbackServer
+    /// 0 to 9 for whatever a scenario needs, the first one is the root's; then those of releases and of channels.
+    let keys: [SigningPair]
+    let appId: String?
+
+    var root: SigningPair { keys[0] }
+    var release: SigningPair { keys[10] }
+    var channel: SigningPair { keys[11] }
+
+    init(appId: String? = nil) throws {
+        self.appId = appId
+        server = try LoopbackServer()
+        keys = try (0..<12).map { _ in try SigningPair() }
+    }
+
+    // MARK: Releases
+
+    /// All of one length, so that only the digest tells them apart.
+    static func archive(_ version: String) -> [UInt8] {
+        TarOf.bytes([.index, TarItem("version.txt", Array(version.utf8))])
+    }
+
+    static func archivePath(_ version: String) -> String { "/releases/v\(version)/client.tar" }
+
+    func manifest(_ version: String) throws -> Manifest {
+        let bytes = Self.archive(version)
+        var manifest = Manifest(
+            version: try SemanticVersion(parsing: version), url: Self.archivePath(version),
+            sha256: try SHA256Digest.of(bytes), shells: try ShellRange(minimum: SemanticVersion(parsing: "1.0.0")))
+        manifest.size = bytes.count
+        manifest.appId = appId
+        return manifest
+    }
+
+    func signed(_ manifest: Manifest, by signers: [SigningPair]) throws -> [UInt8] {
+        let statement = try manifest.statement()
+        let signatures = try signers.map {
+            SignedEnvelope.Signature(keyId: $0.id, bytes: try $0.signature(of: statement))
+        }
+        return JSONWriter.bytes(
+            of: ManifestFormat.document(
+                manifest, signature: signatures[0].bytes, others: Array(signatures.dropFirst())))
+    }
+
+    /// A release whose archive is served.
+    func release(
+        _ version: String, by signers: [SigningPair]? = nil, _ change: (inout Manifest) throws -> Void = { _ in }
+    ) throws -> ChannelDocument.Release {
+        var manifest = try manifest(version)
+        let signers = signers ?? [release]
+        manifest.keyId = signers[0].id
+        try change(&manifest)
+        server.set(Self.archivePath(version), Route(Self.archive(version)))
+        return ChannelDocument.Release(try ManifestFormat.parse(try signed(manifest, by: signers)))
+    }
+
+    /// A flat manifest under `/manifest.json`.
+    func offerFlat(
+        _ version: String, by signers: [SigningPair]? = nil, _ change: (inout Manifest) throws -> Void = { _ in }
+    ) throws {
+        let bytes = JSONWriter.bytes(of: try release(version, by: signers, change).manifest.document)
+        server.set("/manifest.json", Route(bytes))
+    }
+
+    // MARK: Channel documents
+
+    func document(_ sequence: Int, _ releases: [ChannelDocument.Release]) -> ChannelDocument {
+        var document = ChannelDocument(
+            appId: appId, channel: "stable", sequence: sequence, issuedAt: Day.number(9), expires: Day.number(40))
+        document.releases = releases
+        return document
+    }
+
+    func offer(_ document: ChannelDocument, by signers: [SigningPair]? = nil) throws {
+        serve(
+            try ChannelFormat.envelope(document).signed(by: signers ?? [channel]).document, as: document.channel)
+    }
+
+    /// A document of these versions.
+    func offer(
+        _ sequence: Int, _ versions: [String], by signers: [SigningPair]? = nil,
+        _ change: (inout ChannelDocument) throws -> Void = { _ in }
+    ) throws {
+        var document = document(sequence, try versions.map { try release($0) })
+        try change(&document)
+        try offer(document, by: signers)
+    }
+
+    /// A document of 1.1.0 whose payload is changed before it is signed.
+    func offer(_ sequence: Int, payload change: ([UInt8]) throws -> [UInt8]) throws {
+        let payload = try change(ChannelFormat.payload(document(sequence, [try release("1.1.0")])))
+        let envelope = SignedEnvelope(payloadType: ChannelFormat.payloadType, payload: payload)
+        serve(try envelope.signed(by: [channel]).document)
+    }
+
+    /// Bytes in the place of the channel document.
+    func serve(_ bytes: [UInt8], as channel: String = "stable") {
+        server.set("/channels/\(channel).json", Route(bytes))
+    }
+
+    // MARK: Trust roots
+
+    /// A root with one key a role, changed.
+    func trustRoot(_ version: Int = 1, _ change: (inout TrustRoot) -> Void = { _ in }) -> TrustRoot {
+        var trust = TrustRoot(
+            version: version, appId: appId, issued: Day.number(0), expires: Day.number(365), keys: [], roles: [:])
+        trust.set(.root, [root])
+        trust.set(.release, [release])
+        trust.set(.channel, [channel])
+        change(&trust)
+        return trust
+    }
+
+    /// Puts the root that follows into the feed.
+    func publish(
+        _ version: Int, by signers: [SigningPair]? = nil, _ change: (inout TrustRoot) -> Void = { _ in }
+    ) throws {
+        let envelope = try TrustRootFormat.envelope(trustRoot(version, change)).signed(by: signers ?? [root])
+        serve(envelope.document, asRoot: version)
+    }
+
+    func serve(_ bytes: [UInt8], asRoot version: Int) { server.set("/trust/\(version).json", Route(bytes)) }
+
+    /// What a device that ships `trust` trusts; the first root, where nothing else is said.
+    func pinned(_ trust: TrustRoot? = nil, by signers: [SigningPair]? = nil) throws -> TrustAnchor {
+        let envelope = try TrustRootFormat.envelope(trust ?? trustRoot()).signed(by: signers ?? [root])
+        return .root(try TrustChain.start(try TrustRootFormat.parse(envelope.document)))
+    }
+}
+
+extension TrustRoot {
+    /// Gives `role` to these keys.
+    mutating func set(_ role: TrustRole, _ pairs: [SigningPair], threshold: Int = 1) {
+        for pair in pairs where !keys.contains(where: { $0.publicKey.id == pair.id }) {
+            keys.append(Key(pair.trusted.keys[0]))
+        }
+        roles[role] = Role(threshold: threshold, keyIds: pairs.map(\.id))
+    }
+}
+
+extension SignedEnvelope {
+    func signed(by signers: [SigningPair]) throws -> SignedEnvelope {
+        var envelope = self
+        envelope.signatures += try signers.map {
+            Signature(keyId: $0.id, bytes: try $0.signature(of: message))
+        }
+        return envelope
+    }
+}
+
+/// The members of a JSON document, changed.
+func edited(_ bytes: [UInt8], _ change: (inout JSONObject) throws -> Void) throws -> [UInt8] {
+    var object = try JSONScanner.parse(bytes, maximumBytes: bytes.count).objectValue ?? [:]
+    try change(&object)
+    return JSONWriter.bytes(of: .object(object))
+}

@@ -1,0 +1,248 @@
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct VerdictsTests {
+    private static func code(_ body: () throws -> Void) -> FailureCode? {
+        (#expect(throws: UpdateFailure.self) { try body() })?.code
+    }
+
+    private static let white = StartFailure(.reported, detail: "white", at: .now)
+
+    // MARK: On a launch
+
+    @Test func `a verdict counts for the launch whose token it shows, and for no other`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let old = try bench.launch()
+        let new = try bench.launch()
+        let verdicts = try bench.verdicts()
+        #expect(new.name == .embedded)
+        let wrong: [(ClientName, LaunchToken)] = [
+            (old.name, old.token), (new.name, old.token), (old.name, new.token), (new.name, try .random()),
+            (new.name, LaunchToken(text: "")), (new.name, LaunchToken(text: new.token.text.uppercased())),
+        ]
+        let before = try bench.ledger()
+        for (name, token) in wrong {
+            #expect(Self.code { _ = try verdicts.confirm(name, token) } == .versionMismatch)
+            #expect(Self.code { _ = try verdicts.fail(name, token, Self.white) } == .versionMismatch)
+        }
+        #expect(try bench.ledger() == before)
+        #expect(try !verdicts.confirm(new.name, new.token))
+        #expect(try bench.ledger().lastKnownGood == .embedded)
+    }
+
+    @Test func `before any launch there is nothing to judge`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        let name = try Sample.name("1.0.0")
+        #expect(Self.code { _ = try bench.verdicts().confirm(name, try .random()) } == .versionMismatch)
+        #expect(Self.code { _ = try Verdicts(store: bench.path("none")) { _ in } } == .configInvalid)
+    }
+
+    @Test func `a verdict is given once: again is the same, the other is refused`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        let verdicts = try bench.verdicts()
+        let good = try bench.launch()
+        #expect(try !verdicts.confirm(good.name, good.token))
+        #expect(try verdicts.confirm(good.name, good.token))
+        #expect(Self.code { _ = try verdicts.fail(good.name, good.token, Self.white) } == .versionMismatch)
+        try await bench.install("1.1.0")
+        let bad = try bench.launch()
+        #expect(try !verdicts.fail(bad.name, bad.token, Self.white).hadFailed)
+        let again = try verdicts.fail(bad.name, bad.token, Self.white)
+        #expect(again.hadFailed)
+        #expect(again.failures == 1)
+        #expect(again.next?.name == good.name)
+        #expect(Self.code { _ = try verdicts.confirm(bad.name, bad.token) } == .healthFailed)
+    }
+
+    @Test func `a confirmed start makes earlier failures forgotten`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndFail()
+        #expect(try bench.launch().name == .embedded)
+        #expect(try bench.launchAndConfirm().description == "v1.0.0")
+        #expect(try bench.ledger().record(of: try Sample.version("1.0.0"))?.failures == [])
+        // So the next failure is the first again.
+        #expect(try bench.launchAndFail().block == nil)
+    }
+
+    @Test func `a good client that fails is good no more`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        let fall = try bench.launchAndFail()
+        #expect(fall.next?.name == .embedded)
+        #expect(try bench.ledger().lastKnownGood == .embedded)
+        _ = try bench.launch()
+        #expect(try bench.launch().isTrial)
+    }
+
+    @Test func `where the last known good client is lost, the one that was good before it takes its place`()
+        async throws
+    {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        for version in ["1.1.0", "1.2.0"] {
+            _ = try bench.launchAndConfirm()
+            try await bench.install(version)
+        }
+        _ = try bench.launchAndConfirm()
+        #expect(try bench.launchAndFail().next?.name.description == "v1.1.0")
+    }
+
+    @Test func `a detail from a page is one printable line`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        let launched = try bench.launch()
+        let failure = StartFailure(.reported, detail: "a\u{1B}[2J\nb" + String(repeating: "x", count: 2000), at: .now)
+        _ = try bench.verdicts().fail(launched.name, launched.token, failure)
+        let detail = try #require(try bench.ledger().records.first?.failures.first?.detail)
+        #expect(detail.unicodeScalars.allSatisfy { $0.value >= 32 })
+        #expect(detail.count <= 450)
+    }
+
+    @Test func `after a good start no more than N clients stay, and the one before is among them`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        for version in ["1.1.0", "1.2.0", "1.3.0"] { try await bench.install(version) }
+        let launched = try bench.launch()
+        let verdicts = try bench.verdicts()
+        _ = try verdicts.confirm(launched.name, launched.token)
+        let plan = try #require(await verdicts.retain(1))
+        #expect(plan.retained.map(\.shortDescription) == ["1.0.0", "1.3.0"])
+    }
+
+    // MARK: By hand
+
+    @Test func `a rollback goes to the last known good client and blocks what is newer`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
+        let result = try bench.verdicts().rollBack(to: nil)
+        #expect(result.target.description == "v1.0.0")
+        #expect(result.blocked.map(\.shortDescription) == ["1.1.0", "1.2.0"])
+        #expect(try bench.launch().name == result.target)
+        let failure = await #expect(throws: UpdateFailure.self) { try await bench.install("1.2.0") }
+        #expect(failure?.code == .versionBlocked)
+        try await bench.install("1.3.0")
+        #expect(try bench.launch().name.description == "v1.3.0")
+        #expect(try bench.verdicts().unblock(try Sample.version("1.2.0")))
+        #expect(try !bench.verdicts().unblock(try Sample.version("1.2.0")))
+    }
+
+    @Test func `a rollback without a good client goes to the next lower one, then to the seed, then nowhere`()
+        async throws
+    {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        _ = try bench.launch()
+        #expect(try bench.verdicts().rollBack(to: nil).target.description == "v1.0.0")
+        #expect(try bench.verdicts().rollBack(to: nil).target == .embedded)
+        #expect(Self.code { _ = try bench.verdicts().rollBack(to: nil) } == .usage)
+        #expect(try bench.launch().name == .embedded)
+    }
+
+    @Test func `a target that cannot run is refused, and nothing changes`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        try await bench.install(try MemoryOffer("1.1.0", minimumShell: "2.0.0"), shell: "2.0.0")
+        try await bench.install("1.2.0")
+        try bench.editLedger {
+            $0.block(Ledger.Block(version: $0.entries[0].version, cause: .byHand, reason: "x", count: 0, since: .now))
+        }
+        _ = try bench.launch()
+        let before = try bench.ledger()
+        for (target, code) in [("1.0.0", FailureCode.versionBlocked), ("1.1.0", .incompatibleShell), ("7.0.0", .usage)]
+        {
+            #expect(Self.code { _ = try bench.verdicts().rollBack(to: try Sample.name(target)) } == code)
+        }
+        #expect(try bench.ledger() == before)
+    }
+
+    @Test func `a rollback to the seed is refused where the shell brings none`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launcher(try bench.device(seed: nil)).launch()
+        #expect(Self.code { _ = try bench.verdicts().rollBack(to: .embedded) } == .usage)
+        #expect(try bench.ledger().blocks == [])
+    }
+
+    /// The last launch, of 1.2.0, is still on trial, failed once, or failed twice; 1.0.0 is the last known good.
+    @Test(arguments: [0, 1, 2], ["1.1.0", "1.2.0", "1.0.0", "embedded"])
+    func `the next launch shows what was gone back to, whatever the last one came to`(
+        failures: Int, target: String
+    ) async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        try await bench.install("1.1.0")
+        try await bench.install("1.2.0")
+        for failure in 0..<failures {
+            if failure > 0 { #expect(try bench.launch().name.description == "v1.0.0") }
+            _ = try bench.launchAndFail()
+        }
+        if failures == 0 { _ = try bench.launch() }
+        let target = try Sample.name(target)
+        if failures == 2, target == (try Sample.name("1.2.0")) {
+            #expect(Self.code { _ = try bench.verdicts().rollBack(to: target) } == .versionBlocked)
+            return
+        }
+        _ = try bench.verdicts().rollBack(to: target)
+        let launched = try bench.launch()
+        // A trial that goes on has failed when the next shell starts: then the last known good one is shown.
+        #expect(
+            launched.name
+                == (failures == 0 && target.version?.description == "1.2.0" ? try Sample.name("1.0.0") : target))
+    }
+
+    @Test func `what is unblocked runs as if it had never failed`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndFail()
+        _ = try bench.launch()
+        _ = try bench.launchAndFail()
+        #expect(try bench.verdicts().unblock(try Sample.version("1.0.0")))
+        #expect(try bench.ledger().standing(of: try Sample.version("1.0.0")) == .staged)
+        #expect(try bench.launch().name.description == "v1.0.0")
+    }
+
+    @Test func `a client that was left by hand stays blocked by hand, however it ends`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        _ = try bench.launchAndFail()
+        _ = try bench.launch()
+        let retried = try bench.launch()
+        #expect(retried.name.description == "v1.1.0")
+        let verdicts = try bench.verdicts()
+        _ = try verdicts.rollBack(to: try Sample.name("1.0.0"))
+        _ = try verdicts.fail(retried.name, retried.token, Self.white)
+        let block = try #require(try bench.ledger().block(on: try Sample.version("1.1.0")))
+        #expect(block.cause == .byHand)
+        #expect(block.reason.contains("rolled back by hand"))
+    }
+
+    @Test func `a rollback outlives a new seed also where the version had failed twice`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        for _ in 0..<4 { _ = try bench.launch() }
+        #expect(try bench.ledger().block(on: try Sample.version("1.1.0"))?.cause == .failedStarts)
+        #expect(
+            try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).blocked.map(\.shortDescription) == ["1.1.0"])
+        try bench.seed("seed 2")
+        #expect(try bench.launcher(try bench.device(seed: bench.path("seed"))).launch().name.description == "v1.0.0")
+    }
+
+    @Test func `a client that was left by hand is never fallen back to, even if it confirms late`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        try await bench.install("1.1.0")
+        let late = try bench.launch()
+        let verdicts = try bench.verdicts()
+        _ = try verdicts.rollBack(to: try Sample.name("1.0.0"))
+        #expect(try !verdicts.confirm(late.name, late.token))
+        #expect(try bench.ledger().lastKnownGood.description == "v1.0.0")
+        try await bench.install("1.2.0")
+        #expect(try bench.launchAndFail().next?.name.description == "v1.0.0")
+    }
+
+    @Test func `without a seed an update keeps what a failed launch falls back to`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let launched = try bench.launcher(try bench.device(seed: nil)).launch()
+        let fall = try bench.verdicts().fail(launched.name, launched.token, Self.white)
+        #expect(fall.next?.name.description == "v1.0.0")
+        try await bench.install(try MemoryOffer("1.1.0"), keep: 1)
+        #expect(try bench.ledger().pending?.description == "v1.0.0")
+        #expect(try Inventory.read(at: bench.store).bundles.map(\.version.description) == ["1.0.0", "1.1.0"])
+    }
+}

@@ -1,0 +1,109 @@
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct MeteorVersionTests {
+    private static let digest = "0123456789abcdef0123456789abcdef01234567"
+
+    @Test(arguments: [
+        "version1", digest, "2024 release", "v1.0.0", "1.0.0", "a", "a..b", "x.", "download", "embedded2", "caf\u{E9}",
+        "日本",
+        "-rf", "meteor-x", String(repeating: "n", count: 128),
+    ])
+    func `a version is any text that can name a folder, as it was written`(text: String) throws {
+        let version = try MeteorVersion(parsing: text)
+        #expect(version.description.utf8.elementsEqual(text.utf8))
+        #expect(ClientVersion.meteor(version).folderName.utf8.elementsEqual(text.utf8))
+        #expect(ClientName("meteor-\(text)") == .installed(.meteor(version)))
+    }
+
+    @Test(arguments: [
+        ("", "empty"), (String(repeating: "n", count: 129), "tooLong 129"),
+        (String(repeating: "é", count: 65), "tooLong 130"), (String(repeating: "x", count: 4096), "tooLong 4096"),
+        ("../x", "refused"), ("..", "refused"), (".", "refused"), ("/x", "refused"), ("x/", "refused"),
+        ("a//b", "refused"), ("a\u{0}b", "refused"), ("a\nb", "refused"), ("a/b", "notOneComponent"),
+        ("a/.hidden", "notOneComponent"), (".hidden", "hidden"), ("...", "hidden"), ("embedded", "reserved"),
+        ("Downloading", "reserved"), ("downloading", "reserved"), ("PartialDownload", "reserved"),
+        ("PARTIALDOWNLOAD", "reserved"), ("Embedded", "reserved"),
+    ])
+    func `what cannot name a folder, or names one of an updater's own, is refused`(text: String, word: String) throws {
+        let error = try #require(throws: MeteorVersionError.self) { try MeteorVersion(parsing: text) }
+        #expect(Self.word(error) == word)
+        // One line, whatever the server sent.
+        #expect(error.description.unicodeScalars.allSatisfy { $0.value >= 32 })
+        #expect(error.description.utf8.count < 1000)
+        #expect(ClientName("meteor-\(text)") == nil)
+    }
+
+    private static func word(_ error: MeteorVersionError) -> String {
+        switch error {
+        case .empty: "empty"
+        case .tooLong(let bytes, _): "tooLong \(bytes)"
+        case .refused: "refused"
+        case .notOneComponent: "notOneComponent"
+        case .hidden: "hidden"
+        case .reserved: "reserved"
+        }
+    }
+
+    @Test func `spellings that a disk keeps apart are two versions`() throws {
+        let (composed, decomposed) = (try MeteorVersion(parsing: "\u{E9}"), try MeteorVersion(parsing: "e\u{301}"))
+        #expect(composed != decomposed)
+        #expect(Set([composed, decomposed]).count == 2)
+        #expect(composed == (try MeteorVersion(parsing: "\u{E9}")))
+    }
+}
+
+struct ClientVersionTests {
+    @Test(arguments: [
+        ("v1.5.0", "archive", "1.5.0", "v1.5.0"), ("meteor-1.5.0", "meteor", "1.5.0", "1.5.0"),
+        ("meteor-v1.5.0", "meteor", "v1.5.0", "v1.5.0"), ("meteor-meteor-x", "meteor", "meteor-x", "meteor-x"),
+    ])
+    func `a name says the source and the version`(
+        text: String, source: String, version: String, folder: String
+    ) throws {
+        let name = try #require(ClientName(text))
+        #expect(name.description == text)
+        #expect(name.shortDescription == version)
+        #expect(name.version?.source.rawValue == source)
+        #expect(name.version?.folderName == folder)
+        let again = try ClientVersion(parsing: version, of: try #require(SourceName(rawValue: source)))
+        #expect(name.version == again)
+    }
+
+    @Test(arguments: ["", "1.5.0", "v1.5", "vx", "meteor-", "meteor-../x", "meteor", "Embedded", "meteor-embedded"])
+    func `any other text is no name`(text: String) {
+        #expect(ClientName(text) == nil)
+    }
+
+    @Test func `archives come by version, then Meteor bundles as they came`() throws {
+        var versions: [ClientVersion] = try ["meteor-b", "1.10.0", "meteor-a", "1.9.0", "meteor-c"].map(Sample.version)
+        versions.sortByVersion(\.self)
+        #expect(
+            versions.map { "\($0.source) \($0)" } == [
+                "archive 1.9.0", "archive 1.10.0", "meteor b", "meteor a", "meteor c",
+            ])
+    }
+}
+
+struct SourceOrderTests {
+    @Test func `a hot code push comes first unless told otherwise`() {
+        #expect(SourceOrder.standard.names == [.meteor, .archive])
+        #expect(SourceOrder.standard.description == "meteor,archive")
+    }
+
+    @Test(arguments: [["archive"], ["meteor"], ["archive", "meteor"], ["meteor", "archive"]])
+    func `a list of sources is read in its order, and written so`(words: [String]) throws {
+        let order = try #require(SourceOrder(words))
+        #expect(order.names.map(\.rawValue) == words)
+        #expect(order.description == words.joined(separator: ","))
+    }
+
+    @Test(arguments: [
+        [], [""], ["archive", "archive"], ["meteor", "usb"], ["Archive"], ["archive", "meteor", "archive"],
+    ])
+    func `a list that is empty, repeats a source or names none is refused`(words: [String]) {
+        #expect(SourceOrder(words) == nil)
+    }
+}

@@ -1,0 +1,97 @@
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct RetentionRuleTests {
+    @Test(
+        arguments: [
+            (["1.0.0", "1.1.0", "1.2.0", "1.3.0"], "1.3.0", "1.2.0", 3, ["1.1.0", "1.2.0", "1.3.0"]),
+            (["1.0.0", "1.1.0", "1.2.0", "1.3.0"], "1.3.0", "1.2.0", 1, ["1.2.0", "1.3.0"]),
+            (["1.0.0", "1.1.0", "1.2.0", "1.3.0"], "1.1.0", "1.0.0", 1, ["1.0.0", "1.1.0", "1.3.0"]),
+            (["1.0.0", "1.1.0", "1.2.0", "1.3.0"], "1.1.0", "1.0.0", 3, ["1.0.0", "1.1.0", "1.3.0"]),
+            (["1.0.0", "1.1.0", "1.2.0", "1.3.0"], "embedded", nil, 1, ["1.3.0"]),
+            (["1.0.0", "1.1.0"], "1.1.0", "embedded", 5, ["1.0.0", "1.1.0"]),
+            (["1.9.0", "1.10.0"], "embedded", nil, 1, ["1.10.0"]),
+            ([], "embedded", nil, 3, []),
+        ] as [([String], String, String?, Int, [String])])
+    func `the current, the previous and the newest stay, then the next newest up to N`(
+        versions: [String], current: String, previous: String?, keep: Int, retained: [String]
+    ) throws {
+        let plan = RetentionRule.plan(
+            try Sample.inventory(versions, current: current, previous: previous), keep: keep)
+        #expect(plan.retained.map(\.shortDescription) == retained)
+        #expect(plan.removed.map(\.shortDescription) == versions.filter { !retained.contains($0) })
+    }
+
+    @Test func `three clients stay unless told otherwise`() {
+        #expect(RetentionRule.defaultKeep == 3)
+    }
+
+    @Test func `whatever the store holds, nothing protected goes and no more stay than asked for`() throws {
+        var generator = SeededGenerator(seed: 0x5EED)
+        for _ in 0..<2000 {
+            let versions = (0..<Int.random(in: 0...9, using: &generator)).map { "1.\($0).0" }
+                .filter { _ in Int.random(in: 0..<4, using: &generator) > 0 }
+            let current = versions.randomElement(using: &generator) ?? "embedded"
+            let previous = Bool.random(using: &generator) ? versions.randomElement(using: &generator) : nil
+            let keep = Int.random(in: 1...7, using: &generator)
+            let inventory = try Sample.inventory(
+                versions.shuffled(using: &generator), current: Bool.random(using: &generator) ? current : "embedded",
+                previous: previous)
+            let plan = RetentionRule.plan(inventory, keep: keep)
+
+            let all = inventory.bundles.compactMap(\.version.semantic)
+            let retained = plan.retained.compactMap { $0.version?.semantic }
+            let removed = plan.removed.compactMap { $0.version?.semantic }
+            let names = [inventory.ledger.current, inventory.ledger.previous].compactMap { $0?.version?.semantic }
+            let protected = Set(names + all.suffix(1))
+            #expect((retained + removed).sorted() == all)
+            #expect(retained == retained.sorted())
+            #expect(removed == removed.sorted())
+            #expect(protected.isSubset(of: retained))
+            #expect(retained.count <= max(keep, protected.count))
+            // Nothing goes while there is room, and what goes is older than everything that stays unprotected.
+            #expect(removed.isEmpty || retained.count >= keep)
+            let filled = retained.filter { !protected.contains($0) }
+            if let newestGone = removed.last, let oldestFilled = filled.first {
+                #expect(newestGone < oldestFilled)
+            }
+        }
+    }
+
+    /// 1.0.0 to 1.5.0 are installed, and one of them has a role.
+    @Test(
+        arguments: [
+            ("current", [], 1, ["1.1.0", "1.5.0"]), ("previous", [], 1, ["1.1.0", "1.5.0"]),
+            ("pending", [], 1, ["1.1.0", "1.5.0"]), ("lastKnownGood", [], 1, ["1.1.0", "1.5.0"]),
+            ("launch", [], 1, ["1.1.0", "1.5.0"]), ("launch", [], 3, ["1.1.0", "1.4.0", "1.5.0"]),
+            // The newest that may run stays, and what is blocked fills up last; a role protects it all the same.
+            ("launch", ["1.5.0"], 1, ["1.1.0", "1.4.0"]),
+            ("launch", ["1.5.0", "1.4.0"], 3, ["1.1.0", "1.2.0", "1.3.0"]),
+            ("launch", ["1.1.0", "1.5.0"], 2, ["1.1.0", "1.4.0"]),
+            ("launch", ["1.5.0", "1.4.0", "1.3.0", "1.2.0", "1.0.0"], 2, ["1.1.0", "1.5.0"]),
+            ("none", ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"], 1, ["1.5.0"]),
+        ] as [(String, [String], Int, [String])])
+    func `whatever has a role stays, what is blocked goes first`(
+        role: String, blocked: [String], keep: Int, retained: [String]
+    ) throws {
+        let versions = (0...5).map { "1.\($0).0" }
+        var ledger = try Sample.inventory(try versions.map { try Sample.entry($0) }, blocked: blocked).ledger
+        let name = try Sample.name("1.1.0")
+        switch role {
+        case "current": ledger.current = name
+        case "previous": ledger.previous = name
+        case "pending": ledger.pending = name
+        case "lastKnownGood": ledger.lastKnownGood = name
+        case "launch":
+            ledger.launch = Launch(
+                name: name, tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true, verdict: nil)
+        default: break
+        }
+        let plan = RetentionRule.plan(try Sample.inventory(ledger), keep: keep)
+        #expect(plan.retained.map(\.shortDescription) == retained)
+    }
+}

@@ -1,0 +1,101 @@
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct StartupWatchdogTests {
+    private typealias Event = StartupWatchdog.Event
+    private typealias Action = StartupWatchdog.Action
+
+    private static let inTime = "no confirmation within 10s"
+
+    /// A watchdog of 10 s with these events behind it, each at its second.
+    private static func watchdog(_ events: [(Event, Int)]) -> StartupWatchdog {
+        var watchdog = StartupWatchdog(timeout: .standard)
+        for (event, second) in events { _ = watchdog.handle(event, at: .seconds(second)) }
+        return watchdog
+    }
+
+    private static let histories: [String: [(Event, Int)]] = [
+        "idle": [], "waiting": [(.started, 0)], "paused": [(.started, 0), (.paused, 3)],
+        "confirmed": [(.started, 0), (.confirmed, 3)],
+        "timed out": [(.started, 0), (.woken, 10)],
+    ]
+
+    /// At 4 s: 3 s had passed before a pause.
+    @Test(
+        arguments: [
+            ("idle", .started, .wake(at: .seconds(14))),
+            ("idle", .paused, nil), ("idle", .resumed, nil), ("idle", .confirmed, nil),
+            ("idle", .woken, nil),
+            ("waiting", .started, nil),
+            ("waiting", .paused, .sleep),
+            ("waiting", .resumed, nil),
+            ("waiting", .confirmed, .settle(.healthy)),
+            ("waiting", .woken, .wake(at: .seconds(10))),
+            ("paused", .started, nil), ("paused", .paused, nil),
+            ("paused", .resumed, .wake(at: .seconds(11))),
+            ("paused", .confirmed, .settle(.healthy)),
+            ("paused", .woken, nil),
+        ] as [(String, StartupWatchdog.Event, StartupWatchdog.Action?)])
+    func `each event in each state has one answer`(
+        state: String, event: StartupWatchdog.Event, action: StartupWatchdog.Action?
+    ) throws {
+        var watchdog = Self.watchdog(try #require(Self.histories[state]))
+        #expect(watchdog.handle(event, at: .seconds(4)) == action)
+    }
+
+    @Test(arguments: ["confirmed", "timed out"])
+    func `after the end nothing happens any more`(end: String) throws {
+        let over = Self.watchdog(try #require(Self.histories[end]))
+        for event in [.started, .paused, .resumed, .confirmed, .woken] as [Event] {
+            var watchdog = over
+            #expect(watchdog.handle(event, at: .seconds(99)) == nil)
+            #expect(watchdog == over)
+        }
+    }
+
+    @Test(arguments: [(9, false), (10, true), (11, true), (1_000_000, true)])
+    func `a start fails at its time and not before, however late the wake-up`(second: Int, isFaulty: Bool) {
+        var watchdog = Self.watchdog([(.started, 0)])
+        let action = watchdog.handle(.woken, at: .seconds(second))
+        #expect(action == (isFaulty ? .settle(.faulty(.notConfirmed, Self.inTime)) : .wake(at: .seconds(10))))
+    }
+
+    @Test func `pauses stop the time exactly`() {
+        var watchdog = StartupWatchdog(timeout: .standard)
+        var now = Duration.seconds(1000)
+        _ = watchdog.handle(.started, at: now)
+        // Ninety-nine pieces of 101 ms are one millisecond less than 10 s.
+        for piece in 1...99 {
+            now += .milliseconds(101)
+            #expect(watchdog.handle(.paused, at: now) == .sleep)
+            now += .seconds(3600 * piece)
+            #expect(watchdog.handle(.woken, at: now) == nil)
+            let left = Duration.seconds(10) - .milliseconds(101) * piece
+            #expect(watchdog.handle(.resumed, at: now) == .wake(at: now + left))
+        }
+        #expect(watchdog.handle(.woken, at: now) == .wake(at: now + .milliseconds(1)))
+        #expect(watchdog.handle(.woken, at: now + .milliseconds(1)) == .settle(.faulty(.notConfirmed, Self.inTime)))
+    }
+
+    @Test func `a pause after the time was up leaves none, and the next wake-up ends it`() {
+        var watchdog = Self.watchdog([(.started, 0), (.paused, 12)])
+        #expect(watchdog.handle(.resumed, at: .seconds(20)) == .wake(at: .seconds(20)))
+        #expect(watchdog.handle(.woken, at: .seconds(20)) == .settle(.faulty(.notConfirmed, Self.inTime)))
+    }
+
+    @Test(
+        arguments: [(99, nil), (100, "100ms"), (600_000, "10m"), (600_001, nil), (0, nil), (-1, nil)]
+            as [(Int, String?)])
+    func `a time for a start is between a tenth of a second and ten minutes`(milliseconds: Int, shown: String?) throws {
+        guard let shown else {
+            let error = #expect(throws: StartupTimeoutError.self) { try StartupTimeout(.milliseconds(milliseconds)) }
+            #expect(error?.description.contains("100ms to 10m") == true)
+            return
+        }
+        let timeout = try StartupTimeout(.milliseconds(milliseconds))
+        #expect(DurationText(timeout.duration).description == shown)
+        #expect(StartupTimeout.standard.duration == .seconds(10))
+    }
+}

@@ -1,0 +1,114 @@
+import BundleSigning
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct StatusRuleTests {
+    private static func rows(_ shell: String?, blocked: [String] = ["4.0.0"]) throws -> [String] {
+        let inventory = try Sample.inventory(
+            [
+                try Sample.entry("1.0.0"), try Sample.entry("2.0.0", maximumShell: "2.0.0"),
+                try Sample.entry("3.0.0", minimumShell: "3.0.0"), try Sample.entry("4.0.0"),
+            ], blocked: blocked)
+        return StatusRule.rows(inventory, shell: try shell.map(Sample.version)).map {
+            "\($0.runs ? "*" : "-") \($0.name): \($0.reason)"
+        }
+    }
+
+    @Test func `each client says why it runs or why not`() throws {
+        #expect(
+            try Self.rows("2.0.0") == [
+                "- embedded: the shell's own client; v2.0.0 runs", "- v1.0.0: usable, but v2.0.0 runs",
+                "* v2.0.0: the newest usable client", "- v3.0.0: needs shell 3.0.0 or newer",
+                "- v4.0.0: blocked since 2020-09-13T12:26:40Z: it crashed",
+            ])
+        #expect(
+            try Self.rows("2.5.0").dropFirst() == [
+                "* v1.0.0: the newest usable client", "- v2.0.0: is for shells up to 2.0.0",
+                "- v3.0.0: needs shell 3.0.0 or newer", "- v4.0.0: blocked since 2020-09-13T12:26:40Z: it crashed",
+            ])
+    }
+
+    @Test func `the seed runs where nothing installed is usable`() throws {
+        let rows = try Self.rows("0.1.0")
+        #expect(rows.first == "* embedded: no installed client is usable")
+        #expect(rows.dropFirst().allSatisfy { $0.hasPrefix("-") })
+        #expect(
+            StatusRule.rows(try Sample.inventory([Ledger.Entry]()), shell: nil)
+                == [
+                    StatusRule.Row(
+                        name: .embedded, runs: true, state: "seed", reason: "no installed client is usable",
+                        failures: [])
+                ])
+    }
+
+    @Test func `a shell that is not named meets every range, but lifts no block`() throws {
+        #expect(try Self.rows(nil)[3] == "* v3.0.0: the newest usable client")
+        #expect(try Self.rows(nil)[4].hasPrefix("- v4.0.0: blocked"))
+    }
+
+    @Test(arguments: ["0.1.0", "1.0.0", "2.0.0", "2.5.0", "3.0.0"])
+    func `the client that runs is the one that is selected`(shell: String) throws {
+        let inventory = try Sample.inventory([
+            try Sample.entry("1.0.0"), try Sample.entry("2.0.0", maximumShell: "2.0.0"),
+            try Sample.entry("3.0.0", minimumShell: "3.0.0"),
+        ])
+        let shell: SemanticVersion = try Sample.version(shell)
+        let running = StatusRule.rows(inventory, shell: shell).filter(\.runs).map(\.name)
+        #expect(running == [SelectionRule.select(inventory, shell: shell)?.name])
+    }
+
+    // MARK: With launches
+
+    private static func failed(_ version: String, _ times: Int) throws -> StartRecord {
+        let failure = StartFailure(.reported, detail: "white", at: Timestamp(clamping: 0))
+        return StartRecord(
+            version: try Sample.version(version), goodSince: nil, failures: Array(repeating: failure, count: times))
+    }
+
+    @Test func `each client has its state and the evidence for it`() throws {
+        var ledger = try Sample.inventory(
+            ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"].map { try Sample.entry($0) }, blocked: ["1.3.0"]
+        ).ledger
+        ledger.records = [
+            StartRecord(version: try Sample.version("1.0.0"), goodSince: Timestamp(clamping: 9), failures: []),
+            try Self.failed("1.1.0", 1), try Self.failed("1.2.0", 1), try Self.failed("1.3.0", 2),
+        ]
+        ledger.launch = Launch(
+            name: try Sample.name("1.2.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,
+            verdict: nil)
+        func states(_ ledger: Ledger) throws -> [String] {
+            StatusRule.rows(try Sample.inventory(ledger), shell: nil).map { "\($0.state) \($0.failures.count)" }
+        }
+        #expect(try states(ledger) == ["seed 0", "good 0", "failed 1", "trial 1", "blocked 2", "staged 0"])
+        ledger.launch?.verdict = .faulty
+        #expect(try states(ledger)[3] == "failed 1")
+        ledger.launch?.verdict = nil
+        ledger.launch?.isTrial = false
+        #expect(try states(ledger)[3] == "failed 1")
+        let reasons = StatusRule.rows(try Sample.inventory(ledger), shell: nil).map(\.reason)
+        #expect(reasons[1] == "usable, but v1.4.0 runs")
+        #expect(
+            reasons[2]
+                == "failed once, to be retried: its start at 1970-01-01T00:00:00Z was reported as failed: white")
+    }
+
+    @Test func `the seed says why it runs after a failure, and that there is none`() throws {
+        var ledger = try Sample.inventory([try Sample.entry("1.0.0")]).ledger
+        ledger.launch = Launch(
+            name: try Sample.name("1.0.0"), tokenSha256: try .of([]), at: Timestamp(clamping: 1), isTrial: true,
+            verdict: .faulty)
+        ledger.records = [try Self.failed("1.0.0", 1)]
+        let rows = StatusRule.rows(try Sample.inventory(ledger), shell: nil)
+        #expect(rows.first?.runs == true)
+        #expect(rows.first?.reason == "the last known good client, because v1.0.0 failed")
+        ledger.block(try Sample.block("1.0.0"))
+        let none = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
+        #expect(none.map(\.runs) == [false, false])
+        #expect(none.first?.reason == "there is none")
+        ledger.blocks = []
+        let only = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
+        #expect(only.map(\.reason) == ["the shell's own client; v1.0.0 runs", "nothing else can run"])
+    }
+}

@@ -1,0 +1,52 @@
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct ClientReferenceTests {
+    private static func resolve(_ text: String, _ known: [String]) throws -> String {
+        try ClientReference(text).resolve(among: try known.map(Sample.name)).description
+    }
+
+    @Test(arguments: [
+        // By name, and by version alone.
+        ("v1.0.0", ["1.0.0"], "v1.0.0"), ("1.0.0", ["1.0.0"], "v1.0.0"), ("embedded", ["embedded"], "embedded"),
+        ("meteor-abc", ["meteor-abc"], "meteor-abc"), ("abc", ["1.0.0", "meteor-abc"], "meteor-abc"),
+        ("1.0.0", ["meteor-1.0.0"], "meteor-1.0.0"),
+        // A name is a name, even where it is another one's version.
+        ("v1.0.0", ["1.0.0", "meteor-v1.0.0"], "v1.0.0"), ("meteor-x", ["meteor-x", "meteor-meteor-x"], "meteor-x"),
+        ("meteor-x", ["meteor-meteor-x"], "meteor-meteor-x"),
+        // Said twice is still one.
+        ("1.0.0", ["1.0.0", "1.0.0"], "v1.0.0"),
+        // Nobody knows it, but it can only mean one thing.
+        ("1.2.3", [], "v1.2.3"), ("v1.2.3", ["1.0.0"], "v1.2.3"), ("embedded", [], "embedded"),
+        ("meteor-abc", ["1.0.0"], "meteor-abc"),
+    ])
+    func `a client is meant by its name or by its version`(text: String, known: [String], meant: String) throws {
+        #expect(try Self.resolve(text, known) == meant)
+    }
+
+    @Test func `a version of both channels is asked about`() throws {
+        let failure = try #require(throws: UpdateFailure.self) {
+            try Self.resolve("1.0.0", ["embedded", "meteor-1.0.0", "1.0.0"])
+        }
+        #expect(failure.code == .usage)
+        #expect(failure.subject == "1.0.0")
+        #expect(failure.message == "1.0.0 may be meteor-1.0.0 or v1.0.0: write the one you mean.")
+    }
+
+    @Test(arguments: ["", "abc", "meteor-", "meteor-../x", "1.0", "v", "a\u{1B}[2J", "Embedded"])
+    func `a text that means no client is refused`(text: String) throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.resolve(text, ["1.0.0", "meteor-x"]) }
+        #expect(failure.code == .usage)
+        #expect(failure.message.contains("is no client here"))
+        #expect(failure.message.unicodeScalars.allSatisfy { $0.value >= 32 })
+    }
+
+    @Test func `spellings that a disk keeps apart mean two clients`() throws {
+        let known = ["meteor-\u{E9}", "meteor-e\u{301}"]
+        for text in ["\u{E9}", "e\u{301}"] {
+            #expect(try Self.resolve(text, known).utf8.elementsEqual("meteor-\(text)".utf8))
+        }
+    }
+}

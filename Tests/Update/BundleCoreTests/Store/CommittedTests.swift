@@ -1,0 +1,84 @@
+import BundleValues
+import BundleDisk
+import BundleTesting
+import Glibc
+import Testing
+
+@testable import BundleCore
+
+/// A disk that fails after the ledger is written: the run has done what it was asked, and says so.
+struct CommittedTests {
+    /// A memory channel that spoils the store while its release is staged.
+    private struct SpoilingSource: UpdateSource {
+        let inner: MemorySource
+        let spoil: @Sendable () throws -> Void
+
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { inner.latestOffer(for: request) }
+
+        func stage(
+            _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
+        ) throws -> StagedBundle {
+            try spoil()
+            return try inner.stage(offer, in: area, reusing: installed)
+        }
+    }
+
+    @Test func `an installation succeeds, though nothing can be read after it`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        let path = bench.path
+        let updater = Updater(
+            source: SpoilingSource(inner: MemorySource(try MemoryOffer("1.2.0"))) {
+                // 1.0.0 is to go, and cannot.
+                try bench.remove("receipts/v1.0.0.json")
+                try bench.write("", to: "receipts/v1.0.0.json/in-the-way")
+            },
+            device: .init(store: path, shell: try Sample.version("1.0.0"), appId: nil, keep: 1),
+            // That is the first warning, and from then on no client can be listed.
+            warn: { line in
+                bench.warnings.add(line)
+                rename(path + "/clients", path + "/away")
+            })
+        guard case .installed(_, let report) = try await updater.update() else {
+            Issue.record("1.2.0 is not installed")
+            return
+        }
+        #expect(report.name == (try Sample.name("1.2.0")))
+        #expect(report.bundle?.name == report.name)
+        #expect(report.current == report.name)
+        #expect(report.previous == (try Sample.name("1.1.0")))
+        #expect(report.retention.retained == (try ["1.0.0", "1.1.0", "1.2.0"].map(Sample.name)))
+        #expect(bench.warnings.lines.contains { $0.contains("Older clients stay until the next run") })
+        // And the next run finds everything in order.
+        rename(path + "/away", path + "/clients")
+        try await bench.install("1.2.0")
+        #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
+    }
+
+    @Test func `a choice counts, though previousVersion cannot be written`() async throws {
+        let bench = try StoreBench()
+        _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
+        try await bench.install("1.1.0")
+        let store = try bench.open()
+        // Where the new file would be built.
+        rmdir(bench.path + "/staging")
+        let inventory = try await store.apply([.selected(shell: try Sample.version("0.9.0"))])
+        #expect(inventory.ledger.current == (try Sample.name("1.0.0")))
+        #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
+        #expect(try Inventory.read(at: bench.path).ledger == inventory.ledger)
+    }
+
+    @Test func `a way back counts, though previousVersion cannot be written`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        let device = Launcher.Device(
+            store: bench.path, shell: try Sample.version("1.0.0"), seed: nil, verifies: false)
+        _ = try Launcher(device) { _ in }.launch()
+        let verdicts = try Verdicts(store: bench.path) { [warnings = bench.warnings] in warnings.add($0) }
+        // There is something to write, and no place to build it.
+        try bench.write("v9.9.9\n", to: "clients/previousVersion")
+        rmdir(bench.path + "/staging")
+        let target = try Sample.name("1.0.0")
+        #expect(try verdicts.rollBack(to: target).target == target)
+        #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
+        #expect(try Inventory.read(at: bench.path).ledger.blocks.map(\.version.description) == ["1.1.0"])
+    }
+}

@@ -1,0 +1,249 @@
+import BundleDisk
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+/// What the ledger remembers of a feed: on the disk, and as a value.
+struct FeedMemoryTests {
+    private static func channel(
+        _ name: String, _ sequence: Int = 5, issued: Int = 100, floor: String = "1.0.0"
+    ) throws -> FeedMemory.Channel {
+        FeedMemory.Channel(
+            name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
+            issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
+            revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
+            minimumVersion: try Sample.version(floor),
+            leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")])
+    }
+
+    private static func trust(_ version: Int = 2) throws -> FeedMemory.Trust {
+        FeedMemory.Trust(
+            version: version, document: Array("root \(version)".utf8), chain: [try .of([1]), try .of([2])],
+            revokedKeys: ["c"])
+    }
+
+    private static func memory() throws -> FeedMemory {
+        var memory = FeedMemory()
+        memory.trust = try trust()
+        memory.deviceId = "dévice \u{1F600}"
+        memory.follow(try channel("beta", JSONValue.maximumInteger, issued: 200))
+        memory.follow(try channel("stable"))
+        return memory
+    }
+
+    // MARK: On the disk
+
+    @Test func `a memory is read as it was written`() throws {
+        let folder = try TemporaryDirectory()
+        for memory in [FeedMemory(), try Self.memory()] {
+            var ledger = Ledger()
+            ledger.feed = memory
+            try LedgerFile.write(ledger, to: folder.directory)
+            let read = try #require(try LedgerFile.read(folder.directory))
+            #expect(read == ledger)
+            #expect(read.feed == memory)
+            #expect(read.object["schema"] == .integer(4))
+        }
+    }
+
+    private static func failure(spoiling spoil: (inout JSONObject) -> Void) throws -> UpdateFailure? {
+        let folder = try TemporaryDirectory()
+        var ledger = Ledger()
+        ledger.feed = try memory()
+        var object = ledger.object
+        var feed = object["feed"]?.objectValue ?? [:]
+        spoil(&feed)
+        object["feed"] = .object(feed)
+        object["checksum"] = .string(try SHA256Digest.of(JSONWriter.bytes(of: .object(object))).hex)
+        let bytes = JSONWriter.bytes(of: .object(object))
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        do {
+            _ = try LedgerFile.read(folder.directory)
+            return nil
+        } catch {
+            return UpdateFailure(error)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("trust", .string("x")), ("clock", .string("yesterday")), ("clock", .integer(1)), ("deviceId", .integer(1)),
+            ("channels", .null), ("channels", .object([:])), ("channels", .array([.integer(1)])),
+        ] as [(String, JSONValue)])
+    func `a damaged member is damage, and named`(member: String, value: JSONValue) throws {
+        let failure = try #require(try Self.failure { $0[member] = value })
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("ledger.feed.\(member)"), "\(failure.message)")
+    }
+
+    @Test(
+        arguments: [
+            ("version", .integer(-1)), ("version", .null), ("document", .string("e30")), ("document", .null),
+            ("chain", .array([.string("abc")])), ("chain", .string("x")), ("revokedKeys", .array([.integer(1)])),
+        ] as [(String, JSONValue)])
+    func `a damaged member of the trust is damage, and named`(member: String, value: JSONValue) throws {
+        let failure = try #require(
+            try Self.failure { feed in
+                var trust = feed["trust"]?.objectValue ?? [:]
+                trust[member] = value
+                feed["trust"] = .object(trust)
+            })
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("ledger.feed.trust.\(member)"), "\(failure.message)")
+    }
+
+    @Test(
+        arguments: [
+            ("name", .null), ("sequence", .integer(-1)), ("sequence", .string("5")), ("payloadSha256", .string("x")),
+            ("signers", .array([.null])), ("issuedAt", .null), ("expires", .string("2027-01-01")),
+            ("revoked", .array([.object([:])])), ("revoked", .null), ("minimumVersion", .string("1")),
+            ("leftOut", .array([.string("v1.0.0")])),
+        ] as [(String, JSONValue)])
+    func `a damaged member of a channel is damage, and named`(member: String, value: JSONValue) throws {
+        let failure = try #require(
+            try Self.failure { feed in
+                var channels = feed["channels"]?.arrayValue ?? []
+                var channel = channels[1].objectValue ?? [:]
+                channel[member] = value
+                channels[1] = .object(channel)
+                feed["channels"] = .array(channels)
+            })
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("\(member)"), "\(failure.message)")
+    }
+
+    @Test func `a channel twice is damage`() throws {
+        let failure = try Self.failure { feed in
+            let channels = feed["channels"]?.arrayValue ?? []
+            feed["channels"] = .array(channels + channels)
+        }
+        #expect(failure?.message.contains("ledger.feed.channels names one twice") == true)
+        #expect(try Self.failure { _ in } == nil)
+    }
+
+    // MARK: As a value
+
+    @Test func `the followed channel is the last one, and the clock only goes on`() throws {
+        var memory = try Self.memory()
+        #expect(memory.followed?.name == "stable")
+        #expect(memory.clock == Timestamp(clamping: 200))
+        memory.follow(try Self.channel("beta", 9, issued: 150))
+        #expect(memory.channels.map(\.name) == ["stable", "beta"])
+        #expect(memory.channel("beta")?.sequence == 9)
+        #expect(memory.clock == Timestamp(clamping: 200))
+    }
+
+    @Test func `only the followed channel withdraws`() throws {
+        var memory = FeedMemory()
+        #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
+        memory.follow(try Self.channel("stable"))
+        #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == .revoked(reason: "white \"page\"\n"))
+        #expect(memory.withdrawal(of: try Sample.version("0.9.9")) == .belowFloor(try Sample.version("1.0.0")))
+        #expect(memory.withdrawal(of: try Sample.version("1.3.0")) == .leftOut)
+        #expect(memory.withdrawal(of: try Sample.version("1.0.0")) == nil)
+        memory.follow(
+            FeedMemory.Channel(
+                name: "beta", sequence: 1, payloadSha256: try .of([]), signers: [], issuedAt: Timestamp(clamping: 0),
+                expires: Timestamp(clamping: 1), revoked: [], minimumVersion: nil, leftOut: []))
+        #expect(memory.withdrawal(of: try Sample.version("1.1.0")) == nil)
+    }
+
+    @Test func `news are added to what they were judged by`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("stable", 6, issued: 300))
+        after.trust = try Self.trust(3)
+        #expect(FeedUpdate(before: before, after: after).added(to: before) == after)
+    }
+
+    @Test func `what somebody else has learnt meanwhile stays`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("stable", 6, issued: 300))
+        after.trust = try Self.trust(3)
+        var other = before
+        other.follow(try Self.channel("stable", 7, issued: 250))
+        other.trust = try Self.trust(4)
+        let known = FeedUpdate(before: before, after: after).added(to: other)
+        #expect(known.followed?.sequence == 7)
+        #expect(known.trust?.version == 4)
+        #expect(known.clock == Timestamp(clamping: 300))
+    }
+
+    @Test func `what was learnt of a channel counts, though somebody else was first with something older`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("stable", 7))
+        var other = before
+        other.follow(try Self.channel("stable", 6, floor: "1.0.9"))
+        let known = FeedUpdate(before: before, after: after).added(to: other)
+        #expect(known.followed?.sequence == 7)
+        // The floor never goes down.
+        #expect(try known.followed?.minimumVersion == Sample.version("1.0.9"))
+        #expect(known.channels.map(\.name) == ["beta", "stable"])
+    }
+
+    @Test func `two that learn of different channels lose neither`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.follow(try Self.channel("beta", JSONValue.maximumInteger - 1))
+        var other = before
+        other.follow(try Self.channel("stable", 6))
+        let known = FeedUpdate(before: before, after: after).added(to: other)
+        #expect(known.followed?.name == "beta")
+        #expect(known.channel("beta")?.sequence == JSONValue.maximumInteger - 1)
+        #expect(known.channel("stable")?.sequence == 6)
+    }
+
+    @Test func `of two that know different roots, the one that knows the newer tells where a channel is`() throws {
+        let before = try Self.memory()
+        var driven = before
+        driven.follow(try Self.channel("stable", 900))
+        var recovered = before
+        recovered.trust = try Self.trust(3)
+        recovered.follow(try Self.channel("stable", 6))
+        for (after, other) in [(driven, recovered), (recovered, driven)] {
+            let known = FeedUpdate(before: before, after: after).added(to: other)
+            #expect(known.followed?.sequence == 6)
+            #expect(known.trust?.version == 3)
+        }
+    }
+
+    @Test func `who draws the device is kept from whoever was first`() throws {
+        let before = FeedMemory()
+        var after = before
+        after.deviceId = "late"
+        after.follow(try Self.channel("stable"))
+        var other = before
+        #expect(FeedUpdate(before: before, after: after).added(to: other).deviceId == "late")
+        other.deviceId = "first"
+        #expect(FeedUpdate(before: before, after: after).added(to: other).deviceId == "first")
+    }
+
+    @Test func `a clock that is taken back stays back, unless somebody else has moved it on`() throws {
+        let before = try Self.memory()
+        var after = before
+        after.clock = Timestamp(clamping: 50)
+        let news = FeedUpdate(before: before, after: after)
+        #expect(news.added(to: before).clock == Timestamp(clamping: 50))
+        var other = before
+        other.clock = Timestamp(clamping: 400)
+        #expect(news.added(to: other).clock == Timestamp(clamping: 400))
+    }
+
+    @Test func `a client is distrusted when every key that signed it is revoked`() throws {
+        var memory = FeedMemory()
+        let shells = try ShellRange(minimum: Sample.version("1.0.0"))
+        let identity = { (signers: [String]) in
+            BundleIdentity(version: try Sample.version("1.0.0") as SemanticVersion, shells: shells, signers: signers)
+        }
+        #expect(!memory.isDistrusted(try identity(["c"])))
+        memory.trust = try Self.trust()
+        #expect(memory.isDistrusted(try identity(["c"])))
+        #expect(!memory.isDistrusted(try identity(["c", "d"])))
+        #expect(!memory.isDistrusted(try identity([])))
+    }
+}

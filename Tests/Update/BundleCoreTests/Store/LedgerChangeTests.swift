@@ -1,0 +1,214 @@
+import BundleDisk
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct LedgerChangeTests {
+    /// A small world: every change that can happen in it, and what the disk has.
+    private struct World {
+        static let versions = ["1.0.0", "1.1.0", "1.2.0", "meteor-a", "meteor-b"]
+
+        let names: [ClientName]
+        let claims: [LaunchClaim]
+        let trees: StoredTrees
+        let changes: [LedgerChange]
+
+        init() throws {
+            let versions: [ClientVersion] = try Self.versions.map { try Sample.version($0) }
+            names = [.embedded] + versions.map { .installed($0) }
+            claims = try names.flatMap { name in
+                try ["a", "b"].map { try LaunchClaim(name, LaunchToken(text: $0)) }
+            }
+            trees = StoredTrees(path: "/store", names: Set(versions.map(StoreLayout.tree)))
+            let time = Timestamp(clamping: 1_700_000_000)
+            let shell: SemanticVersion = try Sample.version("1.0.0")
+            let entries = try Self.versions.map { try Sample.entry($0, seed: $0 == "meteor-b" ? "1" : nil) }
+            let seeds = try [nil, "1", "2"].map { try $0.map(Sample.seed) }
+            var changes: [LedgerChange] = [.bound(appId: "a"), .bound(appId: "b")]
+            changes += [.recorded(try Self.news(revoking: ["1.2.0"])), .recorded(try Self.news(revoking: []))]
+            changes += ["archive", "meteor,archive"].compactMap { text in
+                SourceOrder(text.split(separator: ",").map(String.init)).map { .ordered($0) }
+            }
+            changes += names.filter { $0.version?.source != .archive }.map { .offered($0) }
+            changes += entries.map { .installed($0) } + entries.map { .adopted($0, isNewest: false) }
+            changes += [.selected(shell: nil), .selected(shell: shell), .selected(shell: try Sample.version("0.9.0"))]
+            changes += versions.flatMap { [.removed($0), .lost($0), .unblocked($0)] }
+            changes += seeds.map { .started(seed: $0, facts: nil, at: time) }
+            changes += claims.flatMap { claim -> [LedgerChange] in
+                let failure = StartFailure(.reported, detail: "white", at: time)
+                return [
+                    .launched(claim, shell: shell, at: time), .confirmed(claim, at: time), .failed(claim, failure),
+                    .abandoned(claim),
+                ]
+            }
+            changes += names.map { .rolledBack(to: $0, at: time) } + [.rolledBack(to: nil, at: time)]
+            self.changes = changes
+        }
+
+        private static func news(revoking versions: [String]) throws -> FeedUpdate {
+            var after = FeedMemory()
+            after.follow(
+                FeedMemory.Channel(
+                    name: versions.isEmpty ? "beta" : "stable", sequence: 2, payloadSha256: try .of([]), signers: [],
+                    issuedAt: Timestamp(clamping: 1), expires: Timestamp(clamping: 2),
+                    revoked: try versions.map {
+                        FeedMemory.Revocation(version: try Sample.version($0), reason: "it leaks")
+                    }, minimumVersion: nil, leftOut: []))
+            return FeedUpdate(before: FeedMemory(), after: after)
+        }
+    }
+
+    /// What no ledger may say, whatever happened.
+    private static func contradiction(_ ledger: Ledger) -> String? {
+        for version in ledger.mentioned where ledger.entry(version) == nil {
+            return "\(version) is named, not installed"
+        }
+        if ledger.previous == ledger.current { return "current is previous" }
+        if ledger.pending == ledger.current { return "current is pending" }
+        for name in [ledger.pending, ledger.lastKnownGood] {
+            if let version = name?.version, ledger.block(on: version) != nil {
+                return "\(version) is blocked, and next"
+            }
+        }
+        let lists = [ledger.entries.map(\.version), ledger.blocks.map(\.version), ledger.records.map(\.version)]
+        for list in lists where Set(list).count != list.count { return "a version is there twice" }
+        return nil
+    }
+
+    /// Whether `refusal` is a reason that such a change may be refused for.
+    private static func isReason(_ refusal: LedgerRefusal, for change: LedgerChange) -> Bool {
+        switch (change, refusal) {
+        case (.bound, .boundTo), (.removed, .hasRole), (.launched, .notInstalled), (.launched, .recalled),
+            (.confirmed, .otherLaunch), (.confirmed, .failedBefore), (.failed, .otherLaunch),
+            (.failed, .confirmedBefore), (.abandoned, .otherLaunch), (.rolledBack, .noWayBack):
+            true
+        default: false
+        }
+    }
+
+    private struct Broken: Error, CustomStringConvertible { let description: String }
+
+    private static func isRepeatable(_ change: LedgerChange) -> Bool {
+        if case .rolledBack(to: nil, _) = change { false } else { true }
+    }
+
+    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    func `every change to every ledger is taken, and leaves no contradiction, or is refused for its reason`(
+        seed: UInt64
+    ) throws {
+        let world = try World()
+        let folder = try TemporaryDirectory()
+        var generator = SeededGenerator(seed: seed)
+        var ledger = Ledger()
+        for step in 0..<40 {
+            for change in world.changes {
+                switch ledger.applying([change], in: world.trees) {
+                case .refused(let refusal):
+                    // `#expect` would write down what it compares, a hundred thousand times.
+                    if !Self.isReason(refusal, for: change) {
+                        throw Broken(description: "\(step), \(change): \(refusal)")
+                    }
+                case .accepted(let next):
+                    if let problem = Self.contradiction(next) {
+                        throw Broken(description: "\(step), \(change): \(problem)")
+                    }
+                    if Self.isRepeatable(change), next.applying([change], in: world.trees) != .accepted(next) {
+                        throw Broken(description: "\(step), \(change), twice is not once")
+                    }
+                }
+            }
+            if let change = world.changes.randomElement(using: &generator),
+                case .accepted(let next) = ledger.applying([change], in: world.trees)
+            {
+                ledger = next
+            }
+        }
+        try LedgerFile.write(ledger, to: folder.directory)
+        #expect(try LedgerFile.read(folder.directory) == ledger)
+    }
+
+    // MARK: One by one
+
+    private static let token = LaunchToken(text: "a")
+
+    /// A ledger with 1.0.0 and 1.1.0, and what `changes` make of it.
+    private static func ledger(_ changes: [LedgerChange] = []) throws -> Ledger {
+        let installed: [LedgerChange] = try ["1.0.0", "1.1.0"].map { .installed(try Sample.entry($0)) }
+        let outcome = Ledger().applying(installed + changes, in: try World().trees)
+        guard case .accepted(let ledger) = outcome else { throw UpdateFailure(.internal, subject: "", "\(outcome)") }
+        return ledger
+    }
+
+    private static func launched(_ name: String) throws -> [LedgerChange] {
+        [
+            .launched(
+                try LaunchClaim(try Sample.name(name), token), shell: try Sample.version("1.0.0"),
+                at: Timestamp(clamping: 1))
+        ]
+    }
+
+    /// The code that `change` is refused with; nil where it is taken.
+    private static func code(_ change: LedgerChange, to ledger: Ledger) throws -> FailureCode? {
+        switch ledger.applying([change], in: try World().trees) {
+        case .accepted: nil
+        case .refused(let refusal): refusal.failure.code
+        }
+    }
+
+    @Test func `a store belongs to one application`() throws {
+        let ledger = try Self.ledger([.bound(appId: "a")])
+        #expect(try Self.code(.bound(appId: "a"), to: ledger) == nil)
+        #expect(try Self.code(.bound(appId: "b"), to: ledger) == .appMismatch)
+    }
+
+    @Test func `what has a role is not removed`() throws {
+        let ledger = try Self.ledger([.selected(shell: nil)])
+        #expect(try Self.code(.removed(try Sample.version("1.1.0")), to: ledger) == .usage)
+        #expect(try Self.code(.removed(try Sample.version("1.0.0")), to: ledger) == nil)
+        #expect(try Self.code(.lost(try Sample.version("1.1.0")), to: ledger) == nil)
+    }
+
+    @Test func `what is not installed, blocked or recalled is not launched`() throws {
+        let launch = try #require(try Self.launched("1.1.0").first)
+        #expect(try Self.code(launch, to: Self.ledger()) == nil)
+        #expect(try Self.code(launch, to: Self.ledger([.lost(try Sample.version("1.1.0"))])) == .usage)
+        let back = LedgerChange.rolledBack(to: try Sample.name("1.0.0"), at: Timestamp(clamping: 1))
+        #expect(try Self.code(launch, to: Self.ledger([back])) == .versionBlocked)
+    }
+
+    @Test func `a verdict counts for the launch whose token it shows, once`() throws {
+        let claim = try LaunchClaim(try Sample.name("1.1.0"), Self.token)
+        let other = try LaunchClaim(try Sample.name("1.1.0"), LaunchToken(text: "b"))
+        let time = Timestamp(clamping: 2)
+        let failed = LedgerChange.failed(claim, StartFailure(.reported, detail: "", at: time))
+        let ledger = try Self.ledger(Self.launched("1.1.0"))
+        #expect(try Self.code(.confirmed(other, at: time), to: ledger) == .versionMismatch)
+        #expect(try Self.code(.abandoned(other), to: ledger) == .versionMismatch)
+        #expect(try Self.code(.confirmed(claim, at: time), to: Ledger()) == .versionMismatch)
+        let good = try Self.ledger(Self.launched("1.1.0") + [.confirmed(claim, at: time)])
+        #expect(try Self.code(failed, to: good) == .versionMismatch)
+        let bad = try Self.ledger(Self.launched("1.1.0") + [failed])
+        #expect(try Self.code(.confirmed(claim, at: time), to: bad) == .healthFailed)
+    }
+
+    @Test func `changes are taken together, or none of them`() throws {
+        let ledger = try Self.ledger([.bound(appId: "a")])
+        let changes: [LedgerChange] = [.lost(try Sample.version("1.1.0")), .bound(appId: "b")]
+        #expect(ledger.applying(changes, in: try World().trees) == .refused(.boundTo(appId: "a", asked: "b")))
+    }
+
+    @Test func `what is refused writes nothing`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let keeper = LedgerKeeper(root: try bench.root())
+        let before = try bench.snapshot()
+        guard case .refused(.hasRole) = try keeper.propose([.removed(try Sample.version("1.0.0"))]) else {
+            Issue.record("what runs was forgotten")
+            return
+        }
+        #expect(throws: UpdateFailure.self) { try keeper.apply([.removed(try Sample.version("1.0.0"))]) }
+        #expect(try bench.snapshot() == before)
+    }
+}

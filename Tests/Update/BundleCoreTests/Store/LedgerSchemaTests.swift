@@ -1,0 +1,255 @@
+import BundleDisk
+import BundleSigning
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+/// A ledger of both sources on the disk, and the ledgers that were written before there were two.
+struct LedgerSchemaTests {
+    /// Two archives and two Meteor bundles, with something in every member that knows of sources.
+    private static func ledger() throws -> Ledger {
+        var ledger = Ledger()
+        ledger.seed = try Sample.seed("1")
+        ledger.seedFacts = Sample.facts(try MeteorVersion(parsing: "seed version"))
+        for version in ["meteor-b", "1.1.0", "1.0.0"] { ledger.record(try Sample.entry(version)) }
+        ledger.record(try Sample.entry("meteor-a", seed: "1"))
+        for version in ["meteor-zz", "meteor-b", "1.0.0"] { ledger.block(try Sample.block(version)) }
+        ledger.records = [
+            StartRecord(version: try Sample.version("1.1.0"), goodSince: Timestamp(clamping: 7), failures: []),
+            StartRecord(
+                version: try Sample.version("meteor-a"), goodSince: nil,
+                failures: [StartFailure(.reported, detail: "white", at: Timestamp(clamping: 8))]),
+        ]
+        ledger.current = try Sample.name("meteor-a")
+        ledger.previous = try Sample.name("1.1.0")
+        ledger.lastKnownGood = try Sample.name("1.1.0")
+        ledger.launch = Launch(
+            name: try Sample.name("meteor-a"), tokenSha256: try .of([]), at: Timestamp(clamping: 9), isTrial: true,
+            verdict: .faulty)
+        ledger.offered = .embedded
+        ledger.sources = try #require(SourceOrder(["archive", "meteor"]))
+        return ledger
+    }
+
+    @Test func `a ledger of both sources is read as it was written`() throws {
+        let folder = try TemporaryDirectory()
+        let ledger = try Self.ledger()
+        try LedgerFile.write(ledger, to: folder.directory)
+        let read = try #require(try LedgerFile.read(folder.directory))
+        #expect(read == ledger)
+        #expect(read.entries.map(\.version.description) == ["1.0.0", "1.1.0", "b", "a"])
+        #expect(read.blocks.map(\.version.description) == ["1.0.0", "zz", "b"])
+        #expect(read.entries.last?.identity.meteor?.rootURL == "http://localhost:3000/")
+        #expect(read.entries.last?.identity.seed == (try Sample.seed("1")))
+        #expect(read.entries.last?.shells == nil)
+        #expect(read.seedFacts?.version.description == "seed version")
+        #expect(read.meteorFacts == (try Sample.entry("meteor-a").identity.meteor))
+        #expect(read.offered == .embedded)
+        #expect(read.sources.description == "archive,meteor")
+    }
+
+    @Test func `the last Meteor bundle that was installed is what is offered`() throws {
+        var ledger = Ledger()
+        ledger.record(try Sample.entry("meteor-a"))
+        ledger.record(try Sample.entry("1.0.0"))
+        #expect(ledger.offered == (try Sample.name("meteor-a")))
+        ledger.record(try Sample.entry("meteor-b"))
+        ledger.record(try Sample.entry("meteor-a"))
+        #expect(ledger.offered == (try Sample.name("meteor-a")))
+        #expect(ledger.entries.map(\.version.description) == ["1.0.0", "b", "a"])
+        ledger.adopt(try Sample.entry("meteor-c"), isNewest: false)
+        ledger.adopt(try Sample.entry("meteor-d"), isNewest: true)
+        #expect(ledger.entries.map(\.version.description) == ["1.0.0", "c", "b", "a", "d"])
+        #expect(ledger.offered == (try Sample.name("meteor-a")))
+        ledger.forget(try Sample.version("meteor-a"))
+        #expect(ledger.offered == nil)
+        #expect(ledger.meteorFacts == nil)
+    }
+
+    // MARK: Spoilt, with a checksum that fits
+
+    private static func write(_ object: JSONObject, to folder: TemporaryDirectory) throws {
+        var object = object
+        object["checksum"] = nil
+        let checksum = try SHA256Digest.of(JSONWriter.bytes(of: .object(object)))
+        object["checksum"] = .string(checksum.hex)
+        let bytes = JSONWriter.bytes(of: .object(object))
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+    }
+
+    private static func read(_ spoil: (inout JSONObject) -> Void) throws -> Ledger? {
+        let folder = try TemporaryDirectory()
+        var object = try ledger().object
+        spoil(&object)
+        try write(object, to: folder)
+        return try LedgerFile.read(folder.directory)
+    }
+
+    @Test(
+        arguments: [
+            ("sources", .null), ("sources", .array([])), ("sources", .string("archive")),
+            ("sources", .array([.string("archive"), .string("archive")])), ("sources", .array([.string("usb")])),
+            ("sources", .array([.integer(1)])), ("offered", .string("nobody")), ("offered", .string("meteor-../x")),
+            ("seedFacts", .string("x")), ("seedFacts", .object(["version": .string("a/b")])),
+        ] as [(String, JSONValue)])
+    func `a member that knows of sources is read strictly`(member: String, value: JSONValue) throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0[member] = value } }
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains(member))
+    }
+
+    @Test(
+        arguments: [
+            ("source", .string("usb"), "is no known source"), ("source", .null, "source is missing"),
+            ("source", .string("archive"), "version"), ("version", .string("../x"), "version is refused"),
+            ("meteor", .null, "meteor is missing"), ("meteor", .object([:]), "version is missing"),
+            ("seed", .string("xyz"), "seed"),
+        ] as [(String, JSONValue, String)])
+    func `an entry of a Meteor bundle is read strictly`(member: String, value: JSONValue, message: String) throws {
+        let failure = try #require(throws: UpdateFailure.self) {
+            try Self.read { object in
+                var versions = object["versions"]?.arrayValue ?? []
+                var entry = versions.last?.objectValue ?? [:]
+                entry[member] = value
+                versions[versions.count - 1] = .object(entry)
+                object["versions"] = .array(versions)
+            }
+        }
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("versions[3]") && failure.message.contains(message), "\(failure.message)")
+    }
+
+    @Test func `unspoilt, the same ledger is read`() throws {
+        #expect(try Self.read { _ in } == (try Self.ledger()))
+    }
+
+    // MARK: Older ledgers
+
+    /// What versions before wrote: no feed; before schema 3, no sources but in the entries.
+    private static func object(_ ledger: Ledger, schema: Int) -> JSONObject {
+        var object = ledger.object
+        object["schema"] = .integer(schema)
+        object["feed"] = nil
+        if schema >= 3 { return object }
+        for member in ["seedFacts", "offered", "sources"] { object[member] = nil }
+        for list in ["starts", "blocked"] {
+            let items = (object[list]?.arrayValue ?? []).map { item -> JSONValue in
+                var item = item.objectValue ?? [:]
+                item["source"] = nil
+                return .object(item)
+            }
+            object[list] = .array(items)
+        }
+        return object
+    }
+
+    private static func archives() throws -> Ledger {
+        var ledger = try Sample.inventory(
+            ["1.0.0", "1.1.0"].map { try Sample.entry($0) }, current: "1.1.0", previous: "1.0.0", blocked: ["0.9.0"]
+        ).ledger
+        ledger.records = [
+            StartRecord(version: try Sample.version("1.1.0"), goodSince: Timestamp(clamping: 7), failures: [])
+        ]
+        ledger.lastKnownGood = try Sample.name("1.1.0")
+        ledger.seed = try Sample.seed("1")
+        ledger.shell = try Sample.version("1.0.0")
+        return ledger
+    }
+
+    @Test func `a ledger of schema 2 is read whole, and written anew as schema 4`() throws {
+        let folder = try TemporaryDirectory()
+        let ledger = try Self.archives()
+        try Self.write(Self.object(ledger, schema: 2), to: folder)
+        let read = try #require(try LedgerFile.read(folder.directory))
+        #expect(read == ledger)
+        #expect(read.sources == .standard)
+        try LedgerFile.write(read, to: folder.directory)
+        #expect(try LedgerFile.read(folder.directory) == ledger)
+        #expect(read.object["schema"] == .integer(4))
+    }
+
+    @Test func `a ledger of schema 3 is read whole, without a memory of the feed`() throws {
+        let folder = try TemporaryDirectory()
+        let ledger = try Self.ledger()
+        try Self.write(Self.object(ledger, schema: 3), to: folder)
+        let read = try #require(try LedgerFile.read(folder.directory))
+        #expect(read == ledger)
+        #expect(read.feed == FeedMemory())
+    }
+
+    @Test func `a ledger of schema 4 without a memory of the feed is damage`() throws {
+        let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0["feed"] = nil } }
+        #expect(failure.code == .storeDamaged)
+        #expect(failure.message.contains("ledger.feed"))
+    }
+
+    @Test func `a ledger of schema 2 with another checksum is damage`() throws {
+        let folder = try TemporaryDirectory()
+        var object = Self.object(try Self.archives(), schema: 2)
+        object["checksum"] = .string(try SHA256Digest.of([]).hex)
+        let bytes = JSONWriter.bytes(of: .object(object))
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
+        #expect(failure.message.contains("ledger.checksum is not its own"))
+    }
+
+    @Test func `a ledger of schema 1 is read without launches`() throws {
+        let folder = try TemporaryDirectory()
+        let ledger = try Self.archives()
+        var object = Self.object(ledger, schema: 1)
+        for member in ["launch", "starts", "shell", "seed", "pending", "lastKnownGood"] { object[member] = nil }
+        let bytes = JSONWriter.bytes(of: .object(object))
+        try bytes.withUnsafeBytes { try folder.directory.createFile(StoreLayout.ledger, $0) }
+        let read = try #require(try LedgerFile.read(folder.directory))
+        #expect(read.entries == ledger.entries)
+        #expect(read.blocks == ledger.blocks)
+        #expect(read.records == [])
+        #expect(read.seed == nil)
+        #expect(read.sources == .standard)
+    }
+
+    // MARK: Another seed
+
+    /// What two seeds leave of a store; `own` owns all its files, `one` and `two` inherit from the seed of that number.
+    @Test(
+        arguments: [
+            (nil, "1", ["v1.0.0", "meteor-own", "meteor-one"]),
+            ("1", "1", ["v1.0.0", "meteor-own", "meteor-one", "meteor-two"]),
+            ("1", "2", ["v1.0.0", "meteor-two"]), ("3", "4", ["v1.0.0"]),
+            ("1", nil, ["v1.0.0", "meteor-own", "meteor-one", "meteor-two"]),
+        ] as [(String?, String?, [String])])
+    func `another seed forgets the Meteor bundles that were not made for it`(
+        old: String?, new: String?, left: [String]
+    ) throws {
+        var ledger = Ledger()
+        ledger.seed = try old.map(Sample.seed)
+        for (version, seed) in [("1.0.0", nil), ("meteor-own", nil), ("meteor-one", "1"), ("meteor-two", "2")] {
+            ledger.record(try Sample.entry(version, seed: seed))
+        }
+        ledger.adopt(seed: try new.map(Sample.seed), nil)
+        #expect(ledger.entries.map { ClientName.installed($0.version).description } == left)
+        #expect(ledger.seed == (try (new ?? old).map(Sample.seed)))
+    }
+
+    @Test func `another seed forgets how its predecessor's clients started, and what is blocked for that`() throws {
+        var ledger = try Self.ledger()
+        ledger.block(
+            Ledger.Block(
+                version: try Sample.version("meteor-a"), cause: .failedStarts, reason: "x", count: 2,
+                since: Timestamp(clamping: 9)))
+        let facts = Sample.facts(try MeteorVersion(parsing: "seed 2"))
+        ledger.adopt(seed: try Sample.seed("2"), facts)
+        #expect(ledger.seedFacts == facts)
+        #expect(ledger.offered == nil)
+        #expect(ledger.records == [])
+        #expect(ledger.launch == nil)
+        #expect(ledger.current == .embedded)
+        #expect(ledger.lastKnownGood == .embedded)
+        // By hand is by hand.
+        #expect(ledger.blocks.map(\.version.description) == ["1.0.0", "zz", "b"])
+        #expect(ledger.sources.description == "archive,meteor")
+        #expect(ledger.meteorFacts == facts)
+    }
+}

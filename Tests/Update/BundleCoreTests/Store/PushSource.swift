@@ -1,0 +1,100 @@
+import BundleDisk
+import BundleSigning
+
+@testable import BundleCore
+import BundleValues
+
+/// A hot code push that stands in memory.
+struct PushOffer: UpdateOffer {
+    let version: MeteorVersion
+    /// The seed that it inherits from; nil where it owns all of its files.
+    let seed: SHA256Digest?
+    var files: [String: String]
+    /// Whether its download says what it has, so that what it left is kept.
+    var hasJournal = false
+
+    init(_ version: String, seed: SHA256Digest? = nil) throws {
+        self.version = try MeteorVersion(parsing: version)
+        self.seed = seed
+        files = ["index.html": "push \(version)", "app/app.js": "run(\"\(version)\")"]
+    }
+
+    var clientVersion: ClientVersion { .meteor(version) }
+    var evidence: [Decision.Outcome] { [] }
+    var footprint: Footprint { Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil) }
+}
+
+/// A source that brings one push, as any other fills a staging area.
+struct PushSource: UpdateSource {
+    let offer: PushOffer
+    /// Staging throws it once every file is written.
+    var failure: UpdateFailure?
+    /// The version of the shell's own client.
+    var seed: MeteorVersion?
+
+    func latestOffer(for request: OfferRequest) -> OfferStep<PushOffer> { .offer(offer) }
+
+    func decide(_ offer: PushOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+        let name = ClientName.installed(offer.clientVersion)
+        let verdict: Decision.Verdict
+        if (inventory.ledger.pending ?? inventory.ledger.current) == name {
+            verdict = .upToDate(newest: name)
+        } else if let block = inventory.ledger.block(on: offer.clientVersion) {
+            verdict = .blocked(block)
+        } else if offer.version == seed {
+            verdict = .choose(.embedded)
+        } else {
+            verdict = inventory.bundle(offer.clientVersion) == nil ? .install : .choose(name)
+        }
+        return Decision(verdict: verdict, outcomes: [])
+    }
+
+    func stage(_ offer: PushOffer, in area: StagingArea, reusing installed: ReuseIndex) throws -> StagedBundle {
+        let identity = BundleIdentity(version: offer.version, facts: Sample.facts(offer.version), seed: offer.seed)
+        var receipt = try area.receipt(for: identity, manifest: .null)
+        if offer.hasJournal {
+            try Array("{}".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, $0) }
+        }
+        for (name, text) in offer.files.sorted(by: { $0.key < $1.key }) {
+            let path = try BundlePath(parsing: name)
+            var folder = area.tree
+            for component in path.components.dropLast() {
+                folder = try folder.directory(creating: String(decoding: component, as: UTF8.self))
+            }
+            let bytes = Array(text.utf8)
+            try bytes.withUnsafeBytes { try folder.createFile(path.name, $0) }
+            try receipt.append(path, size: bytes.count, digest: try .of(bytes))
+        }
+        if let failure { throw failure }
+        return try area.seal(receipt, contentSha256: try .of(Array("\(offer.version)".utf8)), bytesDownloaded: 1)
+    }
+}
+
+extension StoreBench {
+    /// Brings `source`'s push by the whole update line.
+    @discardableResult
+    func push(_ source: PushSource, sources: SourceOrder? = nil) async throws -> UpdateOutcome {
+        try await Updater(
+            source: source,
+            device: .init(
+                store: path, shell: try Sample.version("1.0.0"), appId: nil, keep: 9, sources: sources),
+            warn: { [warnings] in warnings.add($0) }
+        ).update()
+    }
+
+    @discardableResult
+    func push(_ version: String, seed: String? = nil) async throws -> UpdateOutcome {
+        try await push(PushSource(offer: try PushOffer(version, seed: try seed.map(Sample.seed))))
+    }
+}
+
+/// A Meteor layout whose bundles are served by their files' paths.
+struct PlainLayout: MeteorLayout {
+    func facts(of folder: Directory) -> MeteorFacts? { nil }
+
+    func assets(of folder: Directory, owned: Set<BundlePath>?, inheriting seed: Directory?) throws -> AssetMap {
+        try AssetMap(tree: folder)
+    }
+
+    func labels(of folder: Directory) -> AssetLabels { .none }
+}

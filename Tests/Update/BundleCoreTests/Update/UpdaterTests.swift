@@ -1,0 +1,299 @@
+import BundleDisk
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct UpdaterTests {
+    private static func word(_ outcome: UpdateOutcome) -> String {
+        switch outcome {
+        case .installed(let version, _): "installed \(version)"
+        case .chosen(let version, _): "chosen \(version)"
+        case .upToDate(_, _, let newest): "upToDate \(newest.shortDescription)"
+        }
+    }
+
+    // MARK: What fails
+
+    /// Begins a download under a journal, and fails.
+    private struct FailingSource: UpdateSource {
+        let inner: MemorySource
+        let failure: UpdateFailure
+
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { inner.latestOffer(for: request) }
+
+        func stage(
+            _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
+        ) throws -> StagedBundle {
+            try Array("begun".utf8).withUnsafeBytes { try area.folder.createFile(StagingArea.journalName, $0) }
+            throw failure
+        }
+    }
+
+    @Test(arguments: [(FailureCode.networkUnavailable, true), (.diskFull, false)])
+    func `what a failed update has downloaded is kept, unless it fills the disk`(
+        code: FailureCode, isKept: Bool
+    ) async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let source = FailingSource(
+            inner: MemorySource(try MemoryOffer("1.1.0")), failure: UpdateFailure(code, subject: "x", "No."))
+        let updater = Updater(
+            source: source,
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+        let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
+        #expect(failure?.code == code)
+        #expect(try bench.names("downloads") == (isKept ? ["interrupted"] : []))
+        #expect(try bench.names("staging").isEmpty)
+    }
+
+    // MARK: Nothing to do
+
+    @Test(arguments: ["1.1.0", "1.0.0", "1.1.0-rc.1"])
+    func `a device that is up to date writes nothing`(offered: String) async throws {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        // Not even the lock comes back.
+        try bench.remove("lock")
+        let before = try bench.snapshot()
+        let outcome = try await bench.updater(try MemoryOffer(offered)).update()
+        #expect(Self.word(outcome) == "upToDate 1.1.0")
+        #expect(try bench.snapshot() == before)
+    }
+
+    /// A source that never comes to an offer.
+    private struct EndlessChannel: UpdateSource {
+        func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> {
+            let known = request.inventory.ledger.feed
+            var next = known
+            next.clock = Timestamp(clamping: (known.clock?.secondsSinceEpoch ?? 0) + 1)
+            return .remember(FeedUpdate(before: known, after: next))
+        }
+
+        func stage(
+            _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
+        ) async throws -> StagedBundle { throw CancellationError() }
+    }
+
+    @Test func `a channel that asks to remember one thing after the other is given up`() async throws {
+        let bench = try StoreBench()
+        let updater = Updater(
+            source: EndlessChannel(),
+            device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5), warn: { _ in })
+        let failure = await #expect(throws: UpdateFailure.self) { try await updater.update() }
+        #expect(failure?.code == .internal)
+        // Each was written before the channel was asked again.
+        let clock = try Inventory.read(at: bench.path).ledger.feed.clock
+        #expect(clock?.secondsSinceEpoch == OfferRequest.maximumSteps + 1)
+    }
+
+    @Test func `a device that is up to date does not wait for the lock`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let lock = try #require(try FileLock.take("lock", in: try bench.root()))
+        #expect(Self.word(try await bench.updater(try MemoryOffer("1.0.0")).update()) == "upToDate 1.0.0")
+        let failure = await #expect(throws: UpdateFailure.self) {
+            try await bench.updater(try MemoryOffer("1.1.0")).update()
+        }
+        #expect(failure?.code == .storeLocked)
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a check changes nothing, and creates no store`() async throws {
+        let bench = try StoreBench()
+        let none = try await bench.updater(try MemoryOffer("1.0.0")).check(explaining: false)
+        #expect(none.decision.verdict == .install)
+        #expect(none.offered == (try Sample.version("1.0.0")))
+        #expect(try bench.snapshot().entries.isEmpty)
+        try await bench.install("1.0.0")
+        let before = try bench.snapshot()
+        let same = try await bench.updater(try MemoryOffer("1.0.0")).check(explaining: false)
+        #expect(same.decision.verdict == .upToDate(newest: try Sample.name("1.0.0")))
+        #expect(try bench.snapshot() == before)
+    }
+
+    @Test(arguments: [
+        ("9.0.0", nil, "9.9.9", FailureCode.incompatibleShell), ("1.0.0", "org.example.b", "9.9.9", .appMismatch),
+        ("1.0.0", nil, "2.0.0", .versionBlocked),
+    ])
+    func `what is not for this device is refused, and nothing is touched`(
+        minimumShell: String, appId: String?, version: String, code: FailureCode
+    ) async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let blocked = try Sample.block("2.0.0")
+        try bench.editLedger {
+            $0.appId = "org.example.a"
+            $0.block(blocked)
+        }
+        let before = try bench.snapshot()
+        let offer = try MemoryOffer(version, minimumShell: minimumShell, appId: appId ?? "org.example.a")
+        let failure = await #expect(throws: UpdateFailure.self) { try await bench.updater(offer).update() }
+        #expect(failure?.code == code)
+        #expect(try bench.snapshot() == before)
+    }
+
+    @Test func `a store of another application is refused`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        try bench.editLedger { $0.appId = "org.example.a" }
+        let offer = try MemoryOffer("1.1.0", appId: "org.example.b")
+        let failure = await #expect(throws: UpdateFailure.self) {
+            try await bench.updater(offer, appId: "org.example.b").update()
+        }
+        #expect(failure?.code == .appMismatch)
+        #expect(try Inventory.read(at: bench.path).bundles.map(\.version.description) == ["1.0.0"])
+    }
+
+    // MARK: Installing
+
+    @Test func `a release is installed, then selected, then older ones go`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        // Were it retained before it is selected, 1.0.0 would still be the previous client and stay.
+        let offer = try MemoryOffer("1.2.0", appId: "org.example.a")
+        let updater = try bench.updater(offer, appId: "org.example.a", keep: 1)
+        let report = try #require(try await Self.report(updater))
+        #expect(report.name.description == "v1.2.0")
+        #expect(report.bundle?.version.description == "1.2.0")
+        #expect(report.current.description == "v1.2.0")
+        #expect(report.previous?.description == "v1.1.0")
+        #expect(report.retention.retained.map(\.shortDescription) == ["1.1.0", "1.2.0"])
+        #expect(report.retention.removed.map(\.shortDescription) == ["1.0.0"])
+        #expect(report.bytesDownloaded > 0)
+        let inventory = try Inventory.read(at: bench.path)
+        #expect(inventory.bundles.map(\.version.description) == ["1.1.0", "1.2.0"])
+        #expect(inventory.ledger.current.description == "v1.2.0")
+        #expect(inventory.ledger.appId == "org.example.a")
+        #expect(try bench.names("receipts") == ["v1.1.0.json", "v1.2.0.json"])
+        #expect(bench.warnings.lines.isEmpty)
+    }
+
+    private static func report(_ updater: Updater<MemorySource>) async throws -> InstallReport? {
+        if case .installed(_, let report) = try await updater.update() { report } else { nil }
+    }
+
+    @Test func `a failure while staging leaves the store as it was`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let before = try bench.snapshot().withoutTimes
+        let failure = UpdateFailure(.digestMismatch, subject: "x", "not the bytes")
+        await #expect(throws: failure) {
+            try await bench.updater(try MemoryOffer("1.1.0"), failure: failure).update()
+        }
+        #expect(try bench.snapshot().withoutTimes == before)
+        try await bench.install("1.1.0")
+        #expect(try Inventory.read(at: bench.path).ledger.current.description == "v1.1.0")
+    }
+
+    @Test func `a failure in the first installation leaves an empty store`() async throws {
+        let bench = try StoreBench()
+        let failure = UpdateFailure(.archiveRejected, subject: "path-traversal", "refused")
+        await #expect(throws: failure) {
+            try await bench.updater(try MemoryOffer("1.0.0"), failure: failure).update()
+        }
+        let inventory = try Inventory.read(at: bench.path)
+        #expect(inventory.bundles.isEmpty)
+        #expect(inventory.ledger == Ledger())
+        #expect(!inventory.isUnsettled)
+        #expect(try bench.names("clients").isEmpty)
+        #expect(try bench.names("receipts").isEmpty)
+    }
+
+    @Test func `an installed client that its new manifest makes usable is selected`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        _ = try await bench.updater(try MemoryOffer("2.0.0", maximumShell: "2.0.0"), shell: "2.0.0").update()
+        let outcome = try await bench.updater(try MemoryOffer("2.0.0", maximumShell: "3.0.0"), shell: "3.0.0").update()
+        #expect(Self.word(outcome) == "installed 2.0.0")
+        let inventory = try Inventory.read(at: bench.path)
+        #expect(inventory.ledger.current.description == "v2.0.0")
+        for bundle in inventory.bundles {
+            #expect(try InstalledTree.difference(of: bundle, inStoreAt: bench.path) == nil)
+        }
+    }
+
+    @Test func `an old client that cannot be removed does not undo the installation`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        try bench.remove("receipts/v1.0.0.json")
+        try bench.write("x", to: "receipts/v1.0.0.json/in the way")
+        let outcome = try await bench.updater(try MemoryOffer("1.2.0"), keep: 1).update()
+        #expect(Self.word(outcome) == "installed 1.2.0")
+        #expect(bench.warnings.lines.count == 1)
+        #expect(bench.warnings.lines.first?.contains("receipts/v1.0.0.json") == true)
+        // The next run goes on with it, although it has nothing to install.
+        #expect(Self.word(try await bench.updater(try MemoryOffer("1.2.0"), keep: 1).update()) == "upToDate 1.2.0")
+        #expect(try bench.names("receipts") == ["v1.1.0.json", "v1.2.0.json"])
+        #expect(try bench.names("staging").isEmpty)
+    }
+
+    // MARK: What an interrupted run left
+
+    /// Spoils a store of 1.0.0, 1.1.0 and 1.2.0, all installed with `keep` 2, as a run that stopped would.
+    struct Interruption: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let spoil: @Sendable (StoreBench) async throws -> Void
+    }
+
+    @Test(arguments: [
+        Interruption(testDescription: "before the entry") { bench in
+            let ledger = try bench.text("ledger.json") ?? ""
+            try await bench.install("1.2.0")
+            try bench.write(ledger, to: "ledger.json")
+        },
+        Interruption(testDescription: "before the selection") { bench in
+            let ledger = try LedgerFile.read(try bench.root()) ?? Ledger()
+            try await bench.install("1.2.0")
+            try bench.editLedger { next in
+                let entries = next.entries
+                next = ledger
+                for entry in entries { next.record(entry) }
+            }
+        },
+        Interruption(testDescription: "before previousVersion") { bench in
+            try await bench.install("1.2.0")
+            try bench.write("v1.0.0\n", to: "clients/previousVersion")
+            try bench.write("x", to: "staging/attempt-1/x")
+        },
+        Interruption(testDescription: "before retention") { bench in try await bench.install("1.2.0") },
+        Interruption(testDescription: "between ledger and folder in retention") { bench in
+            try await bench.install("1.2.0")
+            try bench.editLedger { $0.forget($0.entries[0].version) }
+        },
+    ])
+    func `the next run ends what a stopped one began, although it is up to date`(_ stop: Interruption) async throws {
+        let whole = try await StoreBench(installing: "1.0.0", "1.1.0")
+        _ = try await whole.updater(try MemoryOffer("1.2.0"), keep: 2).update()
+
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0")
+        try await stop.spoil(bench)
+        let outcome = try await bench.updater(try MemoryOffer("1.2.0"), keep: 2).update()
+        #expect(Self.word(outcome) == "upToDate 1.2.0")
+        #expect(try Self.comparable(bench) == Self.comparable(whole))
+
+        // And then there is nothing left to do.
+        let before = try bench.snapshot()
+        _ = try await bench.updater(try MemoryOffer("1.2.0"), keep: 2).update()
+        #expect(try bench.snapshot() == before)
+    }
+
+    /// The store without its times.
+    private static func comparable(_ bench: StoreBench) throws -> [String: [UInt8]] {
+        var contents = try bench.snapshot().entries.mapValues { $0.content ?? [] }
+        let ledger = try Inventory.read(at: bench.path).ledger
+        let words = "\(ledger.current) \(String(describing: ledger.previous)) \(ledger.entries.map(\.contentSha256))"
+        contents["ledger.json"] = Array(words.utf8)
+        return contents
+    }
+
+    @Test func `a newer shell runs the client that was installed for it`() async throws {
+        let bench = try StoreBench()
+        _ = try await bench.updater(try MemoryOffer("1.0.0", maximumShell: "1.9.0"), shell: "1.0.0").update()
+        _ = try await bench.updater(try MemoryOffer("2.0.0", minimumShell: "2.0.0"), shell: "2.0.0").update()
+        // Back on the old shell, then on the new one again: the feed offers nothing in either case.
+        _ = try await bench.updater(try MemoryOffer("1.0.0"), shell: "1.0.0").update()
+        #expect(try Inventory.read(at: bench.path).ledger.current.description == "v1.0.0")
+        _ = try await bench.updater(try MemoryOffer("2.0.0", minimumShell: "2.0.0"), shell: "2.0.0").update()
+        #expect(try Inventory.read(at: bench.path).ledger.current.description == "v2.0.0")
+    }
+
+    @Test func `an application named later binds a store that is up to date`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let offer = try MemoryOffer("1.0.0", appId: "org.example.a")
+        _ = try await bench.updater(offer, appId: "org.example.a").update()
+        #expect(try Inventory.read(at: bench.path).ledger.appId == "org.example.a")
+    }
+}

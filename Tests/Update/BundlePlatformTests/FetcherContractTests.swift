@@ -1,0 +1,68 @@
+import BundleValues
+import BundlePlatform
+import BundleTestTraits
+import BundleTesting
+import ShellBoot
+import Testing
+
+/// What every fetcher promises, over each of them.
+@Suite(.ownThread) struct FetcherContractTests {
+    private static let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+    private static let options = FetchOptions(userAgent: "tests")
+
+    private let folder: TemporaryFolder
+    private let server: LoopbackServer
+
+    init() throws {
+        folder = try TemporaryFolder()
+        server = try LoopbackServer(["/a": .resource(Self.bytes, entityTag: "\"e\"", lastModified: "date")])
+    }
+
+    private func overHTTP() throws -> FetcherContract.Place {
+        FetcherContract.Place(try server.url("/a"), holding: Self.bytes, missing: try server.url("/missing"))
+    }
+
+    private func session(_ sessions: InMemorySessionRepository) throws -> SessionFetcher {
+        SessionFetcher(
+            Self.options, origin: try server.url("/").origin, sessions: sessions, now: { .now },
+            report: { Issue.record($0) })
+    }
+
+    @Test func `a fetcher over HTTP keeps the contract`() async throws {
+        let contract = FetcherContract(CurlFetcher(options: Self.options), at: try overHTTP())
+        #expect(await contract.broken() == [])
+    }
+
+    @Test func `a fetcher of files keeps the contract`() async throws {
+        let place = FetcherContract.Place(
+            try FetchURL(filePath: Array(try folder.write(Self.bytes, to: "a").utf8)), holding: Self.bytes,
+            missing: try FetchURL(filePath: Array(folder.file("missing").utf8)))
+        #expect(await FetcherContract(CurlFetcher(options: Self.options), at: place).broken() == [])
+    }
+
+    @Test func `a fetcher with a session keeps the contract, and one without`() async throws {
+        let sessions = InMemorySessionRepository()
+        #expect(await FetcherContract(try session(sessions), at: try overHTTP()).broken() == [])
+        let token = try AccessToken(tokenFile: Array("s3cret".utf8))
+        _ = try sessions.change { $0.signIn(UserSession(token: token, since: .now, expires: nil)) }
+        #expect(await FetcherContract(try session(sessions), at: try overHTTP()).broken() == [])
+        #expect(server.requests.last?["Authorization"] == "Bearer s3cret")
+    }
+
+    /// The contract notices.
+    @Test func `a fetcher that keeps nothing is found out`() async throws {
+        #expect(await FetcherContract(Careless(), at: try overHTTP()).broken().count == 8)
+    }
+
+    /// Brings something else, too much of it, and listens to nobody.
+    private struct Careless: Fetcher {
+        func fetch<Sink: FetchSink & ~Copyable>(
+            _ request: FetchRequest, into sink: inout sending Sink
+        ) async throws -> FetchHead {
+            let head = FetchHead(status: 206, effectiveURL: request.url, entityTag: "\"e\"", rangeStart: 3)
+            try? [UInt8](repeating: 1, count: 3).withUnsafeBytes { try sink.receive($0) }
+            try? sink.begin(head)
+            return head
+        }
+    }
+}

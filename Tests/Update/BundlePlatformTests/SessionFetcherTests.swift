@@ -1,0 +1,174 @@
+import BundleValues
+import BundlePlatform
+import BundleTestTraits
+import BundleTesting
+import ShellBoot
+import Synchronization
+import Testing
+
+/// Who is shown the session's token, and what a refusal does to the session.
+@Suite(.ownThread) struct `The token of a session` {
+    private static let now = Timestamp(clamping: 1_800_000_000)
+
+    private let server: LoopbackServer
+    private let errors = Errors()
+
+    private final class Errors: Sendable {
+        let texts = Mutex<[String]>([])
+        var all: [String] { texts.withLock { $0 } }
+    }
+
+    init() throws { server = try LoopbackServer(["/a": Route([7])]) }
+
+    private static func session(_ token: String = "s3cret", expiringIn seconds: Int? = nil) throws -> UserSession {
+        UserSession(
+            token: try AccessToken(tokenFile: Array(token.utf8)), since: now,
+            expires: seconds.map { Timestamp(clamping: now.secondsSinceEpoch + $0) })
+    }
+
+    private static func repository(_ session: UserSession) -> InMemorySessionRepository {
+        InMemorySessionRepository(SessionRecord(access: .session(session), lock: nil))
+    }
+
+    private func fetcher(
+        _ sessions: any SessionRepository, origin: String? = nil, options: FetchOptions = FetchOptions(userAgent: "t")
+    ) throws -> SessionFetcher {
+        let errors = errors
+        return SessionFetcher(
+            options, origin: try origin.map { try FetchURL(parsing: $0) }?.origin ?? server.url("/").origin,
+            sessions: sessions, now: { Self.now },
+            report: { error in errors.texts.withLock { $0.append("\(error)") } })
+    }
+
+    private var shown: [String?] { server.requests.map { $0["Authorization"] } }
+
+    @Test func `is that of the session that there is at the moment`() async throws {
+        let sessions = InMemorySessionRepository()
+        let fetcher = try fetcher(sessions)
+        let url = try server.url("/a")
+        let (one, two) = (try Self.session("one"), try Self.session("two"))
+        #expect(await Fetched(fetcher, url).sink.bytes == [7])
+        try sessions.change { $0.signIn(one) }
+        _ = await Fetched(fetcher, url)
+        try sessions.change { $0.signIn(two) }
+        _ = await Fetched(fetcher, url)
+        try sessions.change { $0.signOut(at: Self.now) }
+        _ = await Fetched(fetcher, url)
+        #expect(shown == [nil, "Bearer one", "Bearer two", nil])
+        #expect(errors.all == [])
+    }
+
+    @Test func `is shown until the session's end, and no longer`() async throws {
+        for (seconds, header) in [(1, "Bearer s3cret"), (0, nil), (-1, nil)] as [(Int, String?)] {
+            let sessions = Self.repository(try Self.session(expiringIn: seconds))
+            _ = await Fetched(try fetcher(sessions), try server.url("/a"))
+            #expect(shown.last == .some(header))
+        }
+    }
+
+    @Test func `is shown on a locked device, too, which goes on updating`() async throws {
+        let sessions = InMemorySessionRepository(
+            SessionRecord(access: .session(try Self.session()), lock: .byOperator))
+        _ = await Fetched(try fetcher(sessions), try server.url("/a"))
+        #expect(shown == ["Bearer s3cret"])
+    }
+
+    @Test(arguments: [301, 302, 303, 307, 308])
+    func `goes to no other port, redirected or not`(status: Int) async throws {
+        let other = try LoopbackServer(["/b": Route([8])])
+        server.set("/away", .redirect(to: try other.url("/b").description, status: status))
+        let fetcher = try fetcher(Self.repository(try Self.session()))
+        #expect(await Fetched(fetcher, try server.url("/away")).sink.bytes == [8])
+        #expect(await Fetched(fetcher, try other.url("/b")).sink.bytes == [8])
+        #expect(shown == ["Bearer s3cret"])
+        #expect(other.requests.map { $0["Authorization"] } == [nil, nil])
+    }
+
+    @Test func `goes to no other name of the same machine`() async throws {
+        let fetcher = try fetcher(Self.repository(try Self.session()), origin: "http://localhost:\(server.port)/")
+        _ = await Fetched(fetcher, try server.url("/a"))
+        #expect(shown == [nil])
+    }
+
+    @Test func `goes over TLS only where the feed's address says so`() async throws {
+        let plain = try LoopbackServer(["/b": Route([8])])
+        let secure = try TLSServer(redirect: try plain.url("/b").description, serving: TemporaryFolder.usualParent)
+        var options = FetchOptions(userAgent: "t")
+        options.caFile = secure.caFile
+        // The feed is the one behind TLS: http on another port is another origin, and it is not gone to at all.
+        let fetcher = try fetcher(
+            Self.repository(try Self.session()), origin: try secure.url("/").description, options: options)
+        #expect(await Fetched(fetcher, try secure.url("/away")).error is FetchError)
+        _ = await Fetched(fetcher, try plain.url("/b"))
+        #expect(plain.requests.map { $0["Authorization"] } == [nil])
+    }
+
+    @Test func `is never sent in the clear over a network`() async throws {
+        let fetcher = try fetcher(Self.repository(try Self.session()), origin: "http://192.0.2.1/")
+        let error = await Fetched(fetcher, try FetchURL(parsing: "http://192.0.2.1/a")).error as? UpdateFailure
+        #expect(error?.code == .configInvalid)
+        #expect(error?.message.contains("s3cret") == false)
+    }
+
+    @Test func `ends with a 401 of the feed, which says what to do`() async throws {
+        server.set("/a", Route([], status: 401))
+        let sessions = Self.repository(try Self.session())
+        let error = await Fetched(try fetcher(sessions), try server.url("/a")).error as? UpdateFailure
+        #expect(error?.code == .httpStatus)
+        #expect(error?.subject == (try server.url("/a").display))
+        #expect(error?.message.contains("Log in again") == true)
+        #expect(error?.message.contains("s3cret") == false)
+        #expect(sessions.kept.access == .ended(SessionEnding(.rejected, at: Self.now)))
+        _ = await Fetched(try fetcher(sessions), try server.url("/a"))
+        #expect(shown == ["Bearer s3cret", nil])
+    }
+
+    @Test(arguments: [400, 403, 404, 407, 500]) func `outlives every other refusal`(status: Int) async throws {
+        server.set("/a", Route([], status: status))
+        let sessions = Self.repository(try Self.session())
+        let fetched = await Fetched(try fetcher(sessions), try server.url("/a"))
+        #expect(fetched.fetchError == .httpStatus(status, try server.url("/a"), retryAfter: nil))
+        #expect(sessions.kept.session != nil)
+    }
+
+    @Test func `outlives the 401 of another origin`() async throws {
+        let other = try LoopbackServer(["/b": Route([], status: 401)])
+        server.set("/away", .redirect(to: try other.url("/b").description))
+        let sessions = Self.repository(try Self.session())
+        let fetched = await Fetched(try fetcher(sessions), try server.url("/away"))
+        #expect(fetched.fetchError == .httpStatus(401, try other.url("/b"), retryAfter: nil))
+        #expect(sessions.kept.session != nil)
+    }
+
+    @Test func `a 401 for an old session does not end the one that took its place`() async throws {
+        let gate = try Gate()
+        server.set("/a", Route([], status: 401).with { $0.gate = gate })
+        let sessions = Self.repository(try Self.session("old"))
+        let fetcher = try fetcher(sessions)
+        let url = try server.url("/a")
+        let fetching = Task { await Fetched(fetcher, url).error }
+        while server.requests.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+        let new = try Self.session("new")
+        try sessions.change { $0.signIn(new) }
+        gate.open()
+        #expect(await fetching.value is UpdateFailure)
+        #expect(sessions.kept.session == new)
+    }
+
+    @Test func `cannot be shown where the sessions cannot be read, which is told`() async throws {
+        let sessions = Self.repository(try Self.session())
+        sessions.fail(reading: true, writing: true)
+        #expect(await Fetched(try fetcher(sessions), try server.url("/a")).sink.bytes == [7])
+        #expect(shown == [nil])
+        #expect(errors.all.count == 1)
+    }
+
+    @Test func `a session whose end cannot be written down has ended all the same for who asked`() async throws {
+        server.set("/a", Route([], status: 401))
+        let sessions = Self.repository(try Self.session())
+        sessions.fail(reading: false, writing: true)
+        let error = await Fetched(try fetcher(sessions), try server.url("/a")).error as? UpdateFailure
+        #expect(error?.message.contains("Log in again") == true)
+        #expect(errors.all.count == 1)
+    }
+}

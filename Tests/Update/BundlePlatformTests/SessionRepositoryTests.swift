@@ -1,0 +1,207 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleTesting
+import Glibc
+import ShellBoot
+import Testing
+
+/// The contract, held to by the file and by the memory that stands in for it elsewhere.
+struct SessionRepositoryContractTests {
+    enum Kind: CaseIterable { case file, memory }
+
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private func repository(_ kind: Kind) -> any SessionRepository {
+        switch kind {
+        case .file: FileSessionRepository(store: folder.file("store"))
+        case .memory: InMemorySessionRepository()
+        }
+    }
+
+    private static func session(_ token: String, expires: Timestamp? = nil) throws -> UserSession {
+        UserSession(
+            token: try AccessToken(tokenFile: Array(token.utf8)), since: Timestamp(clamping: 1_800_000_000),
+            expires: expires)
+    }
+
+    @Test(arguments: Kind.allCases) func `one that nobody has changed is open`(kind: Kind) async throws {
+        #expect(try await repository(kind).record() == .open)
+    }
+
+    @Test(arguments: Kind.allCases) func `every record is remembered as it was`(kind: Kind) async throws {
+        let repository = repository(kind)
+        let moment = Timestamp(clamping: 1_900_000_000)
+        var accesses: [SessionRecord.Access] = [
+            .open, .session(try Self.session("a.b-c~d+e/f=")), .session(try Self.session("x", expires: moment)),
+        ]
+        accesses += SessionEnding.Cause.allCases.map { .ended(SessionEnding($0, at: moment)) }
+        for access in accesses {
+            for lock in [nil] + SessionLock.allCases.map(Optional.init) {
+                let record = SessionRecord(access: access, lock: lock)
+                #expect(try await repository.change { $0 = record } == record)
+                #expect(try await repository.record() == record)
+            }
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func `changes from everywhere are all made`(kind: Kind) async throws {
+        let repository = repository(kind)
+        try await repository.change { $0.lock(.byOperator) }
+        let session = try Self.session("t")
+        await withTaskGroup { group in
+            group.addTask { _ = try? await repository.change { $0.signIn(session) } }
+            group.addTask { _ = try? await repository.change { $0.unlock() } }
+        }
+        #expect(try await repository.record() == SessionRecord(access: .session(session), lock: nil))
+    }
+}
+
+/// The file of a store: who may read it, and what it must not be.
+struct FileSessionRepositoryTests {
+    private let folder: TemporaryFolder
+    private let store: String
+    private let repository: FileSessionRepository
+
+    init() throws {
+        folder = try TemporaryFolder()
+        store = folder.file("store")
+        repository = FileSessionRepository(store: store)
+    }
+
+    private var file: String { "\(store)/session.json" }
+
+    private func signIn() throws {
+        let session = UserSession(
+            token: try AccessToken(tokenFile: Array("s3cret".utf8)), since: Timestamp(clamping: 1_800_000_000),
+            expires: nil)
+        try repository.change { $0.signIn(session) }
+    }
+
+    private func write(_ text: String) throws {
+        try Directory.createAll(store, mode: 0o700)
+        unlink(file)
+        try File.write(Array(text.utf8), to: file, mode: 0o600)
+    }
+
+    private func refused(_ code: FailureCode, sourceLocation: SourceLocation = #_sourceLocation) {
+        let failure = #expect(throws: UpdateFailure.self, sourceLocation: sourceLocation) {
+            _ = try repository.record()
+        }
+        #expect(failure?.code == code, sourceLocation: sourceLocation)
+        #expect(failure?.subject == file, sourceLocation: sourceLocation)
+        #expect(failure?.message.contains("s3cret") == false, sourceLocation: sourceLocation)
+        // And no change is built on it.
+        #expect(throws: UpdateFailure.self, sourceLocation: sourceLocation) { try repository.change { $0.unlock() } }
+    }
+
+    @Test func `reading creates nothing`() throws {
+        _ = try repository.record()
+        #expect(!File.exists(store))
+    }
+
+    @Test func `the file and a new store are for their owner alone`() throws {
+        try signIn()
+        #expect(try File.open(reading: file).permissions() == 0o600)
+        #expect(try Directory.open(store).permissions().mode == 0o700)
+        #expect(try TreeSnapshot(of: store).paths == ["session.json"])
+    }
+
+    @Test func `a device that is open again has no file`() throws {
+        try signIn()
+        try repository.change { $0.forget() }
+        #expect(try TreeSnapshot(of: store).paths == [])
+    }
+
+    @Test(arguments: [0o604, 0o640, 0o602, 0o620, 0o610, 0o601, 0o777] as [mode_t])
+    func `a file with a loose mode is refused`(mode: mode_t) throws {
+        try signIn()
+        chmod(file, mode)
+        refused(.permissionDenied)
+        chmod(file, 0o400)
+        #expect(try repository.record().isRequired)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root can give a file away"))
+    func `a file of another user is refused`() throws {
+        try signIn()
+        #expect(chown(file, 65534, 65534) == 0)
+        refused(.permissionDenied)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root can give a folder away"))
+    func `nothing is written into the store of another user`() throws {
+        try signIn()
+        #expect(chown(store, 65534, 65534) == 0)
+        let failure = #expect(throws: UpdateFailure.self) { try repository.change { $0.lock(.byOperator) } }
+        #expect(failure?.code == .permissionDenied)
+        #expect(failure?.subject == store)
+    }
+
+    @Test(arguments: [0o702, 0o720, 0o777] as [mode_t])
+    func `nothing is written into a store that others may write to`(mode: mode_t) throws {
+        try signIn()
+        chmod(store, mode)
+        let failure = #expect(throws: UpdateFailure.self) { try repository.change { $0.lock(.byOperator) } }
+        #expect(failure?.code == .permissionDenied)
+        chmod(store, 0o755)
+        #expect(try repository.change { $0.lock(.byOperator) }.lock == .byOperator)
+    }
+
+    @Test func `a link in place of the file is not followed`() throws {
+        try signIn()
+        #expect(rename(file, folder.file("elsewhere")) == 0)
+        #expect(symlink(folder.file("elsewhere"), file) == 0)
+        #expect(throws: DiskError.self) { _ = try repository.record() }
+    }
+
+    private static let session = #""session":{"token":"s3cret","since":"2026-11-21T21:09:38Z","expires":null}"#
+
+    @Test(arguments: [
+        "", "{", "[]", "null", #"{"schema":1"#, #"{"schema":2}"#, "{}", #"{"schema":1,"schema":1}"#,
+        #"{"schema":1,"lock":"open"}"#, #"{"schema":1,"lock":true}"#, #"{"schema":1,"pin":"1234"}"#,
+        #"{"schema":1,"session":{"token":"s3cret"}}"#, #"{"schema":1,"session":"s3cret"}"#,
+        #"{"schema":1,"session":{"token":"s3cret","since":"yesterday"}}"#,
+        #"{"schema":1,"session":{"token":"s3cret","since":"2026-11-21T21:09:38Z","expires":1}}"#,
+        #"{"schema":1,"session":{"token":"s3cret x","since":"2026-11-21T21:09:38Z"}}"#,
+        #"{"schema":1,"session":{"token":"s3cret\n","since":"2026-11-21T21:09:38Z"}}"#,
+        #"{"schema":1,"session":{"token":"s3cret","since":"2026-11-21T21:09:38Z","user":"x"}}"#,
+        #"{"schema":1,"ended":{"cause":"dismissed","at":"2026-11-21T21:09:38Z"}}"#,
+        #"{"schema":1,"ended":{"cause":"expired"}}"#,
+        #"{"schema":1,"# + session + #","ended":{"cause":"expired","at":"2026-11-21T21:09:38Z"}}"#,
+        #"{"schema":1,"# + session + "} x",
+    ])
+    func `a file that does not say one thing is refused, and shows no token`(text: String) throws {
+        try write(text)
+        refused(.storeDamaged)
+        // Whoever decides anew gets past it, and nothing is open for it.
+        let record = try repository.changeEvenDamaged { $0.lock(.byOperator) }
+        #expect(record.lock == .byOperator)
+        #expect(record.isRequired)
+        #expect(try repository.record() == record)
+    }
+
+    @Test func `a file that says one thing is read`() throws {
+        try write(#"{"schema":1,"lock":"maintenance","# + Self.session + "}")
+        let record = try repository.record()
+        #expect(record.session?.token.secret == "s3cret")
+        #expect(record.session?.since.description == "2026-11-21T21:09:38Z")
+        #expect(record.lock == .forMaintenance)
+    }
+
+    @Test func `a file that is too long is refused unread`() throws {
+        try write(#"{"schema":1}"# + String(repeating: " ", count: 40 << 10))
+        #expect(throws: DiskError.self) { _ = try repository.record() }
+    }
+
+    @Test func `what was written aside before a stop is no obstacle`() throws {
+        try signIn()
+        try File.write(Array("half".utf8), to: "\(file).new", mode: 0o600)
+        try repository.change { $0.lock(.byOperator) }
+        #expect(try TreeSnapshot(of: store).paths == ["session.json"])
+        #expect(try repository.record().lock == .byOperator)
+    }
+}

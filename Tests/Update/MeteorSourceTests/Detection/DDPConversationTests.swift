@@ -1,0 +1,443 @@
+import BundleCore
+import BundleValues
+import BundleTesting
+import Testing
+
+@testable import MeteorSource
+
+@Suite struct `A conversation in DDP` {
+    typealias Action = DDPConversation.Action
+
+    static let noVersion =
+        "the server states no version for web.cordova yet; if that stays so, check that the appId is the server's"
+
+    static func version(_ text: String) throws -> Action { .versionChanged(try MeteorVersion(parsing: text)) }
+
+    /// A conversation, and the second that it is.
+    struct Bench {
+        var conversation: DDPConversation
+        var now = Duration.zero
+
+        init(appId: String? = "app") {
+            conversation = DDPConversation(appId: appId, architecture: "web.cordova") {
+                ($0.lowerBound + $0.upperBound) / 2
+            }
+        }
+
+        mutating func handle(_ event: DDPConversation.Event) -> [Action] { conversation.handle(event, at: now) }
+
+        mutating func hear(_ text: String) -> [Action] { handle(.received(text)) }
+
+        /// Connects, and hears these besides.
+        mutating func talk(_ texts: String...) {
+            for event in [.connecting, .opened, .received(DDPTexts.connected)] as [DDPConversation.Event] {
+                _ = handle(event)
+            }
+            for text in texts { _ = hear(text) }
+        }
+    }
+
+    // MARK: The steps
+
+    @Test func `begins, subscribes and tells the version`() throws {
+        var bench = Bench()
+        #expect(bench.handle(.connecting) == [])
+        #expect(bench.handle(.opened) == [.send(DDPTexts.connect), .wake(at: .seconds(10))])
+        #expect(bench.hear(#"{"server_id":"0"}"#) == [])
+        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
+        #expect(bench.hear(DDPTexts.added("one")) == [])
+        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
+        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+    }
+
+    @Test(arguments: [(nil, "[]"), ("a\"b\n", #"["a\"b\n"]"#)] as [(String?, String)])
+    func `subscribes with the application's id, or without`(appId: String?, parameters: String) {
+        var bench = Bench(appId: appId)
+        _ = (bench.handle(.connecting), bench.handle(.opened))
+        let text = DDPTexts.sub(id: "1", parameters: parameters)
+        #expect(bench.hear(DDPTexts.connected) == [.send(text)])
+    }
+
+    @Test(
+        arguments: [
+            (#"{"msg":"ping"}"#, #"{"msg":"pong"}"#), (#"{"msg":"ping","id":"7\"é"}"#, #"{"msg":"pong","id":"7\"é"}"#),
+            (#"{"id":"x","msg":"ping","more":1.5e3}"#, #"{"msg":"pong","id":"x"}"#),
+            (#"{"msg":"ping","id":7.5}"#, #"{"msg":"pong"}"#),
+        ])
+    func `answers a ping with its id, at any time`(ping: String, pong: String) {
+        var bench = Bench()
+        _ = (bench.handle(.connecting), bench.handle(.opened))
+        #expect(bench.hear(ping) == [.send(pong)])
+        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
+        #expect(bench.hear(ping) == [.send(pong)])
+    }
+
+    @Test func `tells people what the server complains about, in one printable line`() {
+        var bench = Bench()
+        bench.talk()
+        let text = #"{"msg":"error","reason":"Must connect\nfirst","offendingMessage":{"msg":"sub","x":[1.5,null]}}"#
+        #expect(bench.hear(text) == [.log(#"the server reports an error: Must connect\x0Afirst"#)])
+        #expect(bench.hear(#"{"msg":"error"}"#) == [.log("the server reports an error: no reason given")])
+    }
+
+    // MARK: Versions of DDP
+
+    @Test func `speaks the server's version of DDP`() {
+        var bench = Bench()
+        _ = (bench.handle(.connecting), bench.handle(.opened))
+        let actions = bench.hear(#"{"msg":"failed","version":"pre2"}"#)
+        #expect(actions.suffix(2) == [.close, .reconnect(after: .milliseconds(10))])
+        _ = bench.handle(.connecting)
+        let text = #"{"msg":"connect","version":"pre2","support":["1","pre2","pre1"]}"#
+        #expect(bench.handle(.opened) == [.send(text), .wake(at: .seconds(10))])
+        #expect(bench.hear(DDPTexts.connected) == [.send(DDPTexts.sub)])
+    }
+
+    @Test(arguments: ["2", "1", "", "x\n"])
+    func `gives up where no version is common`(version: String) {
+        var bench = Bench()
+        _ = (bench.handle(.connecting), bench.handle(.opened))
+        let text = #"{"msg":"failed","version":"\#(version == "x\n" ? #"x\n"# : version)"}"#
+        let actions = bench.hear(text)
+        guard actions.count == 2, actions[0] == .close, case .giveUp(let reason) = actions[1] else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(!reason.contains("\n"))
+        #expect(bench.handle(.closed) == [])
+    }
+
+    @Test func `does not go round in circles with a server that refuses each version`() {
+        var bench = Bench()
+        var suggestions: [String] = []
+        for suggestion in ["pre2", "pre1", "1"] {
+            _ = (bench.handle(.connecting), bench.handle(.opened))
+            let actions = bench.hear(#"{"msg":"failed","version":"\#(suggestion)"}"#)
+            if case .giveUp? = actions.last { break }
+            suggestions.append(suggestion)
+        }
+        #expect(suggestions == ["pre2", "pre1"])
+    }
+
+    // MARK: Documents
+
+    @Test func `N-21 a document that comes after ready counts`() throws {
+        var bench = Bench()
+        bench.talk()
+        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        #expect(bench.hear(DDPTexts.added("one")) == [try Self.version("one")])
+    }
+
+    @Test func `the end of another subscription is not that of this one`() throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"))
+        for text in [#"{"msg":"ready","subs":["2"]}"#, #"{"msg":"ready"}"#] { #expect(bench.hear(text) == []) }
+        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
+    }
+
+    @Test func `N-21 the tombstones are no version`() {
+        var bench = Bench()
+        bench.talk()
+        for id in ["version", "version-refreshable", "version-cordova"] {
+            #expect(bench.hear(DDPTexts.added("outdated", id: id)) == [])
+        }
+        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+    }
+
+    @Test func `N-21 a server before 1_7_1 states its version in the one document`() throws {
+        var bench = Bench()
+        bench.talk()
+        _ = bench.hear(DDPTexts.added("old", id: "version-cordova"))
+        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("old")])
+    }
+
+    @Test func `N-21 with another application's id there is ready and no document`() {
+        var bench = Bench()
+        bench.talk()
+        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+    }
+
+    @Test(arguments: [
+        #"{"versionHmr":1.5,"assets":[{"url":"/a.css"}]}"#, #"{"version":"one"}"#, "{}", "null",
+    ])
+    func `N-21 a change of other fields is none of the version`(fields: String) throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.hear(DDPTexts.changed(fields)) == [])
+        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+    }
+
+    @Test(arguments: [
+        DDPTexts.changed("{}", cleared: #"["x","version"]"#), DDPTexts.changed(#"{"version":1.5}"#), DDPTexts.removed,
+    ])
+    func `N-21 a version that is gone is nothing to act on, and one that comes back is`(gone: String) throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.hear(gone) == [])
+        #expect(bench.hear(DDPTexts.added("one")) == [try Self.version("one")])
+    }
+
+    @Test(arguments: [
+        #"{"msg":"added","collection":"users","id":"web.cordova","fields":{"version":"x"}}"#,
+        #"{"msg":"added","collection":"meteor_autoupdate_clientVersions","fields":{"version":"x"}}"#,
+        #"{"msg":"added","collection":"meteor_autoupdate_clientVersions","id":7,"fields":{"version":"x"}}"#,
+        #"{"msg":"added","id":"web.cordova","fields":{"version":"x"}}"#,
+        #"{"msg":"removed","id":"web.cordova"}"#, #"{"msg":"removed","collection":"users","id":"web.cordova"}"#,
+        #"{"msg":"ready","subs":["2"]}"#, #"{"msg":"ready","subs":"1"}"#, #"{"msg":"ready"}"#,
+        #"{"msg":"nosub","id":"2"}"#, #"{"msg":"nosub"}"#, #"{"msg":"connected"}"#,
+        #"{"msg":"failed","version":"pre1"}"#,
+        #"{"msg":"updated","methods":["1"]}"#, #"{"msg":"result","id":"1"}"#, #"{"msg":null}"#, #"{"msg":["ping"]}"#,
+        "{}",
+        #"{"msg":"pong"}"#, #"{"msg":"addedBefore","collection":"c","id":"i","before":null}"#,
+    ])
+    func `what is not for this client changes nothing`(text: String) throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.hear(text) == [])
+        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+    }
+
+    @Test(arguments: [
+        "../x", "", "Downloading", #"a\nb"#, "outdated", String(repeating: "v", count: 4096),
+    ])
+    func `a version that no bundle can have is none`(version: String) throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        let actions = bench.hear(DDPTexts.changed(#"{"version":"\#(version)"}"#))
+        for action in actions {
+            guard case .log = action else {
+                Issue.record("\(action)")
+                continue
+            }
+        }
+        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+    }
+
+    // MARK: Garbage
+
+    @Test(arguments: [
+        "", " ", "{", #"{"msg":"pi"#, #"{"msg":"ping""#, #"{"msg":"ping"}{"#, "[]", "null", "7", #""ping""#,
+        #"a["{\"msg\":1}"]"#,
+        "o", "h", #"{"msg":"ping","msg":"ping"}"#, #"{"msg":"\ud800"}"#, #"{"msg":01}"#, "\u{FEFF}{}",
+        "{\"msg\":\"\u{0}\"}",
+        #"{"msg":"added","collection":"c","id":"i","fields":{"version":"a","version":"b"}}"#,
+        #"{"x":"# + String(repeating: "[", count: 100_000),
+        String(repeating: #"{"x":"#, count: 65) + "1" + String(repeating: "}", count: 65),
+        #"{"msg":""# + String(repeating: "x", count: 9000) + #""}"#,
+        #"{"x":""# + String(repeating: "x", count: 1 << 20) + #""}"#,
+    ])
+    func `N-21 garbage is ignored`(text: String) throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        let actions = bench.hear(text)
+        #expect(actions.count == 1)
+        guard case .log(let sentence)? = actions.first, sentence.hasPrefix("a frame was ignored: "),
+            sentence.utf8.count < 300
+        else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
+    }
+
+    @Test func `N-21 what is allowed and odd is read`() throws {
+        var bench = Bench()
+        bench.talk()
+        let text = """
+             {"fields" : {"assets":[{"url":"/a","size":1.25e-7}], "x":{"$date":-0}, "version":"o\\u006ee", "_id":"web.cordova"} ,
+            "id":"web.cordova","extra":[[[[{}]]]],"collection":"meteor_autoupdate_clientVersions","msg":"added"}\u{20}
+            """
+        #expect(bench.hear(text) == [])
+        #expect(bench.hear(#"{"subs":[null,2.5,{},"1"],"msg":"ready"}"#) == [.ready, try Self.version("one")])
+    }
+
+    @Test func `N-21 every half of a frame is ignored, whole it is read`() {
+        let whole = DDPTexts.added("one")
+        for length in 0..<whole.utf8.count {
+            var bench = Bench()
+            bench.talk()
+            _ = bench.hear(String(decoding: whole.utf8.prefix(length), as: UTF8.self))
+            #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        }
+    }
+
+    @Test func `N-21 frames of random bytes lead to nothing but few words, and to another connection at last`() {
+        var generator = SeededGenerator(seed: 21)
+        let letters = Array(#"{}[]",:\01.e-msgversionfieldsaddedidé"#.unicodeScalars)
+        for _ in 0..<200 {
+            var bench = Bench()
+            bench.talk()
+            var actions: [Action] = []
+            for _ in 0..<100 {
+                var text = String.UnicodeScalarView()
+                for _ in 0..<Int.random(in: 0..<40, using: &generator) {
+                    text.append(letters.randomElement(using: &generator) ?? "x")
+                }
+                actions += bench.hear(String(text))
+            }
+            #expect(actions.suffix(2) == [.close, .reconnect(after: .milliseconds(10))])
+            #expect(actions.count <= 18)
+        }
+    }
+
+    @Test func `N-21 a server that complains without end is not written down without end`() {
+        var bench = Bench()
+        bench.talk()
+        let count = (0..<1000).map { _ in bench.hear(#"{"msg":"error","reason":"x"}"#).count }.reduce(0, +)
+        #expect(count == 20)
+        for _ in 0..<15 { _ = bench.hear("x") }
+        _ = bench.handle(.closed)
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        #expect(bench.hear("x").isEmpty)
+        bench.now = .seconds(10)
+        // It lasted: what is wrong from now on is news again.
+        _ = bench.handle(.closed)
+        bench.talk()
+        #expect(bench.hear("x").count == 1)
+    }
+
+    // MARK: Time
+
+    @Test func `a connection that does not open is somebody else's to give up`() {
+        var bench = Bench()
+        _ = bench.handle(.connecting)
+        bench.now = .seconds(3600)
+        #expect(bench.handle(.woken) == [])
+        #expect(bench.handle(.closed) == [.reconnect(after: .milliseconds(10))])
+        #expect(bench.handle(.opened) == [])
+        #expect(bench.handle(.closed) == [])
+    }
+
+    @Test func `the server must answer within 10 s`() {
+        var bench = Bench()
+        _ = bench.handle(.connecting)
+        bench.now = .seconds(4)
+        _ = bench.handle(.opened)
+        bench.now = .milliseconds(13_999)
+        #expect(bench.handle(.woken) == [.wake(at: .seconds(14))])
+        bench.now = .seconds(14)
+        #expect(
+            bench.handle(.woken) == [
+                .lost("no DDP answer within 10s"), .close, .reconnect(after: .milliseconds(10)),
+            ])
+    }
+
+    @Test(arguments: [#"{"msg":"pong"}"#, #"{"server_id":"0"}"#, #"{"msg":"ping"}"#])
+    func `N-21 a silent server is asked after 17_5 s, and left 15 s later unless it says anything`(answer: String) {
+        var bench = Bench()
+        bench.now = .seconds(100)
+        bench.talk(DDPTexts.ready)
+        bench.now = .seconds(110)
+        #expect(bench.handle(.woken) == [.wake(at: .milliseconds(117_500))])
+        bench.now = .milliseconds(117_500)
+        #expect(bench.handle(.woken) == [.send(#"{"msg":"ping"}"#), .wake(at: .milliseconds(132_500))])
+        bench.now = .seconds(130)
+        _ = bench.hear(answer)
+        bench.now = .milliseconds(132_500)
+        #expect(bench.handle(.woken) == [.wake(at: .milliseconds(147_500))])
+        bench.now = .milliseconds(147_500)
+        #expect(bench.handle(.woken) == [.send(#"{"msg":"ping"}"#), .wake(at: .milliseconds(162_500))])
+        bench.now = .milliseconds(162_500)
+        #expect(
+            bench.handle(.woken) == [
+                .lost("the server is silent"), .close, .reconnect(after: .milliseconds(10)),
+            ])
+    }
+
+    @Test func `N-21 a lost connection is opened again later and later, and at once after one that lasted`() {
+        var bench = Bench()
+        func lose() -> Duration? {
+            guard case .reconnect(let wait)? = bench.handle(.closed).last else { return nil }
+            return wait
+        }
+        var waits: [Duration?] = []
+        for _ in 0..<9 {
+            _ = bench.handle(.connecting)
+            waits.append(lose())
+        }
+        let expected = [0.01, 0.01, 4.84, 10.648, 23.4256, 51.53632, 113.379904, 249.4357888, 300]
+        for (wait, seconds) in zip(waits, expected) {
+            #expect(wait.map { abs($0 / .seconds(1) - seconds) < 0.001 } == true)
+        }
+        // Opened and lost at once is no success: nothing is gained by hurrying there.
+        bench.talk(DDPTexts.ready)
+        bench.now += .milliseconds(9999)
+        #expect(lose() == .seconds(300))
+        bench.talk(DDPTexts.ready)
+        bench.now += .seconds(10)
+        #expect(lose() == .milliseconds(10))
+    }
+
+    @Test func `N-21 on reconnecting all is sent again, and what is not is dropped`() throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        _ = bench.handle(.closed)
+        bench.talk(DDPTexts.added("one"))
+        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
+        _ = bench.handle(.closed)
+        bench.talk()
+        #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
+        #expect(bench.hear(DDPTexts.changed(#"{"assets":[]}"#)) == [])
+        _ = bench.handle(.closed)
+        bench.talk()
+        // Nothing is told before the server has sent all.
+        #expect(bench.hear(DDPTexts.added("two")) == [])
+        #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("two")])
+    }
+
+    @Test func `N-21 a refused subscription is tried again later and later, while pings go on`() throws {
+        var bench = Bench()
+        bench.talk()
+        let refusal = #"{"msg":"nosub","id":"1","error":{"error":404,"reason":"not found","message":"x"}}"#
+        #expect(bench.hear(refusal) == [.log("the server ended the subscription: not found")])
+        #expect(bench.hear(refusal) == [])
+        var pings = 0
+        var subscribed: [Duration] = []
+        for _ in 0..<100 where bench.now < .seconds(600) {
+            for action in bench.handle(.woken) {
+                switch action {
+                case .send(DDPTexts.ping):
+                    pings += 1
+                    _ = bench.hear(DDPTexts.pong)
+                case .send(let text):
+                    subscribed.append(bench.now)
+                    let id = String(subscribed.count + 1)
+                    #expect(text == DDPTexts.sub(id: id))
+                    _ = bench.hear(#"{"msg":"nosub","id":"\#(id)"}"#)
+                case .wake(let moment): bench.now = moment
+                default: Issue.record("\(action)")
+                }
+            }
+        }
+        // 66 s, 145.2 s, then 300 s each time.
+        #expect(subscribed == [.seconds(66), .milliseconds(211_200), .milliseconds(511_200)])
+        #expect(pings > 20)
+    }
+
+    @Test func `N-21 a subscription that succeeds again tells the version again`() throws {
+        var bench = Bench()
+        bench.talk(DDPTexts.added("one"), DDPTexts.ready)
+        _ = bench.hear(#"{"msg":"nosub","id":"1"}"#)
+        bench.now = .seconds(66)
+        _ = bench.hear(#"{"msg":"pong"}"#)
+        let text = DDPTexts.sub(id: "2")
+        #expect(bench.handle(.woken).first == .send(text))
+        #expect(bench.hear(DDPTexts.ready) == [])
+        #expect(bench.hear(DDPTexts.added("one")) == [])
+        #expect(bench.hear(#"{"msg":"ready","subs":["2"]}"#) == [.ready, try Self.version("one")])
+    }
+
+    @Test func `asks for one wake-up at a time`() {
+        var bench = Bench()
+        var asked = 0
+        func count(_ actions: [Action]) {
+            asked += actions.filter { if case .wake = $0 { true } else { false } }.count
+        }
+        count(bench.handle(.connecting))
+        count(bench.handle(.opened))
+        count(bench.hear(DDPTexts.connected))
+        count(bench.hear(DDPTexts.ready))
+        count(bench.hear(#"{"msg":"nosub","id":"1"}"#))
+        #expect(asked == 1)
+    }
+}

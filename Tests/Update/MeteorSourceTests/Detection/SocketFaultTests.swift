@@ -1,0 +1,280 @@
+import BundlePush
+import BundleTesting
+import MeteorTesting
+import Testing
+
+@testable import MeteorSource
+
+/// What a server of METEOR section 7 can do wrong, over real sockets; time is the test's.
+@Suite(.timeLimit(.minutes(2))) struct `A watch over real sockets` {
+    private func bench(_ answers: [Route] = []) throws -> WatchBench<LoopbackDDP> {
+        try WatchBench(of: try LoopbackDDP(answers))
+    }
+
+    /// The watch is well: another version is checked for.
+    private func goesOn(_ bench: WatchBench<LoopbackDDP>, _ socket: LoopbackSocket) async {
+        socket.say(DDPTexts.added("two"), DDPTexts.ready)
+        #expect(await bench.check() == "two")
+        #expect(bench.news.last == .connected)
+    }
+
+    // MARK: Kept
+
+    @Test func `a version is checked for once, however often it is said, and a late one is heard of`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(DDPTexts.added("two"), DDPTexts.changed(to: "two"), DDPTexts.changed(#"{"assets":[]}"#))
+            #expect(await bench.check() == "two")
+            await bench.settle(socket)
+            socket.say(DDPTexts.changed(to: "two"), DDPTexts.changed(to: "three"))
+            await bench.pass(.seconds(5))
+            #expect(await bench.check() == "three")
+        }
+    }
+
+    @Test func `garbage is passed over`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say("", "{", "[[[", #"{"msg":"ping"#, "\u{0}", #"{"msg":7}"#, #"{"nothing":{}}"#)
+            socket.peer.send(2, [0, 1, 2])
+            await goesOn(bench, socket)
+        }
+    }
+
+    @Test func `a message in pieces, with a ping between them, is one message`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            let text = Array(DDPTexts.added("two").utf8)
+            socket.peer.raw(SocketPeer.head(1, 10, isLast: false) + text[..<10])
+            socket.peer.send(9, [1, 2])
+            socket.peer.raw(SocketPeer.head(0, text.count - 10) + text[10...])
+            socket.say(DDPTexts.ready)
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test func `a refused subscription is tried again over the same socket`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            for milliseconds in [7500, 15_000, 2500] {
+                await bench.pass(.milliseconds(milliseconds))
+                if milliseconds != 15_000 {
+                    #expect(await socket.hear() == DDPTexts.ping)
+                    socket.say(DDPTexts.pong)
+                    await bench.settle(socket)
+                }
+            }
+            await bench.pass(.milliseconds(14_500))
+            #expect(await socket.hear() == DDPTexts.sub(id: "2"))
+            socket.say(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
+            #expect(await bench.check() == "two")
+            #expect(bench.sentences.first == "the server ended the subscription: not now")
+        }
+    }
+
+    // MARK: Opened again
+
+    /// What a server does to a socket that was open, and the beginning of what is said of it.
+    struct Break: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let reason: String
+        let act: @Sendable (SocketPeer) -> Void
+
+        init(_ name: String, _ reason: String, _ act: @escaping @Sendable (SocketPeer) -> Void) {
+            (testDescription, self.reason, self.act) = (name, reason, act)
+        }
+    }
+
+    static let breaks: [Break] = [
+        Break("closes", "the socket is closed") { $0.close() },
+        Break("closes with a reason", "the other side closed with code 1011: sorry") {
+            $0.send(8, [0x03, 0xF3] + Array("sorry".utf8))
+        },
+        Break("is cut", "the connection broke") { $0.cut() },
+        Break("is cut in a frame's head", "the connection broke") {
+            $0.raw([0x81])
+            $0.cut()
+        },
+        Break("is cut in the middle of a frame", "the connection broke") {
+            $0.raw(SocketPeer.head(1, 100) + Array(#"{"msg":"added""#.utf8))
+            $0.cut()
+        },
+        Break("is cut in the middle of a message", "the connection broke") {
+            $0.raw(SocketPeer.head(1, 5, isLast: false) + Array(#"{"msg"#.utf8.prefix(5)))
+            $0.cut()
+        },
+        Break("says too much", "a message has more than 1048576 bytes") {
+            $0.raw(SocketPeer.head(1, 1 << 21) + [UInt8](repeating: 0x20, count: 100))
+        },
+        Break("says too much in pieces", "a message has more than 1048576 bytes") {
+            for opcode: UInt8 in [1, 0] {
+                $0.raw(SocketPeer.head(opcode, 600 << 10, isLast: false) + [UInt8](repeating: 0x20, count: 600 << 10))
+            }
+        },
+        Break("breaks the protocol", "the other side broke the protocol") { $0.raw([0x83, 0]) },
+        Break("sends no UTF-8", "the other side broke the protocol") { $0.send(1, [0xC3, 0x28]) },
+    ]
+
+    @Test(arguments: breaks)
+    func `a socket that ends is opened again, and all is compared anew`(broken: Break) async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.settle(socket)
+            broken.act(socket.peer)
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            guard case .lost(let reason)? = bench.news.last, reason.hasPrefix(broken.reason) else {
+                Issue.record("\(bench.news)")
+                return
+            }
+            await goesOn(bench, try await bench.subscribe())
+            #expect(bench.news.count == 3)
+        }
+    }
+
+    @Test func `a server that sends nothing but garbage is left`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            for _ in 0..<16 { socket.say("<html>") }
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            await goesOn(bench, try await bench.subscribe())
+        }
+    }
+
+    @Test func `a silent server is asked, then left`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            await bench.pass(.milliseconds(7500))
+            #expect(await socket.hear() == DDPTexts.ping)
+            await bench.pass(.seconds(15))
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            #expect(bench.news == [.connected, .lost("the server is silent")])
+            await goesOn(bench, try await bench.subscribe())
+        }
+    }
+
+    @Test func `a server that opens a socket and does not speak is left`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.server.accept()
+            #expect(await socket.hear() == DDPTexts.connect)
+            await bench.pass(.seconds(10))
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            #expect(bench.news == [.lost("no DDP answer within 10s")])
+            await goesOn(bench, try await bench.subscribe())
+        }
+    }
+
+    @Test func `a server that wants an older DDP gets it`() async throws {
+        try await bench().watch { bench in
+            let socket = try await bench.server.accept()
+            #expect(await socket.hear() == DDPTexts.connect)
+            socket.say(#"{"msg":"failed","version":"pre2"}"#)
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            let other = try await bench.server.accept()
+            #expect(await other.hear() == DDPTexts.connect.replacing(#""version":"1""#, with: #""version":"pre2""#))
+            other.say(DDPTexts.connected)
+            #expect(await other.hear() == DDPTexts.sub)
+            await goesOn(bench, other)
+        }
+    }
+
+    // MARK: No socket
+
+    /// An answer that opens no socket, and what is said of it.
+    static let refusals: [(Route, String)] = [
+        (Route(Array("<html>".utf8)), "the other side answered with status 200"),
+        (Route(status: 404), "the other side answered with status 404"),
+        (Route(status: 403), "the other side answered with status 403"),
+        (Route.redirect(to: "http://127.0.0.1:1/websocket"), "the other side answered with status 302"),
+        (
+            Route(status: 503).with { $0.headers = [("Retry-After", "1")] }, "the other side answered with status 503"
+        ),
+        (
+            Route(status: 101).with {
+                $0.framing = .none
+                $0.headers = [
+                    ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", "AAAA"),
+                ]
+            }, "the other side's answer opens no socket"
+        ),
+        (Route().with { $0.raw = Array("SSH-2.0-x\r\n".utf8) }, "the other side's answer opens no socket"),
+        (Route().with { $0.raw = [] }, ""),
+    ]
+
+    @Test(arguments: refusals.indices)
+    func `a server that opens no socket is asked again, later and later, and that is said once`(
+        index: Int
+    ) async throws {
+        let (route, reason) = Self.refusals[index]
+        try await bench([route, route, route]).watch { bench in
+            for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
+            let socket = try await bench.subscribe()
+            guard case .lost(let told)? = bench.news.first, told.hasPrefix(reason), bench.news.count == 1 else {
+                Issue.record("\(bench.news)")
+                return
+            }
+            await goesOn(bench, socket)
+        }
+    }
+
+    @Test func `a server that does not answer at all is left after 10 s`() async throws {
+        let held = Route().with { $0.gate = try? Gate() }
+        try await bench([held]).watch { bench in
+            try await bench.server.asked()
+            await bench.pass(.seconds(10))
+            await bench.pass(.milliseconds(10))
+            #expect(bench.news == [.lost("opening the socket took too long")])
+            await goesOn(bench, try await bench.subscribe())
+        }
+    }
+
+    // MARK: Given up
+
+    @Test func `a server that speaks another protocol is given up`() async throws {
+        let end = try await bench().watch { bench in
+            let socket = try await bench.server.accept()
+            #expect(await socket.hear() == DDPTexts.connect)
+            socket.say(#"{"msg":"failed","version":"9"}"#)
+            #expect(await socket.hear() == nil)
+        }
+        #expect(end == .refused("the server wants version 9 of DDP, which is not spoken here"))
+    }
+
+    // MARK: The mock server
+
+    @Test func `MockMeteor's server tells the version, changes of it, and tells again after a cut`() async throws {
+        let folder = try TemporaryFolder()
+        let server = try MeteorServer([], talksDDP: true)
+        for version in ["one", "two"] {
+            try MeteorBundleBuilder(.stated(version)).build().writeServerLayout(to: folder.file(version))
+            server.add(version, folder: folder.file(version))
+        }
+        try server.serve(version: "one")
+        let bench = try WatchBench(of: LoopbackDDP(at: server.port))
+        try await bench.watch { bench in
+            while bench.news.last != .connected { try await Task.sleep(for: .milliseconds(2)) }
+            try server.serve(version: "two")
+            #expect(await bench.check() == "two")
+            #expect(server.subscriberCount == 1)
+            server.cutSockets()
+            await bench.pass(.milliseconds(10))
+            // It still runs the old one: the version counts once more, with a new subscription.
+            await bench.pass(.milliseconds(4990))
+            #expect(await bench.check() == "two")
+        }
+        #expect(server.allRequests.isEmpty)
+    }
+}

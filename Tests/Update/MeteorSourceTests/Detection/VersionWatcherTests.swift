@@ -1,0 +1,304 @@
+import BundleValues
+import BundlePush
+import BundleTesting
+import Synchronization
+import Testing
+
+@testable import MeteorSource
+
+@Suite(.timeLimit(.minutes(1))) struct `A watch for new versions` {
+    @Test func `N-21 checks when the server has another version, and when it gets one`() async throws {
+        let end = try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            #expect(await bench.check() == "two")
+            socket.say(DDPTexts.changed(#"{"assets":[{"url":"/a.css"}]}"#), DDPTexts.changed(to: "three"))
+            await bench.pass(.seconds(5))
+            #expect(await bench.check() == "three")
+        }
+        #expect(end == .cancelled)
+    }
+
+    @Test func `N-21 does not check for what runs, nor before the server has sent all`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("zero"), DDPTexts.changed(to: "one"), DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(DDPTexts.removed)
+            await bench.settle(socket)
+            socket.say(DDPTexts.added("two"))
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test func `N-21 a document that comes late is heard of; tombstones and other applications are not`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            for id in ["version", "version-refreshable", "version-cordova"] {
+                socket.say(DDPTexts.added("outdated", id: id))
+            }
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            #expect(bench.sentences.count == 1)
+            #expect(bench.sentences.first?.contains("appId") == true)
+            socket.say(DDPTexts.added("two"))
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test func `N-21 garbage and half frames do not end it`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(
+                "", "{", "[[[", #"{"msg":"ping"#, #"{"msg":7.5}"#, DDPTexts.added("two"), "\u{0}", DDPTexts.ready)
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `N-21 a lost connection is opened again, and all is compared anew`(isOrderly: Bool) async throws {
+        try await WatchBench().watch { bench in
+            var socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.settle(socket)
+            if isOrderly { socket.hangUp() } else { socket.tear() }
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("two"))
+            await bench.settle(socket)
+            socket.say(DDPTexts.ready)
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test func `N-21 a server that refuses connections is asked later and later`() async throws {
+        try await WatchBench([.refuse, .refuse, .refuse]).watch { bench in
+            for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
+            _ = try await bench.subscribe()
+            #expect(bench.news == [.lost("no connection: refused")])
+        }
+    }
+
+    @Test(arguments: [ScriptedServer.Answer.hang, .acceptLate])
+    func `N-21 a connection that does not open is given up after 10 s`(answer: ScriptedServer.Answer) async throws {
+        try await WatchBench([answer]).watch { bench in
+            await bench.pass(.seconds(10))
+            if answer == .acceptLate { #expect(try await bench.server.accept().hear() == nil) }
+            await bench.pass(.milliseconds(10))
+            _ = try await bench.subscribe()
+        }
+    }
+
+    @Test func `tells of the connection once for each change`() async throws {
+        try await WatchBench([.refuse, .refuse]).watch { bench in
+            await bench.pass(.milliseconds(10))
+            await bench.pass(.milliseconds(10))
+            var socket = try await bench.subscribe()
+            #expect(bench.news == [.lost("no connection: refused")])
+            socket.say(DDPTexts.added("one"), DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(DDPTexts.changed(to: "one"))
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            socket.hangUp()
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            #expect(
+                bench.news == [
+                    .lost("no connection: refused"), .connected, .lost("the socket is closed"), .connected,
+                ])
+        }
+    }
+
+    @Test func `a binary frame is ignored, as any that is not DDP; a pong says nothing`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            socket.say(.binary([1, 2, 3]))
+            socket.say(.pong)
+            socket.say(DDPTexts.added("two"))
+            #expect(await bench.check() == "two")
+            #expect(bench.sentences.last == "a frame was ignored: it is binary")
+            for _ in 2...16 { socket.say(.binary([])) }
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            _ = try await bench.subscribe()
+        }
+    }
+
+    @Test func `N-21 a silent server is asked, then left`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.ready)
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            await bench.pass(.milliseconds(7500))
+            #expect(await socket.hear() == DDPTexts.ping)
+            await bench.pass(.seconds(15))
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            _ = try await bench.subscribe()
+        }
+    }
+
+    @Test func `N-21 a server that takes nothing is left`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.stall()
+            for _ in 0..<200 { socket.say(DDPTexts.ping) }
+            #expect(await socket.hear() == nil)
+            await bench.pass(.milliseconds(10))
+            _ = try await bench.subscribe()
+        }
+    }
+
+    @Test func `N-21 a refused subscription is tried again on the same connection`() async throws {
+        try await WatchBench().watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
+            await bench.settle(socket)
+            await bench.pass(.seconds(10))
+            // 17.5 s of silence, and its answer, and so on until 49.5 s.
+            for milliseconds in [7500, 15_000, 2500] {
+                await bench.pass(.milliseconds(milliseconds))
+                if milliseconds != 15_000 {
+                    #expect(await socket.hear() == DDPTexts.ping)
+                    socket.say(DDPTexts.pong)
+                    await bench.settle(socket)
+                }
+            }
+            await bench.pass(.milliseconds(14_500))
+            #expect(await socket.hear() == DDPTexts.sub(id: "2"))
+            socket.say(DDPTexts.added("two"), #"{"msg":"ready","subs":["2"]}"#)
+            #expect(await bench.check() == "two")
+        }
+    }
+
+    @Test func `P31 a version that checks do not lead to is checked for twice, then said once`() async throws {
+        try await WatchBench().watch { bench in
+            for number in 0..<5 {
+                let socket = try await bench.subscribe()
+                socket.say(DDPTexts.added("never"), DDPTexts.ready)
+                if number < 2 { #expect(await bench.check() == "never") }
+                await bench.settle(socket)
+                if number == 4 {
+                    socket.say(DDPTexts.changed(to: "two"))
+                    #expect(await bench.check() == "two")
+                    break
+                }
+                await bench.pass(.seconds(10))
+                socket.hangUp()
+                #expect(await socket.hear() == nil)
+                await bench.pass(.milliseconds(10))
+            }
+            #expect(bench.sentences.filter { $0.contains("no more checks") }.count == 1)
+        }
+    }
+
+    @Test func `a check under way does not keep pings waiting, and there is one at a time`() async throws {
+        let (done, finish) = AsyncStream<Void>.makeStream()
+        let running = Mutex(0)
+        let bench = try WatchBench { _ in
+            let count = running.withLock { count in
+                count += 1
+                return count
+            }
+            #expect(count == 1)
+            for await _ in done { break }
+            running.withLock { $0 -= 1 }
+        }
+        try await bench.watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            #expect(await bench.check() == "two")
+            socket.say(DDPTexts.changed(to: "three"), DDPTexts.changed(to: "four"))
+            await bench.settle(socket)
+            finish.yield()
+            await bench.pass(.seconds(5))
+            #expect(await bench.check() == "four")
+            finish.yield()
+        }
+    }
+
+    @Test func `cancelling closes the socket and ends a check under way`() async throws {
+        let ended = Mutex(false)
+        let closing = Mutex<ScriptedSocket?>(nil)
+        let bench = try WatchBench { _ in
+            await untilCancelled()
+            ended.withLock { $0 = true }
+        }
+        let end = try await bench.watch { bench in
+            let socket = try await bench.subscribe()
+            socket.say(DDPTexts.added("two"), DDPTexts.ready)
+            #expect(await bench.check() == "two")
+            closing.withLock { $0 = socket }
+        }
+        #expect(end == .cancelled)
+        #expect(ended.withLock { $0 })
+        let socket = try #require(closing.withLock { $0 })
+        #expect(await socket.hear() == nil)
+        #expect(bench.sentences == [])
+        #expect(bench.news == [.connected])
+    }
+
+    @Test(arguments: [ScriptedServer.Answer.hang, .refuse])
+    func `cancelling ends it while it has no connection`(answer: ScriptedServer.Answer) async throws {
+        let end = try await WatchBench([answer]).watch { bench in
+            await bench.clock.sleeper(until: answer == .hang ? .seconds(10) : .milliseconds(10))
+        }
+        #expect(end == .cancelled)
+    }
+
+    @Test func `a server that speaks another protocol ends it with a reason`() async throws {
+        let end = try await WatchBench().watch { bench in
+            let socket = try await bench.server.accept()
+            _ = await socket.hear()
+            socket.say(#"{"msg":"failed","version":"9"}"#)
+            #expect(await socket.hear() == nil)
+        }
+        guard case .refused(let reason) = end else {
+            Issue.record("\(end)")
+            return
+        }
+        #expect(reason.contains("9"))
+    }
+
+    /// The device's server, what its page states as DDP_DEFAULT_CONNECTION_URL, and the socket.
+    static let sockets: [(String, String?, String)] = [
+        ("https://h/app/", "https://ddp.h/", "wss://ddp.h/websocket"),
+        ("https://h/app/", nil, "wss://h/app/websocket"),
+        ("https://h/app/", "", "wss://h/app/websocket"),
+        ("https://h/app/", "/live", "wss://h/live/websocket"),
+        ("https://h/", "http://ddp.h/", "wss://h/websocket"),
+        ("https://h/", "ftp://ddp.h/", "wss://h/websocket"),
+        ("http://h:3000/", "http://localhost:3000/", "ws://h:3000/websocket"),
+        ("http://h/", "http://127.0.0.1:3000/", "ws://h/websocket"),
+        ("http://h/", "http://[::1]:3000/", "ws://h/websocket"),
+        ("http://h/", "http://127.example.com/", "ws://127.example.com/websocket"),
+        ("http://127.0.0.1:1/", "http://localhost:2/", "ws://localhost:2/websocket"),
+    ]
+
+    @Test(arguments: sockets)
+    func `is about the socket that a page states, else its server's`(
+        server: String, stated: String?, socket: String
+    ) throws {
+        let page = RuntimeConfig(rootURL: "https://elsewhere/", appId: "a1", ddpURL: stated)
+        let configuration = try VersionWatcher.Configuration(server: try FetchURL(parsing: server), page: page)
+        #expect(configuration.url.description == socket)
+        #expect((configuration.appId, configuration.architecture) == ("a1", "web.cordova"))
+    }
+
+    @Test func `without a page it is about the server, and whatever application it has`() throws {
+        let configuration = try VersionWatcher.Configuration(server: try FetchURL(parsing: "http://h/"), page: nil)
+        #expect(configuration.url.description == "ws://h/websocket")
+        #expect(configuration.appId == nil)
+        #expect(throws: FetchError.self) {
+            try VersionWatcher.Configuration(server: try FetchURL(parsing: "file:///x/"), page: nil)
+        }
+    }
+}

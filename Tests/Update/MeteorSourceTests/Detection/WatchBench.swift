@@ -1,0 +1,129 @@
+import BundleValues
+import BundlePush
+import BundleTesting
+import Synchronization
+import Testing
+
+@testable import MeteorSource
+
+/// A server that a test plays by hand.
+protocol PlayedServer: TransportConnector {
+    associatedtype Peer: PlayedSocket
+    /// The next socket that a client opens.
+    func accept() async throws -> Peer
+}
+
+/// The server's end of one socket.
+protocol PlayedSocket: Sendable {
+    /// Sends text messages.
+    func say(_ texts: String...)
+    /// The next text message of the client; nil when it is gone.
+    func hear() async -> String?
+}
+
+extension ScriptedServer: PlayedServer {}
+extension ScriptedSocket: PlayedSocket {}
+
+/// A watch over a server that the test plays; random waits are as short as they may be.
+final class WatchBench<Server: PlayedServer>: Sendable {
+    let clock = ManualClock()
+    let server: Server
+    private let watcher: VersionWatcher
+    private let checked: AsyncStream<String>
+    private let state: WatchBenchState
+
+    /// `check` is what a check for updates does besides being noted.
+    init(
+        of server: Server, running: String? = "one",
+        check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
+    ) throws {
+        let state = WatchBenchState(running: running)
+        let (checked, checks) = AsyncStream<String>.makeStream()
+        watcher = VersionWatcher(
+            VersionWatcher.Configuration(url: try DDPURL(parsing: "wss://h/"), appId: "app"), connector: server,
+            clock: clock, random: { $0.lowerBound }, running: { state.runningVersion },
+            onNewVersion: { version in
+                checks.yield(version.description)
+                await check(version)
+            }, report: { state.take($0) })
+        (self.server, self.state, self.checked) = (server, state, checked)
+    }
+
+    /// What was told about the connection, without the notes.
+    var news: [LinkReport] { state.reports.withLock { $0.filter { $0.sentence == nil } } }
+
+    /// What people were told besides.
+    var sentences: [String] { state.reports.withLock { $0.compactMap(\.sentence) } }
+
+    /// Another version runs from now on.
+    func run(version: String?) { state.running.withLock { $0 = version } }
+
+    /// The next version that was checked for.
+    func check() async -> String? {
+        for await version in checked { return version }
+        return nil
+    }
+
+    /// Plays the server until the client has subscribed.
+    func subscribe() async throws -> Server.Peer {
+        let socket = try await server.accept()
+        #expect(await socket.hear() == DDPTexts.connect)
+        socket.say(#"{"server_id":"0"}"#, DDPTexts.connected)
+        #expect(await socket.hear() == DDPTexts.sub)
+        return socket
+    }
+
+    /// Returns when the client has read everything that was said.
+    func settle(_ socket: Server.Peer) async {
+        socket.say(#"{"msg":"ping","id":"settled"}"#)
+        #expect(await socket.hear() == #"{"msg":"pong","id":"settled"}"#)
+    }
+
+    /// Moves the time to when somebody waits for it.
+    func pass(_ wait: Duration) async {
+        let moment = clock.now.sinceStart + wait
+        await clock.sleeper(until: moment)
+        clock.advance(by: wait)
+    }
+
+    /// Watches while `test` plays the server, then cancels; tells how the watch ended.
+    @discardableResult
+    func watch(_ test: @escaping @Sendable (WatchBench) async throws -> Void) async throws -> VersionWatcher.End {
+        try await withThrowingTaskGroup(of: VersionWatcher.End.self) { group in
+            group.addTask { await self.watcher.run() }
+            try await test(self)
+            group.cancelAll()
+            return try await group.next() ?? .cancelled
+        }
+    }
+}
+
+extension WatchBench where Server == ScriptedServer {
+    /// A server in memory.
+    convenience init(
+        _ answers: [ScriptedServer.Answer] = [], running: String? = "one",
+        check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
+    ) throws {
+        try self.init(of: ScriptedServer(answers), running: running, check: check)
+    }
+}
+
+/// What a watch asks for and tells.
+private final class WatchBenchState: Sendable {
+    let reports = Mutex<[LinkReport]>([])
+    let running: Mutex<String?>
+
+    init(running: String?) {
+        self.running = Mutex(running)
+    }
+
+    var runningVersion: MeteorVersion? { running.withLock { $0 }.flatMap { try? MeteorVersion(parsing: $0) } }
+
+    func take(_ report: LinkReport) { reports.withLock { $0.append(report) } }
+}
+
+extension LinkReport {
+    fileprivate var sentence: String? {
+        if case .note(let sentence) = self { sentence } else { nil }
+    }
+}

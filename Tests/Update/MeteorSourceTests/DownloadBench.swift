@@ -1,0 +1,131 @@
+import BundleValues
+import BundleDisk
+import BundleDownload
+import BundlePlatform
+import BundleSigning
+import BundleTesting
+import Synchronization
+import Testing
+
+@testable import MeteorSource
+
+/// Accepts exactly the bytes with one SHA-256.
+final class DigestInspector: DownloadInspector {
+    private let expected: SHA256Digest
+    private var hasher: SHA256Hasher
+    private var size = 0
+    private var tag: String?
+
+    init(_ content: [UInt8]) throws {
+        expected = try .of(content)
+        hasher = try SHA256Hasher()
+    }
+
+    func begin(_ head: FetchHead) { tag = head.entityTag }
+
+    func update(_ bytes: UnsafeRawBufferPointer) throws {
+        try hasher.update(bytes)
+        size += bytes.count
+    }
+
+    func finish() throws -> DownloadReceipt {
+        let digest = try hasher.finish()
+        guard digest == expected else { throw WrongDigest() }
+        return DownloadReceipt(size: size, sha256: digest, evidence: tag ?? "none")
+    }
+}
+
+struct WrongDigest: Error {}
+
+/// A folder with a tree to fill, a clock that stands still and all that a download needs.
+struct DownloadBench {
+    let folder: TemporaryFolder
+    let attempt: Directory
+    let tree: Directory
+    let clock = ManualClock()
+    let progress = Record<DownloadProgress>()
+    var fetcher: any Fetcher = CurlFetcher(options: FetchOptions(userAgent: "test"))
+    var policy = DownloadPolicy()
+    var requireRoom: @Sendable () throws -> Void = {}
+
+    init(in path: String? = nil) throws {
+        folder = try TemporaryFolder()
+        attempt = try Directory.open(path ?? folder.path)
+        tree = try attempt.directory(creating: "tree")
+    }
+
+    /// The same, changed.
+    func with(_ change: (inout DownloadBench) -> Void) -> DownloadBench {
+        var changed = self
+        change(&changed)
+        return changed
+    }
+
+    func job(_ server: LoopbackServer, _ path: String, _ content: [UInt8], isOptional: Bool = false) throws -> AssetJob
+    {
+        AssetJob(
+            url: try server.url(path), name: path,
+            file: try BundlePath(parsing: path == "/" ? "index.html" : String(path.dropFirst())),
+            key: "\(path) \(try SHA256Digest.of(content))", maximumBytes: 8 << 20, isOptional: isOptional
+        ) { try DigestInspector(content) }
+    }
+
+    func run(_ jobs: [AssetJob], continuing earlier: InterruptedDownload? = nil) async throws -> DownloadedFiles {
+        try await AssetDownloader(
+            tree: tree, attempt: attempt, earlier: earlier, fetcher: fetcher, policy: policy, clock: clock,
+            random: { _ in 1 }, requireRoom: requireRoom, report: { [progress] in progress.add($0) }
+        ).run(jobs)
+    }
+
+    /// What the next attempt finds.
+    func interrupted() throws -> InterruptedDownload { try InterruptedDownload(reading: attempt, tree: "tree") }
+
+    func contents(_ path: String) throws -> [UInt8]? { try tree.contents(path, maximumBytes: 16 << 20) }
+
+    func partNames() throws -> [String] { try attempt.directory("parts").list() }
+}
+
+/// What a callback was told.
+final class Record<Value: Sendable>: Sendable {
+    private let told = Mutex<[Value]>([])
+
+    var values: [Value] { told.withLock { $0 } }
+
+    func add(_ value: Value) { told.withLock { $0.append(value) } }
+}
+
+/// Sends the first requests for a path elsewhere, as a network does that comes and goes.
+struct Detour: Fetcher {
+    let fetcher: any Fetcher
+    let wrong: FetchURL
+    let times: Int
+    private let asked = Record<FetchURL>()
+
+    init(_ fetcher: any Fetcher, to wrong: FetchURL, times: Int) {
+        self.fetcher = fetcher
+        self.wrong = wrong
+        self.times = times
+    }
+
+    func fetch<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, into sink: inout sending Sink
+    ) async throws -> FetchHead {
+        asked.add(request.url)
+        var request = request
+        if asked.values.count <= times { request.url = wrong }
+        return try await fetcher.fetch(request, into: &sink)
+    }
+}
+
+extension LoopbackServer {
+    /// Returns when there were `count` requests, or none came for long.
+    func hasRequests(_ count: Int) async {
+        for _ in 0..<2000 where requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
+    }
+}
+
+/// Bytes that no neighbour shares.
+func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var generator = SeededGenerator(seed: seed)
+    return (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+}

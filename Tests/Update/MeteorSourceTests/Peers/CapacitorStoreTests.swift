@@ -1,0 +1,160 @@
+import BundleValues
+import BundleCore
+import BundleDisk
+import BundleTestTraits
+import BundleTesting
+import MeteorSource
+import MeteorTesting
+import Testing
+
+/// What stays on the disk and what goes, across starts and stops (METEOR sections 8.5 and 8.7).
+@Suite("bundles on the disk, as the Capacitor suite has them", .ownThread)
+struct CapacitorStoreTests {
+    private static func three() throws -> PushedDevice {
+        try PushedDevice.capacitor(
+            try .capacitor("v1", ["app/main.js": "one"]), try .capacitor("v2", ["app/main.js": "two"]),
+            try .capacitor("v3", ["app/main.js": "three"]))
+    }
+
+    @Test("SW-43: an older version that nothing needs goes once the new one has started")
+    func removesOlder() async throws {
+        let device = try Self.three()
+        try device.restart()
+        for version in ["v1", "v2"] {
+            try device.server.serve(version: version)
+            try await device.update()
+        }
+        #expect(try device.versionsOnDisk() == ["v1", "v2"])
+        try device.reload()
+        try await device.confirm(keep: 1)
+        #expect(try device.versionsOnDisk() == ["v2"])
+        #expect(try device.inventory().bundles.map(\.name.description) == ["meteor-v2"])
+        #expect(try device.served("/app/main.js") == Array("two".utf8))
+    }
+
+    @Test("SW-44: a version on the disk is found again, even by a store that has lost its ledger")
+    func findsVersions() async throws {
+        let device = try Self.three()
+        try device.restart()
+        try await device.follow("v1")
+        #expect(try device.restart().name.description == "meteor-v1")
+        try Directory.open(device.store).removeFile("ledger.json")
+        #expect(try device.restart().name.description == "meteor-v1")
+        #expect(device.warningLines == ["meteor-v1 was complete but not in the ledger; it is known again."])
+        #expect(try device.served("/app/main.js") == Array("one".utf8))
+        try device.server.serve(version: "v1")
+        try await device.update()
+        #expect(device.requests == asked(page: 0))
+    }
+
+    @Test("SW-45: folders of unfinished downloads and what is corrupt are no versions")
+    func skipsOthers() async throws {
+        let device = try Self.three()
+        try device.restart()
+        try await device.follow("v1")
+        let manifest = try #require(device.stored("program.json", of: "v1"))
+        let trees = "store/meteor"
+        try device.folder.writeTree(["program.json": manifest], to: "\(trees)/PartialDownload")
+        try device.folder.writeTree(["program.json": manifest], to: "\(trees)/Downloading")
+        try device.folder.writeTree(["program.json": Array("{".utf8), "index.html": []], to: "\(trees)/corrupt")
+        #expect(try device.inventory().bundles.map(\.name.description) == ["meteor-v1"])
+        #expect(try device.restart().name.description == "meteor-v1")
+        #expect(try device.versionsOnDisk() == ["v1"])
+        #expect(
+            device.warningLines.sorted()
+                == ["Downloading", "PartialDownload", "corrupt"].map {
+                    "meteor/\($0) is no client of this store, or no longer; it is removed."
+                })
+    }
+
+    /// Brings of v1 everything but `app/extra.js`.
+    private func interrupted(byFailure: Bool) async throws -> PushedDevice {
+        let device = try PushedDevice.capacitor(
+            try .capacitor("v1", ["app/main.js": "main()", "app/extra.js": "extra()"]),
+            try .capacitor("v2", ["app/main.js": "main()", "app/v2only.js": "two()"]))
+        try device.restart()
+        try device.server.serve(version: "v1")
+        let gate = try Gate()
+        device.server.fault("/app/extra.js", .all([.status(404), .hold(gate)]))
+        let update = Task { try await device.failure() }
+        try await device.completed("/app/main.js")
+        if byFailure { gate.open() } else { update.cancel() }
+        #expect(try await update.value != nil)
+        device.server.heal()
+        try device.expectNothingCame()
+        #expect(try Directory.open(device.store).directory("downloads").list() == ["interrupted"])
+        return device
+    }
+
+    @Test("SW-46: what an interrupted download brought is not asked for again", arguments: [true, false])
+    func continuesSameVersion(byFailure: Bool) async throws {
+        let device = try await interrupted(byFailure: byFailure)
+        try device.server.serve(version: "v1")
+        try await device.update()
+        #expect(device.requests == asked("/app/extra.js"))
+        #expect(try device.versionsOnDisk() == ["v1"])
+        // The peers' PartialDownload stays for ever.
+        #expect(try Directory.open(device.store).directory("downloads").list() == [])
+        try device.reload()
+        #expect(try device.pageVersion() == "v1")
+        #expect(try device.served("/app/main.js") == Array("main()".utf8))
+        #expect(try device.served("/app/extra.js") == Array("extra()".utf8))
+    }
+
+    @Test("SW-47: nor is it for another version, where that has the same files", arguments: [true, false])
+    func continuesOtherVersion(byFailure: Bool) async throws {
+        let device = try await interrupted(byFailure: byFailure)
+        try device.server.serve(version: "v2")
+        try await device.update()
+        #expect(device.requests == asked("/app/v2only.js"))
+        #expect(try device.versionsOnDisk() == ["v2"])
+        try device.reload()
+        #expect(try device.pageVersion() == "v2")
+        #expect(try device.served("/app/main.js") == Array("main()".utf8))
+        #expect(try device.served("/app/v2only.js") == Array("two()".utf8))
+        #expect(try device.served("/app/extra.js") == nil)
+    }
+
+    @Test("SW-48: a completed start makes a version the last known good, and older ones go")
+    func completesStart() async throws {
+        let device = try Self.three()
+        try device.restart()
+        for version in ["v1", "v2", "v3"] { try await device.follow(version, keep: 2) }
+        let ledger = try device.inventory().ledger
+        #expect(ledger.lastKnownGood.description == "meteor-v3")
+        #expect(ledger.current == ledger.lastKnownGood)
+        // v2 is the way back: it stays, where the peers keep v3 alone.
+        #expect(try device.versionsOnDisk() == ["v2", "v3"])
+        #expect(try device.restart().name.description == "meteor-v3")
+        #expect(try device.served("/app/main.js") == Array("three".utf8))
+    }
+
+    @Test("AN-02: of a valid bundle there is nothing to say")
+    func findsNothing() throws {
+        let folder = try TemporaryFolder()
+        let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
+        let seed = try Directory.open(fixtures.seed)
+        let layout = MeteorBundles(platform: .ios)
+        _ = try layout.assets(of: seed, owned: nil, inheriting: nil)
+        let found = try layout.facts(of: seed)
+        #expect(found?.version.description == "version1")
+        #expect(found?.compatibility == CordovaBundles.iosCompatibility)
+        #expect(try SeedFolder(at: fixtures.seed, layout: layout).trouble == nil)
+    }
+
+    @Test("AN-11: the seed is laid out by URL path")
+    func laysSeedOut() throws {
+        let (device, fixtures) = try PushedDevice.cordova()
+        #expect(try device.restart().name == .embedded)
+        #expect(device.warningLines == [])
+        #expect(try device.pageVersion() == "version1")
+        let template = "app/template.mobileapp.js"
+        for (url, path) in [
+            ("/some-file", "app/some-file"), ("/some-font.woff", "app/some-font.woff"), ("/\(template)", template),
+            (fixtures.sourceMapURL(of: template, in: .version1), "\(template).map"),
+        ] {
+            #expect(try device.served(url) == fixtures.content(of: path, in: .version1), "\(url)")
+        }
+        #expect(try device.served("/app/some-file") == nil, "the path of its file is no URL of it")
+    }
+}

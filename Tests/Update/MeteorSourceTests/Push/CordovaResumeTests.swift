@@ -1,0 +1,155 @@
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorSource
+import MeteorTesting
+import Testing
+
+/// The Cordova suite's groups R and S (METEOR section 8.3): a download of version2 was stopped when `some-file` and
+/// `some-other-file` were complete.
+@Suite("an interrupted download, as the Cordova suite has it", .ownThread)
+struct CordovaResumeTests {
+    let device: PushedDevice
+    let fixtures: CordovaFixtures
+
+    init() throws { (device, fixtures) = try PushedDevice.cordova() }
+
+    private func map(_ version: CordovaVersion) -> String {
+        fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: version)
+    }
+
+    private func interruptVersion2() async throws {
+        try device.restart()
+        try device.server.serve(version: "version2")
+        try await device.interrupt(
+            after: ["/some-file", "/some-other-file"], holding: ["/app/template.mobileapp.js", map(.version2)])
+        #expect(try device.versionsOnDisk() == [])
+        #expect(try device.inventory().ledger.pending == nil)
+    }
+
+    // MARK: R: the same version
+
+    @Test("CW-53: what is complete is not asked for again")
+    func resumes() async throws {
+        try await interruptVersion2()
+        try device.server.serve(version: "version2")
+        try await device.update()
+        #expect(
+            device.requests == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version2)))
+    }
+
+    @Test("CW-54, CW-55: version1 is shown until the reload, then version2 with what was kept")
+    func showsResumed() async throws {
+        try await interruptVersion2()
+        try await device.update()
+        #expect(try device.pageVersion() == "version1")
+        try device.reload()
+        #expect(try device.pageVersion() == "version2")
+        #expect(try device.text("/some-file") == "some-file (changed)\n")
+        #expect(try device.text("/some-other-file") == "some-other-file\n")
+    }
+
+    // MARK: S: another version
+
+    @Test("CW-56: what the other version has unchanged is not asked for again")
+    func resumesForAnother() async throws {
+        try await interruptVersion2()
+        try device.server.serve(version: "version3")
+        try await device.update()
+        #expect(
+            device.requests
+                == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version3), "/some-file"))
+    }
+
+    @Test("CW-57, CW-58, CW-59: version1 is shown until the reload, then version3 with what was kept")
+    func showsTheOther() async throws {
+        try await interruptVersion2()
+        try device.server.serve(version: "version3")
+        try await device.update()
+        #expect(try device.pageVersion() == "version1")
+        try device.reload()
+        #expect(try device.pageVersion() == "version3")
+        #expect(try device.text("/some-other-file") == "some-other-file\n")
+        #expect(try device.text("/some-file") == "some-file (changed again)\n")
+    }
+
+    @Test("nothing of the interrupted attempt is left once the version is installed")
+    func clearsUp() async throws {
+        try await interruptVersion2()
+        #expect(access("\(device.store)/downloads/interrupted", F_OK) == 0)
+        try await device.update()
+        #expect(access("\(device.store)/downloads/interrupted", F_OK) != 0)
+    }
+
+    @Test(
+        "N-24, P03: a kept file that is shorter, longer or another is asked for again",
+        arguments: ["some-file (chan", "some-file (changed)\n\n", "some-file (Changed)\n", ""])
+    func refusesTruncated(content: String) async throws {
+        try await interruptVersion2()
+        try device.folder.write(Array(content.utf8), to: "store/downloads/interrupted/tree/app/some-file")
+        try device.server.serve(version: "version2")
+        try await device.update()
+        #expect(
+            device.requests
+                == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version2), "/some-file"))
+        try device.reload()
+        #expect(try device.text("/some-file") == "some-file (changed)\n")
+    }
+
+    // MARK: Beyond the suite
+
+    @Test("a process that died in the middle of a download leaves as much to the next one")
+    func diedInTheMiddle() async throws {
+        try device.restart()
+        try device.server.serve(version: "version2")
+        let gate = try Gate()
+        for path in ["/app/template.mobileapp.js", map(.version2)] { device.server.fault(path, .hold(gate)) }
+        let task = Task { try await device.update() }
+        try await device.waitForFinished(["/some-file", "/some-other-file"])
+        let folder = try TemporaryFolder()
+        try Command.run(["cp", "-a", device.store, folder.file("store")])
+        gate.open()
+        _ = try await task.value
+
+        let next = try PushedDevice(
+            folder, seed: fixtures.seed, versions: [fixtures.versions], tags: .contentDigest)
+        try next.server.serve(version: "version2")
+        #expect(try next.restart().name == .embedded)
+        #expect(try next.pageVersion() == "version1")
+        try await next.update()
+        #expect(
+            next.requests == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version2)))
+        try next.reload()
+        #expect(try next.pageVersion() == "version2")
+        #expect(try next.text("/some-file") == "some-file (changed)\n")
+    }
+
+    @Test("a download that is interrupted twice keeps what both attempts finished")
+    func interruptedTwice() async throws {
+        try await interruptVersion2()
+        try await device.interrupt(
+            after: ["/some-file", "/some-other-file", "/app/template.mobileapp.js"], holding: [map(.version2)])
+        try device.server.serve(version: "version2")
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", map(.version2)))
+        try device.reload()
+        #expect(try device.text("/some-file") == "some-file (changed)\n")
+        #expect(try device.text("/some-other-file") == "some-other-file\n")
+        #expect(
+            try device.served("/app/template.mobileapp.js")
+                == fixtures.content(of: "app/template.mobileapp.js", in: .version2))
+    }
+
+    @Test("after an interruption the seed's own version costs the manifest, and the next one still finds what was kept")
+    func interruptedThenBack() async throws {
+        try await interruptVersion2()
+        try device.server.serve(version: "version1")
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json"))
+        try device.server.serve(version: "version2")
+        try await device.update()
+        #expect(
+            device.requests == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version2)))
+    }
+}

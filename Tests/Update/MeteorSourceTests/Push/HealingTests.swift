@@ -1,0 +1,72 @@
+import BundleCore
+import BundleDisk
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorSource
+import MeteorTesting
+import Testing
+
+/// What the disk has done to a store between two runs must not keep a device from the next version.
+@Suite("a hot code push on a disk that was tampered with", .ownThread)
+struct HealingTests {
+    private func spoil(_ path: String, _ content: String?) throws {
+        #expect(unlink(path) == 0)
+        if let content {
+            let folder = try Directory.open(String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]))
+            try Array(content.utf8).withUnsafeBytes {
+                try folder.createFile(String(path.split(separator: "/").last ?? ""), $0)
+            }
+        }
+    }
+
+    @Test(
+        "a bundle that is not what was installed goes at its launch, and the next check brings it anew",
+        arguments: [
+            ("meteor/version2/program.json", "{}"), ("meteor/version2/program.json", nil),
+            ("meteor/version2/index.html", nil), ("receipts/meteor-version2.json", nil),
+            ("receipts/meteor-version2.json", "[]"),
+        ] as [(String, String?)])
+    func damagedBundle(path: String, content: String?) async throws {
+        let (device, _) = try PushedDevice.cordova()
+        try device.restart()
+        try device.server.serve(version: "version2")
+        try await device.update()
+        try spoil("\(device.store)/\(path)", content)
+
+        try device.reload()
+        #expect(try device.pageVersion() == "version1")
+        guard case .installed = try await device.update() else {
+            Issue.record("it was not brought anew")
+            return
+        }
+        try device.reload()
+        #expect(try device.pageVersion() == "version2")
+        #expect(try device.served("/some-file") == Array("some-file (changed)\n".utf8))
+    }
+
+    @Test("a file in the place of a serving root gives way to it")
+    func fileInPlaceOfRoot() async throws {
+        let (device, _) = try PushedDevice.cordova()
+        try device.restart()
+        try device.server.serve(version: "version2")
+        try await device.update()
+        try Array("x".utf8).withUnsafeBytes {
+            try Directory.open("\(device.store)/serving").createFile("meteor-version2", $0)
+        }
+        try device.reload()
+        #expect(try device.pageVersion() == "version2")
+    }
+
+    @Test("a file in the place of an interrupted download is none")
+    func fileInPlaceOfInterrupted() async throws {
+        let (device, _) = try PushedDevice.cordova()
+        try device.restart()
+        try device.server.serve(version: "version2")
+        try Array("x".utf8).withUnsafeBytes {
+            try Directory.open("\(device.store)/downloads").createFile("interrupted", $0)
+        }
+        try await device.update()
+        #expect(try device.versionsOnDisk() == ["version2"])
+    }
+}

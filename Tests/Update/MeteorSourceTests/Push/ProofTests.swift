@@ -1,0 +1,294 @@
+import BundleValues
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import MeteorSource
+import MeteorTesting
+import Synchronization
+import Testing
+
+/// What speaks for the bytes of a file, end to end (METEOR section 1.5).
+@Suite("a hot code push whose files must prove themselves", .ownThread)
+struct ProofTests {
+    private func pushed(_ mode: VerificationMode = .compatible) throws -> PushedDevice {
+        let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode }
+        try device.restart()
+        return device
+    }
+
+    private func version(_ hashes: HashScheme = .modern) -> MeteorBundleBuilder {
+        App.bundle("v2", [App.script("app.js", "run('v2');\n"), App.asset("x.png", "picture")], hashes: hashes)
+    }
+
+    @Test(
+        "N-02: the hashes of a modern server are proof enough for the strict mode",
+        arguments: [HashScheme.bytes, .modern])
+    func modern(hashes: HashScheme) async throws {
+        let device = try pushed(.strict)
+        try device.deploy(version(hashes))
+        for path in ["/app/app.js", "/x.png"] { device.server.fault(path, .entityTag(nil)) }
+        try await device.update()
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test(
+        "N-02: one bit that is another one is refused, the server's label or not", arguments: ["/app/app.js", "/x.png"])
+    func flippedBit(path: String) async throws {
+        let device = try pushed()
+        for tag in [Fault.none, .entityTag(nil)] {
+            try device.deploy(version(), as: "v2 \(device.server.versions.count)")
+            device.server.fault(path, .all([.corrupt(at: 3), tag]))
+            try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: \(path)")
+            #expect(device.requests[Requests.of(path).keys.first ?? ""] == 1)
+            device.server.heal()
+        }
+    }
+
+    /// An entity tag as some proxies leave it, and whether it still speaks for its file.
+    struct Tag: CustomTestStringConvertible {
+        let testDescription: String
+        let fault: Fault
+        let isLabel: Bool
+    }
+
+    static let tags = [
+        Tag(testDescription: "as it is", fault: .none, isLabel: true),
+        Tag(testDescription: "weak", fault: .weakTag, isLabel: true),
+        Tag(testDescription: "header names in lower case", fault: .lowerCaseNames, isLabel: true),
+        Tag(
+            testDescription: "header names in upper case", fault: .headerNames { $0.uppercased() }, isLabel: true),
+        Tag(testDescription: "-gzip", fault: .gzipTag, isLabel: false),
+        Tag(testDescription: "upper-case digits", fault: .upperCaseTag, isLabel: false),
+        Tag(testDescription: "absent", fault: .entityTag(nil), isLabel: false),
+        Tag(testDescription: "some other form", fault: .entityTag("\"123-abc\""), isLabel: false),
+        Tag(testDescription: "without quotes", fault: .entityTag(String(repeating: "0", count: 40)), isLabel: false),
+    ]
+
+    @Test("N-04: a file that only its label speaks for", arguments: tags)
+    func label(tag: Tag) async throws {
+        let compatible = try pushed()
+        try compatible.deploy(version(.saltedContents))
+        for path in ["/app/app.js", "/x.png"] { compatible.server.fault(path, tag.fault) }
+        try await compatible.update()
+        #expect(try compatible.versionsOnDisk() == ["v2"])
+
+        let strict = try pushed(.strict)
+        try strict.deploy(version(.saltedContents))
+        for path in ["/app/app.js", "/x.png"] { strict.server.fault(path, tag.fault) }
+        if tag.isLabel {
+            try await strict.update()
+            #expect(try strict.versionsOnDisk() == ["v2"])
+        } else {
+            try await strict.expectRefusal(.digestMismatch, "nothing proves")
+        }
+    }
+
+    static let foreign = String(repeating: "0", count: 40)
+
+    @Test(
+        "N-04: the label of another content is refused in every form",
+        arguments: [
+            [Fault.entityTag("\"\(foreign)\"")], [.entityTag("W/\"\(foreign)\"")],
+            [.entityTag("\"\(foreign)\""), .lowerCaseNames],
+        ])
+    func foreignLabel(faults: [Fault]) async throws {
+        for hashes in HashScheme.allCases {
+            let device = try pushed()
+            try device.deploy(version(hashes))
+            device.server.fault("/app/app.js", .all(faults))
+            try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /app/app.js")
+        }
+    }
+
+    @Test("where the bytes of one script prove its hash, another one without proof is refused")
+    func inconsistent() async throws {
+        let device = try pushed()
+        try device.deploy(
+            App.bundle("v2", [App.script("app.js", "run('v2');\n"), App.script("b.js", "b\n")], hashes: .bytes))
+        device.server.fault("/app/b.js", .all([.content(Array("evil()\n".utf8)), .entityTag(nil)]))
+        try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /app/b.js")
+    }
+
+    @Test("N-05: the page of a captive portal in place of a script is refused", arguments: HashScheme.allCases)
+    func captivePortal(hashes: HashScheme) async throws {
+        let device = try pushed()
+        try device.deploy(version(hashes))
+        device.server.fault("/app/app.js", .captivePortal)
+        try await device.expectRefusal(.digestMismatch, "a web page came in its place")
+    }
+
+    @Test("N-05: the page of a captive portal in place of the index page is refused")
+    func captivePortalAsIndex() async throws {
+        let device = try pushed()
+        try device.deploy(version())
+        device.server.fault("/", .captivePortal)
+        try await device.expectRefusal(
+            .unsuitableBundle, "Couldn't load runtime config from index file",
+            requests: Requests.of("/manifest.json", "/"))
+    }
+
+    @Test("P14: the page of a captive portal in place of the manifest is told as a page")
+    func captivePortalAsManifest() async throws {
+        let device = try pushed()
+        try device.deploy(version())
+        device.server.fault("/manifest.json", .captivePortal)
+        try await device.expectRefusal(
+            .manifestMalformed, "the server answered with an HTML page", requests: Requests.of("/manifest.json"))
+    }
+
+    private func mapped() -> MeteorBundleBuilder {
+        var script = App.script("app.js", "run('v2');\n")
+        script.sourceMap = .init(.text("{}"), url: "/app/app.js.map")
+        return App.bundle("v2", [script])
+    }
+
+    @Test("SW-42, P25: a source map that is not there does not matter")
+    func missingMap() async throws {
+        let device = try pushed()
+        try device.deploy(mapped())
+        device.server.fault("/app/app.js.map", .status(404))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/app/app.js", "/app/app.js.map"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+        #expect(try device.text("/app/app.js.map") == nil)
+    }
+
+    @Test("a source map that fails otherwise does")
+    func failingMap() async throws {
+        let device = try pushed()
+        try device.deploy(mapped())
+        device.server.fault("/app/app.js.map", .status(403))
+        try await device.expectRefusal(.httpStatus, "Non-success status code 403 for asset: /app/app.js.map")
+    }
+
+    @Test("what was taken without proof is not taken again in the strict mode: not from an installed version")
+    func strictReuse() async throws {
+        let mode = Mode()
+        let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode.value }
+        try device.restart()
+        try device.deploy(version())
+        device.server.fault("/app/app.js", .all([.content(Array("evil".utf8)), .entityTag(nil)]))
+        try await device.activate()
+        #expect(try device.text("/app/app.js") == "evil")
+        device.server.heal()
+
+        mode.value = .strict
+        try device.deploy(App.bundle("v3", [App.script("app.js", "run('v2');\n"), App.asset("x.png", "picture")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/app/app.js"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+    }
+
+    @Test("what was taken without proof is not taken again in the strict mode: not from an interrupted attempt")
+    func strictResume() async throws {
+        let mode = Mode()
+        let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode.value }
+        try device.restart()
+        try device.deploy(version())
+        device.server.fault("/app/app.js", .all([.content(Array("evil".utf8)), .entityTag(nil)]))
+        try await device.interrupt(after: ["/app/app.js"], holding: ["/x.png"])
+        device.server.heal()
+
+        mode.value = .strict
+        try await device.update()
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+    }
+
+    /// What a test changes its mind about.
+    private final class Mode: Sendable {
+        private let state = Mutex(VerificationMode.compatible)
+        var value: VerificationMode {
+            get { state.withLock { $0 } }
+            set { state.withLock { $0 = newValue } }
+        }
+    }
+
+    // MARK: Encodings and ends
+
+    @Test("a body in an encoding that nobody asked for is no file", arguments: ["/", "/app/app.js", "/x.png"])
+    func encoded(path: String) async throws {
+        let device = try pushed()
+        try device.deploy(version(.saltedContents))
+        device.server.fault(
+            path, .all([.content([0x1F, 0x8B]), .change { $0.headers.append(("Content-Encoding", "gzip")) }]), times: 1)
+        try await device.update()
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test("a body that may have been cut short is asked for again, unless its bytes prove themselves")
+    func undelimited() async throws {
+        let untilClose = Fault.change { $0.framing = .untilClose }
+        let device = try pushed()
+        try device.deploy(version())
+        device.server.fault("/app/app.js", .all([.content(Array("run('".utf8)), untilClose]), times: 1)
+        device.server.fault("/x.png", untilClose)
+        device.server.fault("/", untilClose, times: 1)
+        try await device.update()
+        #expect(
+            device.requests == Requests.of("/manifest.json", "/", "/", "/app/app.js", "/app/app.js", "/x.png"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == "run('v2');\n")
+    }
+
+    // MARK: Sizes
+
+    @Test("a file of no bytes is a file")
+    func emptyFile() async throws {
+        let device = try pushed(.strict)
+        try device.deploy(App.bundle("v2", [App.asset("empty.txt", ""), App.script("empty.js", "")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/empty.txt", "/app/empty.js"))
+        try device.reload()
+        #expect(try device.served("/empty.txt") == [])
+        #expect(try device.served("/app/empty.js") == [])
+    }
+
+    @Test("a file that goes on far beyond its size is given up")
+    func endless() async throws {
+        let device = try pushed()
+        var entry = BundleEntry("app/large.bin", url: "/large.bin", .bytes(noise(3_000_000)))
+        entry.size = 10
+        try device.deploy(App.bundle("v2", [entry]))
+        try await device.expectRefusal(.sizeMismatch, "/large.bin")
+    }
+
+    @Test("a body that ends before its Content-Length is asked for again")
+    func shortBody() async throws {
+        let device = try pushed()
+        try device.deploy(version())
+        device.server.fault("/x.png", .contentLength("500"), times: 1)
+        try await device.update()
+        // The second one asks for what is behind the part that came, which is nothing (416).
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/app/app.js", "/x.png", "/x.png", "/x.png"))
+        try device.reload()
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test("a body of which Content-Length cuts the end off is refused")
+    func cutBody() async throws {
+        let device = try pushed()
+        try device.deploy(version())
+        device.server.fault("/x.png", .contentLength("5"))
+        try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /x.png")
+    }
+
+    @Test("a file without hash is taken in every mode: there is nothing that it could be compared with")
+    func noHash() async throws {
+        for mode in [VerificationMode.compatible, .strict] {
+            let device = try pushed(mode)
+            var entry = App.asset("x.txt", "text")
+            entry.hash = .absent
+            try device.deploy(App.bundle("v2", [entry]))
+            try await device.update()
+            try device.reload()
+            #expect(try device.text("/x.txt") == "text")
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundleTesting
+import MeteorTesting
+import Testing
+
+extension PushedDevice {
+    /// The store but for what an interrupted attempt left for the next one.
+    func picture() throws -> TreeSnapshot { try TreeSnapshot(of: store, without: ["downloads"]) }
+
+    /// Asks for an update that must be refused with that code and these words; nothing is pending or ready then, the store is
+    /// byte for byte what it was, and the page that is shown stays. `requests` are exactly those that came.
+    func expectRefusal(
+        _ code: FailureCode, _ fragment: String, requests expected: [String: Int]? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let before = try picture()
+        let page = try served("/")
+        let failure = try await failure()
+        #expect(failure?.code == code, sourceLocation: sourceLocation)
+        #expect(
+            failure?.message.contains(fragment) == true, "\(failure?.message ?? "no failure")",
+            sourceLocation: sourceLocation)
+        if let expected { #expect(requests == expected, sourceLocation: sourceLocation) }
+        #expect(try picture().changes(since: before) == [], sourceLocation: sourceLocation)
+        #expect(try inventory().ledger.pending == nil, sourceLocation: sourceLocation)
+        try reload()
+        #expect(try served("/") == page, sourceLocation: sourceLocation)
+    }
+
+    /// The text that is served under a URL path; nil where there is none.
+    func text(_ urlPath: String) throws -> String? { try served(urlPath).map { String(decoding: $0, as: UTF8.self) } }
+
+    // MARK: Interruptions
+
+    /// Lets an update get as far as these URL paths and then ends it, while the answers for `held` never come.
+    func interrupt(after finished: [String], holding held: [String]) async throws {
+        let gate = try Gate()
+        for path in held { server.fault(path, .hold(gate)) }
+        let task = Task { try await self.update() }
+        try await waitForFinished(finished)
+        // Else they may come into the log when it has been cleared.
+        for path in held { #expect(server.wait(for: path)) }
+        task.cancel()
+        let result = await task.result
+        #expect(throws: (any Error).self) { try result.get() }
+        server.heal()
+        gate.open()
+        server.clearRequests()
+    }
+
+    /// Waits until the journal of the running attempt says that these are complete.
+    func waitForFinished(_ urlPaths: [String]) async throws {
+        for _ in 0..<2000 {
+            let lines = (try? journal().split(separator: "\n")) ?? []
+            let complete = lines.filter { $0.hasPrefix("complete\t") }
+            if urlPaths.allSatisfy({ path in complete.contains { $0.contains("\t\(path) ") } }) { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        Issue.record("\(urlPaths) were not finished after ten seconds")
+    }
+
+    private func journal() throws -> String {
+        let staging = try Directory.open(store).directory("staging")
+        return try staging.list().map { name in
+            String(decoding: try contents(ofFile: "\(staging.path)/\(name)/assets.journal"), as: UTF8.self)
+        }.joined()
+    }
+
+    /// Whether the running attempt has so many bytes of an unfinished file.
+    func largestPart(atLeast bytes: Int) -> Bool {
+        guard let files = try? TreeSnapshot(of: "\(store)/staging").files else { return false }
+        return files.contains { $0.key.contains("/parts/part-") && $0.value.count >= bytes }
+    }
+}

@@ -1,0 +1,147 @@
+import BundleCore
+import BundleValues
+import BundleDisk
+import BundlePlatform
+import BundleTesting
+import Glibc
+import MeteorSource
+import MeteorTesting
+import Synchronization
+
+/// A device that follows a Meteor server: a real store, a real server, real downloads, and a shell that looks at what it launches.
+final class PushedDevice: Sendable {
+    let folder: TemporaryFolder
+    let server: MeteorServer
+    let seed: String?
+    private let configure: @Sendable (inout MeteorServerOptions) -> Void
+    private let warnings = Mutex<[String]>([])
+    private let running = Mutex<(launcher: Launcher, launched: Launched)?>(nil)
+
+    var store: String { folder.file("store") }
+    var warningLines: [String] { warnings.withLock { $0 } }
+
+    /// A device whose shell brings `seed`, a folder in bundle layout; `versions` are folders in server layout, or folders of such.
+    init(
+        _ folder: TemporaryFolder, seed: String?, versions: [String], tags: MeteorServer.EntityTags = .manifestHash,
+        rootPath: String = "", configure: @escaping @Sendable (inout MeteorServerOptions) -> Void = { _ in }
+    ) throws {
+        self.folder = folder
+        self.seed = seed
+        self.configure = configure
+        server = try MeteorServer(versions, tags: tags, rootPath: rootPath)
+    }
+
+    /// A device with the fixtures of the Cordova suite (METEOR section 8.2), which serves `version`.
+    static func cordova(serving version: CordovaVersion = .version1) throws -> (PushedDevice, CordovaFixtures) {
+        let folder = try TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
+        let device = try PushedDevice(
+            folder, seed: fixtures.seed, versions: [fixtures.versions], tags: .contentDigest)
+        try device.server.serve(version: version.rawValue)
+        return (device, fixtures)
+    }
+
+    // MARK: Updates
+
+    func source() throws -> MeteorServerOptions {
+        var source = MeteorServerOptions(rootURL: try FetchURL(parsing: server.rootURL), platform: .android)
+        configure(&source)
+        return source
+    }
+
+    func updater(keep: Int = 3) throws -> Updater<MeteorSource> {
+        let layout = MeteorBundles(platform: .android)
+        let channel = try MeteorSource(
+            try source(), seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
+            fetcher: CurlFetcher(options: FetchOptions(userAgent: "tests")), report: { _ in })
+        return Updater(
+            source: channel,
+            device: .init(store: store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep),
+            warn: { line in self.warnings.withLock { $0.append(line) } })
+    }
+
+    /// What `checkForUpdates` does.
+    @discardableResult
+    func update(keep: Int = 3) async throws -> UpdateOutcome { try await updater(keep: keep).update() }
+
+    /// The failure that an update ends with; nil where it ends well.
+    func failure() async throws -> UpdateFailure? {
+        do {
+            try await update()
+            return nil
+        } catch {
+            return UpdateFailure(error)
+        }
+    }
+
+    /// The requests since the last switch of versions, with their queries, each with how often it came; without the prefix.
+    var requests: [String: Int] { server.requestsSinceLastSwitch.multiset }
+
+    // MARK: Launches
+
+    /// Starts the shell anew, as after a reboot, and loads the page.
+    @discardableResult
+    func restart() throws -> Launched {
+        running.withLock { $0 = nil }
+        return try reload()
+    }
+
+    /// Loads the page again: whatever is to be shown next is launched.
+    @discardableResult
+    func reload() throws -> Launched {
+        try running.withLock { running in
+            let launcher =
+                try running?.launcher
+                ?? Launcher(device()) { line in
+                    self.warnings.withLock { $0.append(line) }
+                }
+            let launched = try launcher.launch()
+            running = (launcher, launched)
+            return launched
+        }
+    }
+
+    /// Ends the shell: what it shows is no longer in use.
+    func shutDown() { running.withLock { $0 = nil } }
+
+    private func device() throws -> Launcher.Device {
+        var device = Launcher.Device(
+            store: store, shell: try SemanticVersion(parsing: "1.0.0"), seed: seed, verifies: false)
+        device.layout = MeteorBundles(platform: .android)
+        return device
+    }
+
+    /// The page calls `startupDidComplete`.
+    func confirm(keep: Int = 3) async throws {
+        guard let launched = running.withLock({ $0?.launched }) else { return }
+        let verdicts = try Verdicts(store: store) { _ in }
+        _ = try verdicts.confirm(launched.name, launched.token)
+        _ = await verdicts.retain(keep)
+    }
+
+    /// The page of a trial did not come up.
+    func fail(_ cause: StartFailure.Cause = .notConfirmed) throws {
+        guard let launched = running.withLock({ $0?.launched }) else { return }
+        _ = try Verdicts(store: store) { _ in }.fail(
+            launched.name, launched.token, StartFailure(cause, detail: "", at: .now))
+    }
+
+    // MARK: Looking
+
+    func inventory() throws -> Inventory { try Inventory.read(at: store) }
+
+    /// The file that is served under a URL path; nil where there is none.
+    func served(_ urlPath: String) throws -> [UInt8]? {
+        guard let root = running.withLock({ $0?.launched.prepared.client.root.directory }) else { return nil }
+        let path = urlPath == "/" ? "index.html" : String(urlPath.dropFirst())
+        return try root.contents(path, maximumBytes: 16 << 20)
+    }
+
+    /// The version that the page which is shown says it is.
+    func pageVersion() throws -> String? {
+        try served("/").flatMap { try RuntimeConfig.read(page: $0).pageVersion }
+    }
+
+    /// The names of the folders below `meteor/`.
+    func versionsOnDisk() throws -> [String] { try Directory.open(store).directory("meteor").list().sorted() }
+}

@@ -1,0 +1,215 @@
+import BundleCore
+import BundleValues
+import BundleTestTraits
+import BundleTesting
+import Glibc
+import MeteorSource
+import MeteorTesting
+import Testing
+
+/// What need not come over the network (METEOR section 3.3).
+@Suite("a hot code push that finds its files on the device", .ownThread)
+struct ReuseTests {
+    private static let words = "words of some length, so that no other file has as many bytes\n"
+
+    /// A device with a seed of one small file, which is shown.
+    private func pushed(_ seed: MeteorBundleBuilder? = nil) throws -> PushedDevice {
+        let device = try PushedDevice.app(seed ?? App.bundle("v1", [App.asset("small.txt", "small")]))
+        try device.restart()
+        return device
+    }
+
+    @Test("by URL path and hash, from an installed version")
+    func byURL() async throws {
+        let device = try pushed()
+        try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words)]))
+        try await device.activate()
+        try device.deploy(App.bundle("v3", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/b.txt"))
+        try device.reload()
+        #expect(try device.text("/a.txt") == Self.words)
+        #expect(try device.text("/b.txt") == "b")
+    }
+
+    @Test("by hash under another name, from an installed version")
+    func byHash() async throws {
+        let device = try pushed()
+        try device.deploy(App.bundle("v2", [App.script("a.js", Self.words)]))
+        try await device.activate()
+        try device.deploy(App.bundle("v3", [App.script("moved/b.js", Self.words)]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/"))
+        try device.reload()
+        #expect(try device.text("/app/moved/b.js") == Self.words)
+        #expect(try device.text("/app/a.js") == nil)
+    }
+
+    @Test("from a client of the archive channel that has the same bytes under any name", arguments: HashScheme.allCases)
+    func fromArchive(hashes: HashScheme) async throws {
+        let device = try pushed()
+        let files = ["index.html": "archive", "static/kept.js": Self.words, "static/picture": "picture"]
+        let channel = MemorySource(try MemoryOffer("1.2.0", files: files))
+        let shell = try SemanticVersion(parsing: "1.0.0")
+        _ = try await Updater(
+            source: channel, device: .init(store: device.store, shell: shell, appId: nil, keep: 3), warn: { _ in }
+        ).update()
+        try device.deploy(
+            App.bundle("v2", [App.script("app.js", Self.words), App.asset("x.png", "picture")], hashes: hashes))
+        try await device.update()
+        // A hash that is made of a salt proves nothing; an `sri` does.
+        let unproven: [String] =
+            switch hashes {
+            case .bytes, .modern: []
+            case .saltedContents: ["/app/app.js", "/x.png"]
+            case .saltedSRI: []
+            }
+        #expect(device.requests == Requests.of(["/manifest.json", "/"] + unproven))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == Self.words)
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test("from the seed at another path")
+    func fromSeedElsewhere() async throws {
+        let device = try pushed(App.bundle("v1", [App.asset("images/old.png", Self.words)]))
+        try device.deploy(App.bundle("v2", [App.asset("pictures/new.png", Self.words)]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/"))
+        try device.reload()
+        #expect(try device.text("/pictures/new.png") == Self.words)
+        #expect(try device.text("/images/old.png") == nil)
+    }
+
+    @Test("but not from the seed where its file is missing on the disk")
+    func seedFileMissing() async throws {
+        let device = try pushed(App.bundle("v1", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
+        #expect(unlink("\(device.folder.file("seed"))/app/a.txt") == 0)
+        try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/a.txt"))
+        try device.reload()
+        #expect(try device.text("/a.txt") == Self.words)
+        #expect(try device.text("/b.txt") == "b")
+    }
+
+    @Test("but not from an installed version whose file was truncated on the disk")
+    func installedFileTruncated() async throws {
+        let device = try pushed()
+        try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
+        try await device.activate()
+        #expect(truncate("\(device.store)/meteor/v2/app/a.txt", 10) == 0)
+        try device.deploy(
+            App.bundle("v3", [App.asset("a.txt", Self.words), App.asset("b.txt", "b"), App.asset("c.txt", "c")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/a.txt", "/c.txt"))
+        try device.reload()
+        #expect(try device.text("/a.txt") == Self.words)
+    }
+
+    @Test("nor from one whose file is gone")
+    func installedFileGone() async throws {
+        let device = try pushed()
+        try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words)]))
+        try await device.activate()
+        #expect(unlink("\(device.store)/meteor/v2/app/a.txt") == 0)
+        try device.deploy(App.bundle("v3", [App.asset("a.txt", Self.words)]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/a.txt"))
+        try device.reload()
+        #expect(try device.text("/a.txt") == Self.words)
+    }
+
+    // MARK: Generations of servers
+
+    private static func generation(_ version: String, _ hashes: HashScheme) -> MeteorBundleBuilder {
+        App.bundle(version, [App.script("app.js", words), App.asset("x.png", "picture")], hashes: hashes)
+    }
+
+    @Test(
+        "the same bytes under the hashes of another generation of servers, from the seed",
+        arguments: [HashScheme.bytes, .saltedContents, .saltedSRI], [HashScheme.bytes, .modern])
+    func otherSchemeFromSeed(old: HashScheme, new: HashScheme) async throws {
+        let device = try pushed(Self.generation("v1", old))
+        try device.deploy(Self.generation("v2", new))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == Self.words)
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test("the same bytes under the hashes of another generation of servers, from an installed version")
+    func otherSchemeFromInstalled() async throws {
+        let device = try pushed()
+        try device.deploy(Self.generation("v2", .saltedContents))
+        try await device.activate()
+        try device.deploy(Self.generation("v3", .modern))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == Self.words)
+        #expect(try device.text("/x.png") == "picture")
+    }
+
+    @Test("other bytes of the same size under the hashes of another generation are downloaded")
+    func otherBytesOtherScheme() async throws {
+        let device = try pushed(Self.generation("v1", .saltedContents))
+        let other = "Words" + Self.words.dropFirst(5)
+        try device.deploy(App.bundle("v2", [App.script("app.js", other), App.asset("x.png", "picture")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/app/app.js"))
+        try device.reload()
+        #expect(try device.text("/app/app.js") == other)
+    }
+
+    // MARK: Twins
+
+    private func twins(_ version: String, _ entries: [BundleEntry]) -> MeteorBundleBuilder {
+        App.bundle(version, entries).with { $0.hasPrefixedURLs = true }
+    }
+
+    @Test("N-03, P01: a file that is listed twice is asked for once, and both of its URLs are served")
+    func twins() async throws {
+        let device = try pushed()
+        try device.deploy(twins("v2", [App.script("app.js", "run();\n"), App.asset("images/x.png", "picture")]))
+        try await device.update()
+        #expect(
+            device.requests
+                == Requests.of("/manifest.json", "/", "/__cordova/app/app.js", "/__cordova/images/x.png"))
+        try device.reload()
+        #expect(try device.text("/images/x.png") == "picture")
+        #expect(try device.text("/__cordova/images/x.png") == "picture")
+        #expect(try device.text("/__cordova/app/app.js") == "run();\n")
+        try device.deploy(twins("v3", [App.script("app.js", "go();\n"), App.asset("images/x.png", "picture")]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/__cordova/app/app.js"))
+        try device.reload()
+        #expect(try device.text("/images/x.png") == "picture")
+        #expect(try device.text("/__cordova/images/x.png") == "picture")
+    }
+
+    @Test("N-03: of twins the seed has one by its URL, and its bytes stand for both")
+    func twinsPartlyInSeed() async throws {
+        let picture = App.asset("images/x.png", "picture")
+        let device = try pushed(App.bundle("v1", [picture, App.asset("y.png", "other")]))
+        try device.deploy(twins("v2", [picture]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/"))
+        try device.reload()
+        #expect(try device.text("/images/x.png") == "picture")
+        #expect(try device.text("/__cordova/images/x.png") == "picture")
+    }
+
+    @Test("of twins the seed has one under another generation's hash: the file comes once, and both URLs are served")
+    func twinsOfAnotherScheme() async throws {
+        let picture = App.asset("images/x.png", "picture")
+        let device = try pushed(App.bundle("v1", [picture], hashes: .saltedContents))
+        try device.deploy(twins("v2", [picture]))
+        try await device.update()
+        #expect(device.requests == Requests.of("/manifest.json", "/", "/__cordova/images/x.png"))
+        try device.reload()
+        #expect(try device.text("/images/x.png") == "picture")
+        #expect(try device.text("/__cordova/images/x.png") == "picture")
+    }
+}
