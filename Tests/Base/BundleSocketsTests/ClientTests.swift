@@ -200,8 +200,12 @@ struct ClientTests {
     }
 
     @Test func `a client comes back after its socket was cut, and after its server was`() async throws {
-        let first = try await EchoServer.start(echoes: false)
-        let (port, opened) = (first.port, first.opened)
+        // Between its two servers the port is nobody else's.
+        let held = try Socket.closed()
+        defer { withExtendedLifetime(held) {} }
+        let port = try held.port()
+        let first = try await EchoServer.start(echoes: false, port: port)
+        let opened = first.opened
         var configuration = SyncClient.Configuration(url: try SocketURL(parsing: "ws://127.0.0.1:\(port)/push"))
         configuration.backoff.first = .milliseconds(20)
         configuration.backoff.longest = .milliseconds(50)
@@ -224,10 +228,8 @@ struct ClientTests {
         var last = await sockets.next()
         #expect(await told.next() == .connected)
         await first.server.stop()
-        let closed = try Socket.closed(port: port)
         last = nil
         _ = last
-        defer { withExtendedLifetime(closed) {} }
         guard case .lost(.lost, _)? = await told.next(), case .lost(.unreachable, _)? = await told.next() else {
             Issue.record("the end of the server was not told")
             return

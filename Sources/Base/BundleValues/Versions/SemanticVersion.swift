@@ -14,7 +14,7 @@ public struct SemanticVersion: Sendable, Hashable {
     private let preRelease: [VersionIdentifier]
 
     /// Accepts the bare version, like `1.5.1` or `2.0.0-beta.2`.
-    package init(parsing text: some StringProtocol) throws(SemanticVersionError) {
+    public init(parsing text: some StringProtocol) throws(SemanticVersionError) {
         try self.init(bytes: [UInt8](text.utf8))
     }
 
@@ -26,7 +26,7 @@ public struct SemanticVersion: Sendable, Hashable {
     }
 
     /// Accepts what people type: the version with or without one leading `v`.
-    package init(parsingArgument argument: some StringProtocol) throws(SemanticVersionError) {
+    public init(parsingArgument argument: some StringProtocol) throws(SemanticVersionError) {
         let bytes = [UInt8](argument.utf8)
         try self.init(bytes: bytes.first == UInt8(ascii: "v") ? Array(bytes.dropFirst()) : bytes)
     }

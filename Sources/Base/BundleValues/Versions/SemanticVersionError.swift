@@ -1,5 +1,5 @@
 /// Why a text is not a version; `text` is always printable and cut to a line.
-package enum SemanticVersionError: Error, Sendable, Equatable {
+public enum SemanticVersionError: Error, Sendable, Equatable {
     /// The text has more than `SemanticVersion.maximumBytes` bytes.
     case tooLong(bytes: Int, text: String)
     /// The text starts with `v` where the bare version is wanted.
@@ -20,7 +20,7 @@ package enum SemanticVersionError: Error, Sendable, Equatable {
 
 extension SemanticVersionError: CustomStringConvertible {
     /// One sentence for people: what was refused, why, and what a version looks like.
-    package var description: String {
+    public var description: String {
         switch self {
         case .tooLong(let bytes, let text):
             "the version \"\(text)\" has \(bytes) bytes; use at most \(SemanticVersion.maximumBytes)"
