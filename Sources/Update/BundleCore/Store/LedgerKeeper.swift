@@ -15,14 +15,14 @@ struct LedgerKeeper: Sendable {
     func read() throws -> Ledger { try LedgerFile.read(root) ?? Ledger() }
 
     /// Runs `body` while nobody else changes the ledger.
-    func exclusively<Result>(_ body: (borrowing LedgerDoor) throws -> Result) throws -> Result {
+    func exclusively<Result>(_ body: (LedgerDoor) throws -> Result) throws -> Result {
         guard let lock = try FileLock.take(root, waiting: Self.patienceMilliseconds) else {
             throw UpdateFailure(
                 .storeLocked, subject: root.path,
                 "Another clientctl has held the ledger of \(root.path) for 10 s: see whether it hangs.")
         }
         defer { withExtendedLifetime(lock) {} }
-        return try body(LedgerDoor(root: root))
+        return try body(LedgerDoor(root: root, lock: lock))
     }
 
     /// Applies `changes`, all of them or none; durable when it returns.
@@ -43,11 +43,15 @@ struct LedgerKeeper: Sendable {
     }
 }
 
-/// The door: it exists while the lock on the ledger is held, and only `LedgerKeeper` makes one.
-struct LedgerDoor: ~Copyable {
+/// The door: whoever has it holds the lock on the ledger, and only `LedgerKeeper` makes one.
+struct LedgerDoor {
     private let root: Directory
+    private let lock: FileLock
 
-    fileprivate init(root: Directory) { self.root = root }
+    fileprivate init(root: Directory, lock: FileLock) {
+        self.root = root
+        self.lock = lock
+    }
 
     /// What the file says; nil where there is none.
     func read() throws -> Ledger? { try LedgerFile.read(root) }

@@ -29,7 +29,7 @@ struct StoreRecovery {
 
     func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
 
-    private func repair(_ door: borrowing LedgerDoor) throws {
+    private func repair(_ door: LedgerDoor) throws {
         for name in [StoreLayout.ledger, StoreLayout.session] { try root.removeTree(name + StoreLayout.asideSuffix) }
         var repairs = Repairs(of: try readLedger(door), in: try StoredTrees.read(root))
         try dropEntriesWithoutFolder(&repairs)
@@ -73,7 +73,7 @@ struct StoreRecovery {
     }
 
     /// A ledger that cannot be read must not brick the device: what it said about clients stands in the receipts too.
-    private func readLedger(_ door: borrowing LedgerDoor) throws -> Ledger {
+    private func readLedger(_ door: LedgerDoor) throws -> Ledger {
         do {
             return try door.read() ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
