@@ -230,10 +230,12 @@ struct ClientTests {
         await first.server.stop()
         last = nil
         _ = last
-        guard case .lost(.lost, _)? = await told.next(), case .lost(.unreachable, _)? = await told.next() else {
-            Issue.record("the end of the server was not told")
-            return
+        // How the last connection ends, and how often the next is tried in vain, is a matter of time.
+        var isUnreachable = false
+        while !isUnreachable, case .lost(let error, _)? = await told.next() {
+            if case .unreachable = error { isUnreachable = true }
         }
+        #expect(isUnreachable, "the end of the server was not told")
         let second = try await SocketServer.start(
             port: port,
             WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in
@@ -242,9 +244,7 @@ struct ClientTests {
                     _ = try? await socket.receive()
                 }
             })
-        while let event = await told.next(), event != .text("back") {
-            if case .lost(let error, _) = event { #expect(error == .unreachable("Connection refused")) }
-        }
+        while let event = await told.next(), event != .text("back") {}
         running.cancel()
         await running.value
         await second.stop()
