@@ -1,3 +1,4 @@
+import BundleThreads
 import CArchive
 import Glibc
 
@@ -231,4 +232,114 @@ package struct ArchiveEntry: Sendable {
     package let isSparse: Bool
     /// Whether its compression is one that this tool reads (zip: stored and deflate).
     package let isMethodSupported: Bool
+}
+
+/// The tar inside an archive as plain bytes, without a look at what they mean.
+package enum DecodedArchive {
+    private static let blockBytes = 256 * 1024
+
+    /// Calls `body` with the decoded bytes of the file at `descriptor`, in order; not at all for a zip, which holds no tar.
+    package static func forEachBlock(
+        descriptor: Int32, format: ArchiveFormat, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        let stream: any DecodingStream
+        switch format {
+        case .zip: return
+        case .tar: stream = PlainStream(descriptor: descriptor)
+        case .tarGzip: stream = try GzipStream(descriptor: descriptor)
+        case .tarZstd: stream = try ZstdStream(descriptor: descriptor)
+        }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: blockBytes, alignment: 4096)
+        defer { buffer.deallocate() }
+        while true {
+            let count = try stream.read(into: buffer)
+            if count == 0 { return }
+            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        }
+    }
+}
+
+/// A file as it is.
+private final class PlainStream: DecodingStream {
+    private let input: CompressedInput
+
+    var consumed: Int { input.consumed }
+
+    init(descriptor: Int32) { input = CompressedInput(descriptor: descriptor) }
+
+    func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
+        try input.read(into: output)
+    }
+}
+
+/// The shapes an archive may have. Every other format and filter is off.
+package enum ArchiveFormat: String, Sendable, CaseIterable {
+    case tar
+    case tarGzip = "tar.gz"
+    case tarZstd = "tar.zst"
+    case zip
+
+    /// Tells the format by the first bytes of the file.
+    ///
+    /// The bytes were signed, so sniffing cannot be used against the reader; what is none of the compressed forms is
+    /// handed to the tar reader, which refuses everything else.
+    package init(sniffing bytes: some Sequence<UInt8>) {
+        var iterator = bytes.makeIterator()
+        switch (iterator.next(), iterator.next(), iterator.next(), iterator.next()) {
+        case (0x28, 0xB5, 0x2F, 0xFD): self = .tarZstd
+        case (0x1F, 0x8B, _, _): self = .tarGzip
+        case (0x50, 0x4B, 0x03, 0x04), (0x50, 0x4B, 0x05, 0x06): self = .zip
+        default: self = .tar
+        }
+    }
+}
+
+/// Decodes on a thread of its own, a few blocks ahead of the reader, so that decompression and everything after it overlap.
+final class ReadAhead {
+    private static let blocks = 3
+
+    /// Sendable, unchecked: owned by one side at a time.
+    private final class Block: @unchecked Sendable {
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 4096)
+        var count = 0
+        /// Compressed bytes that it and those before it needed at most.
+        var consumed = 0
+
+        deinit { room.deallocate() }
+    }
+
+    private let empty: Pipe<Block, ArchiveFailure>
+    private let filled = Pipe<Block, ArchiveFailure>(capacity: blocks)
+    private let decoder: PipeStage
+    private var held: Block?
+    /// Compressed bytes that the decoded blocks handed out so far needed at most.
+    private(set) var consumedEstimate = 0
+    /// Decoded bytes handed out so far.
+    private(set) var produced = 0
+
+    init(_ source: any DecodingStream) throws(ArchiveFailure) {
+        empty = Pipe(capacity: Self.blocks, holding: (0..<Self.blocks).map { _ in Block() })
+        // From here on it is the decoding thread's.
+        nonisolated(unsafe) let source = source
+        do {
+            decoder = try PipeStage(from: empty, to: filled) { block throws(ArchiveFailure) in
+                block.count = try source.read(into: block.room)
+                block.consumed = source.consumed
+                return block.count == 0 ? nil : block
+            }
+        } catch {
+            throw .system(operation: "start a thread for", code: error.code)
+        }
+    }
+
+    /// The next decoded bytes, valid until the following call; empty at the end.
+    func read() throws(ArchiveFailure) -> UnsafeRawBufferPointer {
+        // A decoder that has ended takes no more; how it ended comes behind the blocks that it filled.
+        if let held { empty.sendNow(held) }
+        held = try filled.receive()
+        guard let held else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        produced += held.count
+        consumedEstimate = held.consumed
+        return UnsafeRawBufferPointer(rebasing: held.room[..<held.count])
+    }
 }

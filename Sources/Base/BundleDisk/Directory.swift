@@ -284,3 +284,33 @@ package final class Directory: Sendable {
         try requireComponent(target, operation)
     }
 }
+
+extension Directory {
+    /// The paths of all regular files below this directory, in no order, as the kernel's bytes; links and what is neither file
+    /// nor directory are left out. Costs one listing a directory, and no look at any file.
+    package func filePaths() throws(DiskError) -> [[UInt8]] {
+        var paths: [[UInt8]] = []
+        var directories: [[UInt8]] = [[]]
+        while let prefix = directories.popLast() {
+            // A file system outside may have names that are not UTF-8; nobody can ask for those.
+            guard let name = String(validating: prefix.dropLast(), as: UTF8.self) else { continue }
+            for entry in try (prefix.isEmpty ? self : directory(name)).entries() {
+                switch entry.kind {
+                case .file: paths.append(prefix + entry.name)
+                case .directory: directories.append(prefix + entry.name + [UInt8(ascii: "/")])
+                case .symbolicLink, .other: break
+                }
+            }
+        }
+        return paths
+    }
+}
+
+extension Directory {
+    /// When a name in this directory was last added, removed or replaced, in nanoseconds since 1970 as the file system counts.
+    package func modification() throws(DiskError) -> Int {
+        var status = stat()
+        _ = try checked(fstat(descriptor, &status), "examine", path)
+        return Int(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int(status.st_mtim.tv_nsec)
+    }
+}

@@ -1,3 +1,5 @@
+package import BundleDisk
+package import BundleSigning
 package import BundleValues
 
 /// Brings files, some at once, and goes on where an earlier attempt stopped.
@@ -148,5 +150,110 @@ private struct DownloadSteps: Sendable {
         } catch {
             return .failed(index: index, error, part: nil, bytes: 0, reached: 0)
         }
+    }
+}
+
+/// One file to bring.
+package struct DownloadJob: Sendable {
+    /// Where it comes from.
+    package let url: FetchURL
+    /// The most bytes it may have.
+    package let maximumBytes: Int
+    /// Its bytes, where they are certain: a part of so many is asked for no more.
+    package var size: Int?
+    /// Whether the response 404 counts as done, with nothing written.
+    package var isOptional = false
+    /// Whether a response may be labelled as encoded: what is an archive, by servers that know its name only.
+    package var mayBeEncoded = false
+    /// Makes the judge of one attempt.
+    package let makeInspector: @Sendable () throws -> any DownloadInspector
+
+    /// Describes a file to bring.
+    package init(
+        url: FetchURL, maximumBytes: Int, makeInspector: @escaping @Sendable () throws -> any DownloadInspector
+    ) {
+        self.url = url
+        self.maximumBytes = maximumBytes
+        self.makeInspector = makeInspector
+    }
+}
+
+/// Judges one attempt at one file, which is placed only with its consent. Used by one thread at a time.
+///
+/// What it throws is final for the file, and so for the run; it names the file. Only of a file that was resumed, where the part that
+/// was here before may be what is wrong, one more attempt is made, from the first byte and with another inspector.
+package protocol DownloadInspector: AnyObject {
+    /// The response's head, before any byte; none for a part that was complete. Of a resumed file it is that of the rest (206).
+    func begin(_ head: FetchHead) throws
+    /// The next bytes of the file in order, from its first one: also of a resumed file.
+    func update(_ bytes: UnsafeRawBufferPointer) throws
+    /// All bytes were seen.
+    func finish() throws -> DownloadReceipt
+}
+
+/// What an inspector found out about a file that it accepts.
+package struct DownloadReceipt: Sendable, Equatable {
+    /// Bytes in the file.
+    package let size: Int
+    /// The digest of its bytes.
+    package let sha256: SHA256Digest
+    /// What speaks for it, in the inspector's words.
+    package let evidence: String
+
+    /// States the findings.
+    package init(size: Int, sha256: SHA256Digest, evidence: String) {
+        self.size = size
+        self.sha256 = sha256
+        self.evidence = evidence
+    }
+}
+
+/// The disk's side of a run: where files grow, where they go, and what is recorded of them for a later run. Jobs are known by index.
+///
+/// The run's writing thread calls everything but `hasEarlierPart` and `received`.
+package protocol DownloadPlaces: AnyObject, Sendable {
+    /// Whether `earlierPart` may find something. Called by any thread.
+    func hasEarlierPart(of job: Int) throws -> Bool
+    /// The beginning of the file that an earlier run has left; nil where there is none.
+    func earlierPart(of job: Int) throws -> PartFile?
+    /// Begins the file, and records it where it can be gone on with.
+    func beginPart(of job: Int, validator: String?) throws -> PartFile
+    /// Gives a file that is complete and accepted its place.
+    func place(_ part: PartFile, of job: Int, _ receipt: DownloadReceipt) throws
+    /// Removes a part that is no good.
+    func remove(_ part: PartFile) throws
+    /// Throws where less room is left than the device needs. Called before each file and every few megabytes.
+    func requireRoom() throws
+    /// `count` more body bytes are here of a file, of which `reached` bytes are here by now; 0 with the head. Called by the network's thread.
+    func received(_ count: Int, reached: Int)
+}
+
+/// The beginning of a file, on the disk.
+package struct PartFile: Sendable {
+    /// Its name in the folder that it lies in.
+    package let name: String
+    /// Open, at its end.
+    package let file: File
+    /// Nil where the server gave none: the part cannot be gone on with later.
+    package let validator: String?
+
+    /// States where a part is.
+    package init(name: String, file: File, validator: String?) {
+        self.name = name
+        self.file = file
+        self.validator = validator
+    }
+
+    /// Takes up what an earlier run has left at `name`.
+    package init(resuming name: String, in folder: Directory, validator: String?) throws(DiskError) {
+        let file = try folder.file(appending: name)
+        try file.truncate(to: try file.size())
+        self.init(name: name, file: file, validator: validator)
+    }
+
+    /// How to go on behind it.
+    func resume() throws(DiskError) -> FetchRequest.Resume? {
+        let size = try file.size()
+        return validator.flatMap { FetchRequest.Resume(offset: size, validator: $0) }
     }
 }

@@ -70,3 +70,137 @@ extension KeyError {
         }
     }
 }
+
+extension KeyHandle {
+    /// The sizes of RSA modulus that are accepted; above the upper one OpenSSL refuses to verify.
+    private static let rsaBits = 2048...16384
+
+    /// The algorithm that this key signs with, or the reason why it may not sign here.
+    func algorithm() throws(KeyError) -> KeyAlgorithm {
+        if EVP_PKEY_is_a(pointer, "ED25519") == 1 {
+            return .ed25519
+        }
+        if EVP_PKEY_is_a(pointer, "EC") == 1 {
+            try checkCurve()
+            return .ecdsaP256
+        }
+        if EVP_PKEY_is_a(pointer, "RSA") == 1 || EVP_PKEY_is_a(pointer, "RSA-PSS") == 1 {
+            try checkRSA()
+            return .rsaPSS
+        }
+        throw .unsupportedAlgorithm(EVP_PKEY_get0_type_name(pointer).map { String(cString: $0) } ?? "unnamed")
+    }
+
+    /// The size that names the key: 256 for both elliptic curves, the modulus for RSA.
+    func bits(for algorithm: KeyAlgorithm) -> Int {
+        algorithm == .rsaPSS ? Int(EVP_PKEY_get_bits(pointer)) : 256
+    }
+
+    private func checkCurve() throws(KeyError) {
+        var isExplicit: Int32 = 0
+        guard EVP_PKEY_get_int_param(pointer, OSSL_PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS, &isExplicit) == 1,
+            isExplicit == 0
+        else { throw .explicitCurve }
+        let curve = try textParameter(OSSL_PKEY_PARAM_GROUP_NAME)
+        guard curve == "prime256v1" else { throw .unsupportedCurve(curve) }
+        guard try textParameter(OSSL_PKEY_PARAM_EC_POINT_CONVERSION_FORMAT) == "uncompressed" else {
+            throw .compressedPoint
+        }
+    }
+
+    private func checkRSA() throws(KeyError) {
+        let bits = Int(EVP_PKEY_get_bits(pointer))
+        guard Self.rsaBits.contains(bits) else { throw .unsupportedRSASize(bits: bits) }
+        var exponent: OpaquePointer?
+        guard EVP_PKEY_get_bn_param(pointer, OSSL_PKEY_PARAM_RSA_E, &exponent) == 1 else {
+            throw .openSSL(OpenSSLFailure(draining: "reading an RSA key's exponent"))
+        }
+        defer { BN_free(exponent) }
+        guard BN_is_word(exponent, 65_537) == 1 else { throw .unsupportedRSAExponent }
+    }
+
+    private func textParameter(_ name: String) throws(KeyError) -> String {
+        let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 80) { buffer -> String? in
+            guard EVP_PKEY_get_utf8_string_param(pointer, name, buffer.baseAddress, buffer.count, nil) == 1,
+                let start = buffer.baseAddress
+            else { return nil }
+            return String(cString: start)
+        }
+        guard let text else { throw .openSSL(OpenSSLFailure(draining: "reading a key's \(name)")) }
+        return text
+    }
+}
+
+/// An `EVP_MD_CTX` set up to sign or verify one message with one key, the scheme fixed by the key's algorithm alone.
+struct SignatureContext: ~Copyable {
+    private let context: DigestContext
+    private let algorithm: KeyAlgorithm
+    /// The bytes of the longest signature that the key makes; an RSA key makes no shorter one.
+    private let maximumLength: Int
+
+    enum Purpose {
+        case sign, verify
+    }
+
+    init(to purpose: Purpose, with key: borrowing KeyHandle, algorithm: KeyAlgorithm) throws(OpenSSLFailure) {
+        let library = try LibraryContext.current()
+        let digestName: String? = algorithm == .ed25519 ? nil : "SHA256"
+        let context = try DigestContext()
+        var keyContext: OpaquePointer?
+        let initialize =
+            switch purpose {
+            case .sign: EVP_DigestSignInit_ex
+            case .verify: EVP_DigestVerifyInit_ex
+            }
+        guard initialize(context.pointer, &keyContext, digestName, library.pointer, nil, key.pointer, nil) == 1 else {
+            throw OpenSSLFailure(draining: "starting a signature with an \(algorithm.rawValue) key")
+        }
+        // The salt's length is a number, never "auto": a verifier that takes any salt accepts signatures nobody meant.
+        guard
+            algorithm != .rsaPSS
+                || EVP_PKEY_CTX_set_rsa_padding(keyContext, RSA_PKCS1_PSS_PADDING) == 1
+                    && EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, Int32(SHA256Digest.byteCount)) == 1
+                    && EVP_PKEY_CTX_set_rsa_mgf1_md_name(keyContext, "SHA256", nil) == 1
+        else { throw OpenSSLFailure(draining: "choosing PSS with SHA-256 and a salt of 32 bytes") }
+        self.context = context
+        self.algorithm = algorithm
+        maximumLength = Int(EVP_PKEY_get_size(key.pointer))
+    }
+
+    /// Whether `signature` is this key's over `message`; anything but OpenSSL's plain yes is a no.
+    consuming func verifies(_ signature: [UInt8], over message: [UInt8]) -> Bool {
+        guard hasPossibleLength(signature) else { return false }
+        return signature.withUnsafeBufferPointer { signature in
+            message.withUnsafeBufferPointer { message in
+                EVP_DigestVerify(
+                    context.pointer, signature.baseAddress, signature.count, message.baseAddress, message.count) == 1
+            }
+        }
+    }
+
+    /// The signature over `message`.
+    consuming func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
+        var capacity = 0
+        let signature = message.withUnsafeBufferPointer { message -> [UInt8] in
+            guard EVP_DigestSign(context.pointer, nil, &capacity, message.baseAddress, message.count) == 1 else {
+                return []
+            }
+            return [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
+                var length = buffer.count
+                let result = EVP_DigestSign(
+                    context.pointer, buffer.baseAddress, &length, message.baseAddress, message.count)
+                count = result == 1 ? length : 0
+            }
+        }
+        guard !signature.isEmpty else { throw OpenSSLFailure(draining: "signing \(message.count) bytes") }
+        return signature
+    }
+
+    /// OpenSSL takes an RSA signature whose leading zero bytes were cut off, which RFC 8017 section 8.1.2 forbids.
+    private func hasPossibleLength(_ signature: [UInt8]) -> Bool {
+        switch algorithm {
+        case .ed25519, .rsaPSS: signature.count == maximumLength
+        case .ecdsaP256: (1...maximumLength).contains(signature.count)
+        }
+    }
+}

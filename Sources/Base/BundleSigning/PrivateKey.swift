@@ -62,3 +62,148 @@ extension KeyHandle {
         self.init(owning: key)
     }
 }
+
+extension PrivateKey {
+    /// The rounds of PBKDF2 that a passphrase goes through; OpenSSL's own default of 2048 is weak.
+    static let passphraseRounds: Int32 = 600_000
+    private static let saltByteCount = 16
+
+    /// The key as one PKCS#8 block: `PRIVATE KEY`, or with a passphrase `ENCRYPTED PRIVATE KEY` under PBES2
+    /// (RFC 8018) with PBKDF2-HMAC-SHA256, 600 000 rounds and AES-256-CBC.
+    ///
+    /// The result is secret without a passphrase: the caller writes it to a file that nobody else may read. An empty
+    /// passphrase throws `KeyError.emptyPassphrase`.
+    package func pem(passphrase: [UInt8]?) throws(KeyError) -> [UInt8] {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard let envelope = EVP_PKEY2PKCS8(handle.pointer) else {
+            throw .openSSL(OpenSSLFailure(draining: "wrapping a private key"))
+        }
+        defer { PKCS8_PRIV_KEY_INFO_free(envelope) }
+        guard let passphrase else {
+            var der = try KeyError.wrapping { () throws(OpenSSLFailure) in
+                try derBytes(of: "a private key") { i2d_PKCS8_PRIV_KEY_INFO(envelope, $0) }
+            }
+            defer { cleanse(&der) }
+            return PEM.encode(der, label: "PRIVATE KEY")
+        }
+        guard !passphrase.isEmpty else { throw .emptyPassphrase }
+        let der = try KeyError.wrapping { () throws(OpenSSLFailure) in try Self.sealed(envelope, with: passphrase) }
+        return PEM.encode(der, label: "ENCRYPTED PRIVATE KEY")
+    }
+
+    private static func sealed(_ envelope: OpaquePointer, with passphrase: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
+        let library = try LibraryContext.current()
+        let cipher = EVP_CIPHER_fetch(library.pointer, "AES-256-CBC", nil)
+        defer { EVP_CIPHER_free(cipher) }
+        var salt = [UInt8](repeating: 0, count: saltByteCount)
+        guard cipher != nil, RAND_bytes_ex(library.pointer, &salt, salt.count, 0) == 1 else {
+            throw OpenSSLFailure(draining: "preparing to encrypt a private key")
+        }
+        let sealed = passphrase.withUnsafeBytes { passphrase in
+            PKCS8_encrypt_ex(
+                NID_hmacWithSHA256, cipher, passphrase.bindMemory(to: CChar.self).baseAddress,
+                Int32(clamping: passphrase.count), &salt, Int32(saltByteCount), passphraseRounds, envelope,
+                library.pointer, nil)
+        }
+        guard let sealed else { throw OpenSSLFailure(draining: "encrypting a private key") }
+        defer { X509_SIG_free(sealed) }
+        return try derBytes(of: "an encrypted private key") { i2d_X509_SIG(sealed, $0) }
+    }
+}
+
+extension PrivateKey {
+    /// How a file carries a private key.
+    private enum Form: String {
+        case plain = "PRIVATE KEY"
+        case encrypted = "ENCRYPTED PRIVATE KEY"
+        case traditionalRSA = "RSA PRIVATE KEY"
+        case traditionalEC = "EC PRIVATE KEY"
+    }
+
+    /// Reads a file with exactly one private key: PKCS#8 (RFC 5958), plain or encrypted, or the traditional
+    /// `RSA PRIVATE KEY` and `EC PRIVATE KEY`, unencrypted.
+    ///
+    /// `passphrase` is called only for an encrypted key; what it throws is passed on. The copy that it returns is
+    /// wiped, an original that the caller keeps is the caller's to wipe. Everything else throws `KeyError`.
+    package init(parsingPEM bytes: [UInt8], passphrase: () throws -> [UInt8]) throws {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        var (form, block) = try Self.soleKey(in: bytes)
+        defer { cleanse(&block.base64) }
+        var der = try block.der()
+        defer { cleanse(&der) }
+        let key: KeyHandle
+        switch form {
+        case .plain:
+            key = try KeyHandle(parsingPKCS8: der)
+        case .encrypted:
+            var passphrase = try passphrase()
+            defer { cleanse(&passphrase) }
+            key = try KeyHandle(parsingEncryptedPKCS8: der, passphrase: passphrase)
+        case .traditionalRSA:
+            key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_RSA)
+        case .traditionalEC:
+            key = try KeyHandle(parsingTraditional: der, type: EVP_PKEY_EC)
+        }
+        try self.init(checking: key)
+    }
+
+    /// The file's private key. `openssl ecparam -genkey` writes the curve in a block of its own before it.
+    private static func soleKey(in bytes: [UInt8]) throws(KeyError) -> (Form, PEM.Block) {
+        let blocks = try PEM.blocks(in: bytes).filter { $0.label != "EC PARAMETERS" }
+        guard let block = blocks.first else { throw .noPEMBlock }
+        guard blocks.count == 1 else { throw .severalPEMBlocks(labels: blocks.map(\.label)) }
+        guard !block.label.hasSuffix("PUBLIC KEY") else { throw .publicKeyGiven }
+        guard let form = Form(rawValue: block.label) else { throw .unexpectedPEMBlock(label: block.label) }
+        guard !block.hasHeaders else { throw .traditionalEncryption }
+        return (form, block)
+    }
+}
+
+extension KeyHandle {
+    fileprivate init(parsingTraditional der: [UInt8], type: Int32) throws(KeyError) {
+        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
+        self = try Self.parsed(der, as: "a traditional private key") { cursor, length in
+            d2i_PrivateKey_ex(type, nil, &cursor, length, library.pointer, nil)
+        }
+    }
+
+    fileprivate init(parsingPKCS8 der: [UInt8]) throws(KeyError) {
+        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
+        self = try Self.parsed(der, as: "a PKCS#8 private key") { cursor, length in
+            let envelope = d2i_PKCS8_PRIV_KEY_INFO(nil, &cursor, length)
+            defer { PKCS8_PRIV_KEY_INFO_free(envelope) }
+            return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library.pointer, nil) }
+        }
+    }
+
+    fileprivate init(parsingEncryptedPKCS8 der: [UInt8], passphrase: [UInt8]) throws(KeyError) {
+        let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
+        do {
+            self = try Self.parsed(der, as: "an encrypted PKCS#8 private key") { cursor, length in
+                guard let sealed = d2i_X509_SIG(nil, &cursor, length) else { return nil }
+                defer { X509_SIG_free(sealed) }
+                let envelope = passphrase.withUnsafeBytes { passphrase in
+                    PKCS8_decrypt_ex(
+                        sealed, passphrase.bindMemory(to: CChar.self).baseAddress,
+                        Int32(clamping: passphrase.count), library.pointer, nil)
+                }
+                defer { PKCS8_PRIV_KEY_INFO_free(envelope) }
+                return envelope.flatMap { EVP_PKCS82PKEY_ex($0, library.pointer, nil) }
+            }
+        } catch .malformedDER(let failure) where failure.isFromWrongPassphrase {
+            throw .wrongPassphrase
+        }
+    }
+}
+
+extension OpenSSLFailure {
+    /// A wrong passphrase shows as bad padding, or once in 256 tries as plaintext that is no key.
+    fileprivate var isFromWrongPassphrase: Bool {
+        codes.contains { code in
+            code.library == ERR_LIB_PKCS12
+                && [PKCS12_R_PKCS12_CIPHERFINAL_ERROR, PKCS12_R_DECODE_ERROR].contains(code.reason)
+        }
+    }
+}

@@ -42,3 +42,52 @@ package struct SHA256Hasher: ~Copyable {
         }
     }
 }
+
+/// Owns one `EVP_MD_CTX`, the state of a running digest or signature.
+struct DigestContext: ~Copyable {
+    let pointer: OpaquePointer
+
+    init() throws(OpenSSLFailure) {
+        guard let pointer = EVP_MD_CTX_new() else {
+            throw OpenSSLFailure(draining: "making a digest context")
+        }
+        self.pointer = pointer
+    }
+
+    /// Adds `bytes` to the digest.
+    func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
+        try require(EVP_DigestUpdate(pointer, bytes.baseAddress, bytes.count), bytes.count)
+    }
+
+    /// Adds `bytes` to the digest.
+    func update(_ bytes: [UInt8]) throws(OpenSSLFailure) {
+        let result = bytes.withUnsafeBytes { [pointer] in EVP_DigestUpdate(pointer, $0.baseAddress, $0.count) }
+        try require(result, bytes.count)
+    }
+
+    private func require(_ result: Int32, _ count: Int) throws(OpenSSLFailure) {
+        if result != 1 { throw OpenSSLFailure(draining: "digesting \(count) bytes") }
+    }
+
+    deinit {
+        EVP_MD_CTX_free(pointer)
+    }
+}
+
+/// Why a text is not a SHA-256 digest.
+package enum DigestError: Error, Hashable, CustomStringConvertible {
+    /// The text has another length than 64 bytes.
+    case wrongLength(found: Int)
+    /// A byte other than `0`-`9` and `a`-`f` stands at this offset; capitals are refused, so that a digest has one spelling.
+    case notLowerCaseHex(offset: Int)
+
+    /// What is wrong with the text, and what is wanted.
+    package var description: String {
+        switch self {
+        case .wrongLength(let found):
+            "a SHA-256 digest is 64 lower-case hex digits, this text has \(found) bytes"
+        case .notLowerCaseHex(let offset):
+            "a SHA-256 digest is 64 lower-case hex digits, the byte at offset \(offset) is not one"
+        }
+    }
+}

@@ -1,6 +1,9 @@
 import ArchiveSource
 import ArgumentParser
+import BundleCore
+import BundleDisk
 import BundleValues
+import Glibc
 
 /// Flags of every command.
 struct CommonOptions: ParsableArguments {
@@ -164,4 +167,155 @@ struct UpdateOptions: ParsableArguments {
     @OptionGroup var sources: SourceOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var limits: LimitOptions
+}
+
+/// Where a value that is not among the flags comes from: the environment, then the configuration file.
+struct Settings {
+    private static let maximumBytes = 1 << 20
+
+    private let file: JSONObject
+    private let path: String
+
+    /// Reads the file named by `--config`, or the first default one that exists.
+    init(config: String?) throws {
+        if let unknown = FlagNames.unknownVariable() {
+            throw UpdateFailure(
+                .configInvalid, subject: UntrustedName.display(unknown),
+                "The environment sets \(UntrustedName.display(unknown)), which is no flag: correct its name or remove it."
+            )
+        }
+        let home =
+            getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
+            ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
+        let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
+        let named = config ?? Self.environment("config")
+        guard let path = named ?? defaults.first(where: File.exists) else {
+            path = ""
+            file = [:]
+            return
+        }
+        self.path = path
+        let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        do {
+            file = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
+        }
+        if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
+                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is no flag: "
+                    + "its keys are flags without the dashes in front, such as \"shell-version\".")
+        }
+    }
+
+    /// Whether a failure is to be told in JSON, found out even where the arguments or the configuration are what failed.
+    static func askForJSON(_ arguments: [String]) -> Bool {
+        if arguments.contains("--json") { return true }
+        let named = arguments.firstIndex(of: "--config").map { arguments[($0 + 1)...].first } ?? nil
+        let joined = arguments.first { $0.hasPrefix("--config=") }.map { String($0.dropFirst("--config=".count)) }
+        let settings = (try? Settings(config: named ?? joined)) ?? Settings()
+        return (try? settings.isOn("json", false)) ?? false
+    }
+
+    /// The environment alone.
+    private init() {
+        file = [:]
+        path = ""
+    }
+
+    private static func environment(_ name: String) -> String? {
+        getenv(FlagNames.variable(name)).map { String(cString: $0) }
+    }
+
+    /// The value of flag `name`: as given, else from the environment, else from the file.
+    func optional(_ name: String, _ given: String?) throws -> String? {
+        if let value = given ?? Self.environment(name) { return value }
+        switch file[name] {
+        case nil, .null?: return nil
+        case .string(let text)?: return text
+        case .integer(let number)?: return String(number)
+        case .bool(let flag)?: return String(flag)
+        default:
+            throw UpdateFailure(
+                .configInvalid, subject: "\(path): \(name)", "The configuration \(path) gives \(name) no plain value.")
+        }
+    }
+
+    /// The values of a flag that may be repeated: as given, else one from the environment, else those of the file.
+    func list(_ name: String, _ given: [String]) throws -> [String] {
+        if !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
+            return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
+        }
+        return try (file[name]?.arrayValue ?? []).map { value in
+            guard let text = value.stringValue else {
+                throw UpdateFailure(
+                    .configInvalid, subject: "\(path): \(name)",
+                    "The configuration \(path) gives \(name) something else than texts.")
+            }
+            return text
+        }
+    }
+
+    /// The value of a flag that must come from somewhere.
+    func required(_ name: String, _ given: String?) throws -> String {
+        guard let value = try optional(name, given), !value.isEmpty else {
+            throw ValidationError(
+                "Missing --\(name): give the flag, set \(FlagNames.variable(name)), "
+                    + "or put \"\(name)\" into the configuration file.")
+        }
+        return value
+    }
+
+    /// Whether a switch is on.
+    func isOn(_ name: String, _ given: Bool) throws -> Bool {
+        if given { return true }
+        guard let text = try optional(name, nil) else { return false }
+        switch text.lowercased() {
+        case "1", "true", "yes", "on": return true
+        case "", "0", "false", "no", "off": return false
+        default: throw ValidationError("--\(name) is true or false, not \(UntrustedName.display(text)).")
+        }
+    }
+
+    /// The feed's folder; a URL would be taken for the name of a folder.
+    func feedFolder(_ given: String?) throws -> String {
+        let path = try required("feed", given)
+        guard path.contains("://") else { return path }
+        throw ValidationError(
+            "--feed takes a folder, not the URL \(UntrustedName.display(path)): publish into a folder, then copy it to where "
+                + "devices fetch it, manifest.json and channels/ last.")
+    }
+
+    /// A flag's value turned into a value of ours; a refusal names the flag.
+    func parsed<Value>(_ name: String, _ text: String, _ parse: (String) throws -> Value) throws -> Value {
+        do {
+            return try parse(text)
+        } catch {
+            throw ValidationError("--\(name): \(error)")
+        }
+    }
+
+    /// How many clients are kept.
+    func keep(_ given: String?) throws -> Int {
+        try optional("keep", given).map { try integer("keep", $0, atLeast: 1) } ?? RetentionRule.defaultKeep
+    }
+
+    /// A port to listen on; 0 is any that is free.
+    func port(_ given: String?) throws -> Int? {
+        guard let text = try optional("port", given) else { return nil }
+        let number = try integer("port", text, atLeast: 0)
+        guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
+        return number
+    }
+
+    /// An integer of at least `minimum`.
+    func integer(_ name: String, _ text: String, atLeast minimum: Int) throws -> Int {
+        guard let number = Int(text), number >= minimum else {
+            throw ValidationError(
+                "--\(name) takes a whole number of \(minimum) or more, not \(UntrustedName.display(text)).")
+        }
+        return number
+    }
 }

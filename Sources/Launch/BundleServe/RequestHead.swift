@@ -1,3 +1,5 @@
+import Glibc
+
 /// The request line and the fields that the server looks at, as places in the bytes they came in (RFC 9112).
 struct RequestHead: Sendable {
     enum Method: Sendable { case get, head, post, options, other }
@@ -47,6 +49,169 @@ struct RequestHead: Sendable {
         // Lists: the first line alone is a shorter list, which costs at most a transfer.
         case .ifNoneMatch, .cookie: return true
         default: return false
+        }
+    }
+}
+
+/// Reads one request head, line by line as the lines come, and refuses everything that two readers could read in two ways.
+///
+/// RFC 9112 with its leniencies left out: lines end with CR LF, nothing stands before the request line, names have no blank
+/// before the colon, values have no folds and no control bytes, and there is no `Transfer-Encoding`.
+struct RequestHeadParser {
+    /// What the bytes so far are.
+    enum Step {
+        case incomplete
+        case complete(RequestHead)
+        case refused(Status)
+    }
+
+    static let maximumBytes = 16 << 10
+    static let maximumLine = 8 << 10
+    static let maximumFields = 100
+
+    private var head = RequestHead()
+    /// Where the line that is being read starts, and how far it is known to have no end.
+    private var line = 0
+    private var searched = 0
+    private var fields = 0
+
+    /// Reads on; `bytes` are all that came since the head began, at each call.
+    mutating func read(_ bytes: UnsafeRawBufferPointer) -> Step {
+        guard let base = bytes.baseAddress else { return .incomplete }
+        while true {
+            let unread = bytes.count - searched
+            guard unread > 0, let found = memchr(base + searched, Int32(HTTPBytes.lineFeed), unread) else {
+                searched = bytes.count
+                return tooLong(line: searched - line - 1, all: searched).map(Step.refused) ?? .incomplete
+            }
+            let end = UnsafeRawPointer(found) - base
+            if let status = tooLong(line: end - 1 - line, all: end + 1) { return .refused(status) }
+            guard end > line, bytes[end - 1] == HTTPBytes.carriageReturn else { return .refused(.badRequest) }
+            let start = line
+            line = end + 1
+            searched = line
+            let text = UnsafeRawBufferPointer(rebasing: bytes[start..<end - 1])
+            if start == 0 {
+                if let status = readRequestLine(text) { return .refused(status) }
+            } else if text.isEmpty {
+                head.length = line
+                return .complete(head)
+            } else if let status = readField(text, at: start) {
+                return .refused(status)
+            }
+        }
+    }
+
+    private func tooLong(line length: Int, all: Int) -> Status? {
+        if length > Self.maximumLine { return line == 0 ? .uriTooLong : .headTooLarge }
+        return all > Self.maximumBytes ? .headTooLarge : nil
+    }
+
+    // MARK: The request line
+
+    private mutating func readRequestLine(_ text: UnsafeRawBufferPointer) -> Status? {
+        guard let first = text.firstIndex(of: HTTPBytes.space), first > 0 else { return .badRequest }
+        let method = UnsafeRawBufferPointer(rebasing: text[..<first])
+        guard method.allSatisfy(HTTPBytes.isToken) else { return .badRequest }
+        var end = first + 1
+        while end < text.count, text[end] != HTTPBytes.space {
+            // The bytes of RFC 3986; a fragment is never sent, and what is above ASCII is escaped.
+            guard text[end] > 0x20, text[end] < 0x7F, text[end] != UInt8(ascii: "#") else { return .badRequest }
+            end += 1
+        }
+        guard end > first + 1, end < text.count else { return .badRequest }
+        head.method = Self.method(method)
+        head.target = first + 1..<end
+        return readVersion(UnsafeRawBufferPointer(rebasing: text[(end + 1)...]))
+    }
+
+    private static func method(_ name: UnsafeRawBufferPointer) -> RequestHead.Method {
+        if HTTPBytes.areEqual(name, "GET") { return .get }
+        if HTTPBytes.areEqual(name, "POST") { return .post }
+        if HTTPBytes.areEqual(name, "HEAD") { return .head }
+        return HTTPBytes.areEqual(name, "OPTIONS") ? .options : .other
+    }
+
+    private mutating func readVersion(_ version: UnsafeRawBufferPointer) -> Status? {
+        if HTTPBytes.areEqual(version, "HTTP/1.1") { return nil }
+        head.isOldVersion = HTTPBytes.areEqual(version, "HTTP/1.0")
+        if head.isOldVersion { return nil }
+        let isAnother =
+            version.count == 8 && HTTPBytes.areEqual(UnsafeRawBufferPointer(rebasing: version[..<5]), "HTTP/")
+            && HTTPBytes.isDigit(version[5]) && version[6] == UInt8(ascii: ".") && HTTPBytes.isDigit(version[7])
+        return isAnother ? .versionNotSupported : .badRequest
+    }
+
+    // MARK: Fields
+
+    private mutating func readField(_ text: UnsafeRawBufferPointer, at start: Int) -> Status? {
+        fields += 1
+        if fields > Self.maximumFields { return .headTooLarge }
+        var colon = 0
+        while colon < text.count, HTTPBytes.isToken(text[colon]) { colon += 1 }
+        // A fold starts with a blank, which no name does.
+        guard colon > 0, colon < text.count, text[colon] == HTTPBytes.colon else { return .badRequest }
+        var first = colon + 1
+        var end = text.count
+        for index in first..<end where !HTTPBytes.isValue(text[index]) { return .badRequest }
+        while first < end, HTTPBytes.isBlank(text[first]) { first += 1 }
+        while end > first, HTTPBytes.isBlank(text[end - 1]) { end -= 1 }
+        return note(
+            UnsafeRawBufferPointer(rebasing: text[..<colon]), UnsafeRawBufferPointer(rebasing: text[first..<end]),
+            at: start + first)
+    }
+
+    private mutating func note(
+        _ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, at start: Int
+    ) -> Status? {
+        switch name.count {
+        case 6 where HTTPBytes.areSame(name, "accept"):
+            head.acceptsHTML = head.acceptsHTML || Self.acceptsHTML(value)
+            return nil
+        case 10 where HTTPBytes.areSame(name, "connection"):
+            head.wantsClose = head.wantsClose || HTTPBytes.anyElement(of: value) { HTTPBytes.areSame($0, "close") }
+            return nil
+        case 17 where HTTPBytes.areSame(name, "transfer-encoding"):
+            return .badRequest
+        default:
+            guard let field = Self.field(name) else { return nil }
+            guard head.note(field, at: start..<start + value.count) else { return .badRequest }
+            if field != .contentLength { return nil }
+            // A length that does not fit is a body that does not, either.
+            guard !value.isEmpty, value.allSatisfy(HTTPBytes.isDigit) else { return .badRequest }
+            head.bodyLength = HTTPBytes.number(value) ?? .max
+            return nil
+        }
+    }
+
+    private static func acceptsHTML(_ value: UnsafeRawBufferPointer) -> Bool {
+        HTTPBytes.anyElement(of: value) { element in
+            let type = element.prefix { $0 != UInt8(ascii: ";") }
+            let trimmed = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: type))
+            guard trimmed.count == 9, trimmed[4] == HTTPBytes.slash else { return false }
+            return HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: trimmed[..<4]), "text")
+                && HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: trimmed[5...]), "html")
+        }
+    }
+
+    private static func field(_ name: UnsafeRawBufferPointer) -> RequestHead.Field? {
+        func named(_ text: StaticString, _ field: RequestHead.Field) -> RequestHead.Field? {
+            HTTPBytes.areSame(name, text) ? field : nil
+        }
+        switch name.count {
+        case 4: return named("host", .host)
+        case 5: return named("range", .range)
+        case 6: return named("origin", .origin) ?? named("cookie", .cookie) ?? named("expect", .expect)
+        case 8: return named("if-range", .ifRange)
+        case 11: return named("sec-purpose", .fetchPurpose)
+        case 12: return named("content-type", .contentType)
+        case 13: return named("if-none-match", .ifNoneMatch) ?? named("authorization", .authorization)
+        case 14:
+            return named("content-length", .contentLength) ?? named("sec-fetch-site", .fetchSite)
+                ?? named("sec-fetch-mode", .fetchMode) ?? named("sec-fetch-dest", .fetchDestination)
+                ?? named("x-client-token", .token)
+        case 38: return named("access-control-request-private-network", .privateNetwork)
+        default: return nil
         }
     }
 }

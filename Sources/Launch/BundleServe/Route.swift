@@ -59,3 +59,165 @@ enum Route: Equatable {
         return .version(name: name, RequestPath(Array(rest[(slash + 1)...])))
     }
 }
+
+/// The path of a request target, decoded once, on bytes. It can name a file below a folder and nothing else.
+struct RequestPath: Equatable {
+    /// The path without its first slash; no component is empty but the last.
+    let bytes: [UInt8]
+
+    /// Takes the part of a target up to its query. Nil for bad escapes, for escaped slashes, backslashes and control bytes, for
+    /// what is not UTF-8, and for components that are empty, `.` or `..`, written plainly or escaped.
+    init?(decoding target: UnsafeRawBufferPointer) {
+        guard let first = target.first, first == HTTPBytes.slash else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(target.count)
+        var component = 0
+        var isASCII = true
+        var index = 1
+        while index < target.count {
+            var byte = target[index]
+            index += 1
+            if byte == HTTPBytes.slash {
+                if !Self.isName(bytes, from: component) { return nil }
+                bytes.append(byte)
+                component = bytes.count
+                continue
+            }
+            if byte == UInt8(ascii: "%") {
+                guard index + 1 < target.count, let high = HTTPBytes.hexValue(target[index]),
+                    let low = HTTPBytes.hexValue(target[index + 1])
+                else { return nil }
+                byte = high << 4 | low
+                index += 2
+                if byte == HTTPBytes.slash { return nil }
+            }
+            if byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\\") { return nil }
+            isASCII = isASCII && byte < 0x80
+            bytes.append(byte)
+        }
+        if component < bytes.count && !Self.isName(bytes, from: component) { return nil }
+        if !isASCII && String(validating: bytes, as: UTF8.self) == nil { return nil }
+        self.bytes = bytes
+    }
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    private static func isName(_ bytes: [UInt8], from start: Int) -> Bool {
+        switch bytes.count - start {
+        case 0: false
+        case 1: bytes[start] != UInt8(ascii: ".")
+        case 2: bytes[start] != UInt8(ascii: ".") || bytes[start + 1] != UInt8(ascii: ".")
+        default: true
+        }
+    }
+
+    /// Whether the path is below `/__`, where nothing is an address inside an application.
+    var isSpecial: Bool { bytes.starts(with: "__".utf8) }
+
+    /// Whether it is special and not below `/__cordova/`, where the assets of a Meteor client have a second name.
+    var isReserved: Bool { isSpecial && !bytes.starts(with: "__cordova/".utf8) }
+
+    /// Whether it ends with a slash, or is the root.
+    var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }
+
+    /// Whether it is the index page itself.
+    var isIndex: Bool { bytes.isEmpty || bytes.elementsEqual("index.html".utf8) }
+
+    /// Whether it is one that Cordova's server never answers with a page: browsers ask for the icon by themselves, and files of the
+    /// device are none of a client's.
+    var isNeverPage: Bool { bytes.elementsEqual("favicon.ico".utf8) || bytes.starts(with: "local-filesystem".utf8) }
+
+    /// What follows the last slash.
+    var lastComponent: ArraySlice<UInt8> {
+        bytes[(bytes.lastIndex(of: HTTPBytes.slash).map { $0 + 1 } ?? 0)...]
+    }
+
+    /// Whether the last component has a dot in it, as the names of files do and the addresses inside an application do not.
+    var hasExtension: Bool { lastComponent.contains(UInt8(ascii: ".")) }
+}
+
+/// Who may ask at all, before anybody looks at what for: a page of another origin, or a name of somebody else that leads here, gets
+/// nothing.
+struct RequestRules: Sendable {
+    private let hosts: [[UInt8]]
+    private let origins: [[UInt8]]
+
+    init(port: Int) {
+        hosts = ["127.0.0.1", "localhost"].map { Array("\($0):\(port)".utf8) }
+        origins = hosts.map { Array("http://".utf8) + $0 }
+    }
+
+    /// Why a request is refused, whatever it asks for.
+    func refusal(of request: Request) -> Status? {
+        guard let host = host(of: request) else { return .misdirected }
+        if request.head.method == .options && request.has(.privateNetwork) { return .forbidden }
+        // It would outlive its client, and go on answering in place of the one that follows a rollback.
+        if request.has(.fetchDestination, "serviceworker") { return .forbidden }
+        if request.has(.origin) && !isOurs(request, host) { return .forbidden }
+        if request.has(.fetchSite) && !request.has(.fetchSite, "same-origin") && !request.has(.fetchSite, "none")
+            && !isVisit(request)
+        {
+            return .forbidden
+        }
+        return nil
+    }
+
+    /// Whether the request comes from a page of ours, and says so.
+    func isFromOurPage(_ request: Request) -> Bool {
+        host(of: request).map { isOurs(request, $0) } ?? false
+    }
+
+    /// Which of our names the request was sent to; nil for any other, for none, and for two.
+    private func host(of request: Request) -> Int? {
+        guard !request.head.repeatsHost,
+            let host = request.with(.host, { host in hosts.firstIndex { $0.elementsEqual(host) } }) ?? nil
+        else { return nil }
+        let matches = request.withTarget { authority, _ in authority.map { hosts[host].elementsEqual($0) } ?? true }
+        return matches ? host : nil
+    }
+
+    /// Whether the origin is the one of the name that the request was sent to.
+    private func isOurs(_ request: Request, _ host: Int) -> Bool {
+        request.with(.origin) { origins[host].elementsEqual($0) } ?? false
+    }
+
+    /// Whether somebody goes to one of our pages from elsewhere: not into a frame, and not to something that is no page.
+    private func isVisit(_ request: Request) -> Bool {
+        guard request.head.method == .get, request.has(.fetchMode, "navigate"),
+            request.has(.fetchDestination, "document")
+        else { return false }
+        return request.withTarget { _, path in
+            guard let path = RequestPath(decoding: path), !path.isSpecial else { return false }
+            return !path.hasExtension || MediaType.isPage(MediaType.of(path.bytes))
+        }
+    }
+}
+
+/// What the head of a page's call says, before anything of its body is read.
+enum PageCall: Equatable {
+    static let longestBody = 64 << 10
+
+    case accepted(token: String)
+    case refused(Status)
+
+    init(_ request: Request, isFromOurPage: Bool) {
+        self = .refused(.forbidden)
+        guard isFromOurPage, let token = request.text(.token), !token.isEmpty else { return }
+        let isJSON = request.with(.contentType, Self.isJSON) ?? false
+        let expects = request.has(.expect) && !request.head.isOldVersion
+        switch request.head.bodyLength {
+        case _ where !isJSON: self = .refused(.unsupportedMediaType)
+        case nil: self = .refused(.lengthRequired)
+        case let length? where length > Self.longestBody: self = .refused(.bodyTooLarge)
+        case _ where expects && !request.expectsContinue: self = .refused(.expectationFailed)
+        default: self = .accepted(token: token)
+        }
+    }
+
+    private static func isJSON(_ value: UnsafeRawBufferPointer) -> Bool {
+        let type = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.prefix { $0 != UInt8(ascii: ";") }))
+        guard type.count == 16, type[11] == HTTPBytes.slash else { return false }
+        return HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[..<11]), "application")
+            && HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[12...]), "json")
+    }
+}

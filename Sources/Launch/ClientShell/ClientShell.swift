@@ -1,8 +1,8 @@
 public import BundleCore
-public import BundleValues
 import BundleDisk
 import BundlePlatform
 import BundleThreads
+public import BundleValues
 
 /// What a shell embeds: it launches the client, watches its start, takes it back when it fails, and reports new versions.
 ///
@@ -269,5 +269,75 @@ private final class ShellThread: SerialExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         worker.submit { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}
+
+/// What an observer sees of a shell.
+public enum ShellEvent: Sendable, Equatable {
+    /// Another client is ready to be shown; `reload` shows it.
+    case updateAvailable(ClientName)
+    /// Something failed; the client that runs is not touched by it.
+    case failed(UpdateFailure)
+    /// A check for updates is over, for this reason if it failed; the next one comes after that time at the latest, nil where none
+    /// is planned.
+    case checked(UpdateFailure?, next: Duration?)
+    /// A client is shown; on trial it has to confirm its start.
+    case launched(ClientName, isTrial: Bool)
+    /// The client confirmed its start.
+    case confirmed(ClientName)
+    /// The client did not start; the other one is shown instead.
+    case rolledBack(ClientName, to: ClientName, UpdateFailure)
+}
+
+/// What a page asked for and cannot have now.
+public enum ShellError: String, ClassifiedFailure, Sendable {
+    /// `reload` without another client to show.
+    case noPendingVersion
+    /// The shell has not launched a client yet.
+    case notStarted
+
+    /// The public form; `subject` is the word.
+    public var failure: UpdateFailure {
+        let message =
+            switch self {
+            case .noPendingVersion: "There is no other client to show: check for updates first."
+            case .notStarted: "The shell shows no client yet: start it first."
+            }
+        return UpdateFailure(.configInvalid, subject: rawValue, message)
+    }
+}
+
+/// The web view's side: what a shell does for the client.
+///
+/// A `ClientShell` calls it on its own thread, one call at a time, and does nothing else until a call returns. So what is called
+/// may block for a moment, but must not wait for the shell; a web view that lives on another thread is sent there.
+public protocol ShellBridge: Sendable {
+    /// Pages that are loaded from now on come from this client's serving root; pages that are shown keep theirs.
+    func setServerBasePath(_ client: ReadyClient) throws
+    /// Loads the page again. The shell's `pageWillLoad` is called before the first byte is shown, as for any load.
+    func reload()
+    /// What runs or could run has changed; called before anything that follows from it.
+    func update(_ status: ShellStatus)
+}
+
+extension ShellBridge {
+    /// For those that ask the shell instead.
+    public func update(_ status: ShellStatus) {}
+}
+
+/// What of a shell its pages may know.
+public struct ShellStatus: Sendable, Equatable {
+    /// The token of the launch that runs; nil where none does.
+    public let token: LaunchToken?
+    /// The client that runs.
+    public let current: ClientName?
+    /// The client that could be shown in its place.
+    public let available: ClientName?
+
+    /// States what runs; nothing by default.
+    public init(token: LaunchToken? = nil, current: ClientName? = nil, available: ClientName? = nil) {
+        self.token = token
+        self.current = current
+        self.available = available
     }
 }

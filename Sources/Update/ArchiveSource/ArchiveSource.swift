@@ -1,8 +1,8 @@
 package import BundleCore
-package import BundleValues
 import BundleDisk
 import BundleSigning
 import BundleThreads
+package import BundleValues
 
 /// The signed archive channel: manifests, the archives that they name, and what a channel document says about them.
 package struct ArchiveSource: UpdateSource {
@@ -150,5 +150,233 @@ extension FeedAddress {
         case .manifest: "trust"
         case .channel: "../trust"
         }
+    }
+}
+
+/// What a feed offers to a device: a verified release, or a channel's best answer for it.
+package struct ArchiveOffer: UpdateOffer {
+    /// The version; of an empty channel, the newest one here.
+    package let clientVersion: ClientVersion
+    /// What was found out before any rule was asked: signatures, application, channel, sequence, expiry.
+    package let evidence: [Decision.Outcome]
+    /// What is to be remembered; nil where nothing is.
+    package let feed: FeedUpdate?
+    private let answer: Answer
+
+    private enum Answer {
+        /// With the application that it must name, where the trust root says so.
+        case manifest(VerifiedManifest, appId: String?)
+        case channel(ChannelOffer)
+    }
+
+    init(_ manifest: VerifiedManifest, of appId: String?, evidence: [Decision.Outcome], feed: FeedUpdate?) {
+        clientVersion = manifest.clientVersion
+        self.evidence = evidence + manifest.evidence
+        self.feed = feed
+        answer = .manifest(manifest, appId: appId)
+    }
+
+    init(_ channel: ChannelOffer, evidence: [Decision.Outcome], feed: FeedUpdate, _ inventory: Inventory) throws {
+        let newest = inventory.bundles.last { $0.version.source == .archive }?.version.semantic
+        let version = try channel.candidate?.release.version ?? newest ?? SemanticVersion(parsing: "0.0.0")
+        clientVersion = .archive(version)
+        self.evidence = evidence
+        self.feed = feed
+        answer = .channel(channel)
+    }
+
+    /// The release, where there is one that may be installed.
+    package var release: VerifiedManifest? {
+        switch answer {
+        case .manifest(let manifest, _): return manifest
+        case .channel(let channel):
+            guard case .verified(let manifest)? = channel.candidate?.signed else { return nil }
+            return manifest
+        }
+    }
+
+    /// The room that the release states.
+    package var footprint: Footprint {
+        release?.footprint ?? Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)
+    }
+
+    /// As the channel document asks.
+    package var pace: PollPace? {
+        guard case .channel(let channel) = answer else { return nil }
+        return channel.document.poll.map { PollPace(asked: $0.interval, jitter: $0.jitter) }
+    }
+
+    func requireRelease() throws -> VerifiedManifest {
+        if let release { return release }
+        throw UpdateFailure(
+            .signatureInvalid, subject: clientVersion.description,
+            "Version \(clientVersion) has no signature that counts: sign the release again.")
+    }
+
+    func decide(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
+        switch answer {
+        case .manifest(let manifest, let named):
+            AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId ?? named)
+        case .channel(let channel):
+            channel.decide(ChannelRule.Device(inventory: inventory, shell: shell, appId: appId ?? channel.appId))
+        }
+    }
+
+    func explain(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome] {
+        guard case .channel(let channel) = answer else { return [] }
+        return channel.explain(ChannelRule.Device(inventory: inventory, shell: shell, appId: appId ?? channel.appId))
+    }
+}
+
+/// A channel document that was taken, with the release that the device is to hear about.
+struct ChannelOffer: Sendable {
+    let document: ChannelDocument
+    let releaseKeys: TrustedKeys
+    /// The application that releases must name.
+    let appId: String?
+    let candidate: ChannelRule.Candidate?
+
+    init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.Device) {
+        self.document = document
+        self.releaseKeys = releaseKeys
+        appId = device.appId
+        candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, releaseKeys) }
+    }
+
+    private static func check(_ release: ChannelDocument.Release, _ keys: TrustedKeys) -> ChannelRule.SignedRelease {
+        do {
+            return .verified(try ManifestVerifier.verify(release.manifest, trusted: keys))
+        } catch {
+            return .refused(UpdateFailure(error))
+        }
+    }
+
+    func decide(_ device: ChannelRule.Device) -> Decision {
+        guard let candidate else {
+            let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.name ?? .embedded
+            return Decision(
+                verdict: .upToDate(newest: newest),
+                outcomes: [
+                    Decision.Outcome(rule: "newer", passed: false, detail: "the channel \(document.channel) is empty")
+                ])
+        }
+        return ChannelRule.decide(candidate, on: device)
+    }
+
+    func explain(_ device: ChannelRule.Device) -> [Decision.Outcome] {
+        document.releases.sorted { $0.version > $1.version }.map { release in
+            let candidate = ChannelRule.Candidate(release, Self.check(release, releaseKeys))
+            let fate = ChannelRule.fate(of: candidate, on: device)
+            return Decision.Outcome(
+                rule: "release \(release.version)", passed: fate == .eligible, detail: fate.description)
+        }
+    }
+}
+
+/// One look at a feed: what is trusted, what is remembered, and what both say about what was fetched.
+struct FeedPoll: Sendable {
+    let trust: CurrentTrust
+    private let request: OfferRequest
+    private let clock: Timestamp
+
+    init(_ anchor: TrustAnchor, _ request: OfferRequest, clock: Timestamp) throws {
+        self.request = request
+        self.clock = clock
+        trust = try CurrentTrust(anchor, memory: request.inventory.ledger.feed)
+        if let found = trust.root?.root.appId, let appId = request.appId, !found.utf8.elementsEqual(appId.utf8) {
+            throw UpdateFailure(
+                .appMismatch, subject: found,
+                "The trust root is for \(found), this device runs \(appId): check --trust and --app-id.")
+        }
+    }
+
+    private var memory: FeedMemory { request.inventory.ledger.feed }
+    /// The application of the device, else that of the trust root.
+    private var appId: String? { request.appId ?? trust.root?.root.appId }
+
+    /// The memory with `trust` in it.
+    func news(trusting trust: CurrentTrust) -> FeedUpdate { FeedUpdate(before: memory, after: remembering(trust)) }
+
+    private func remembering(_ trust: CurrentTrust) -> FeedMemory {
+        var after = memory
+        after.trust = trust.record ?? after.trust
+        after.clock = trust.clock(memory)
+        return after
+    }
+
+    /// The offer of a flat manifest.
+    func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
+        let after = remembering(trust)
+        let time = TrustedTime.at(clock, after)
+        try trust.requireFresh(at: time)
+        let verified = try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
+        return ArchiveOffer(
+            verified, of: appId, evidence: rootEvidence,
+            feed: trust.root == nil ? nil : FeedUpdate(before: memory, after: after))
+    }
+
+    /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.
+    func offer(
+        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId
+    ) throws -> ArchiveOffer {
+        var after = remembering(trust)
+        let time = TrustedTime.at(clock, after)
+        try trust.requireFresh(at: time)
+        let keys = trust.keys(for: .channel, at: time)
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
+        let (document, signers, digest) = (verified.document, verified.signers, verified.payloadSha256)
+        try requireApp(of: document)
+        let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
+        let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
+        if let failure = freshness.failure(of: document) { throw failure }
+
+        let id = try deviceId.given ?? memory.deviceId ?? deviceId.machine ?? LaunchToken.random().text
+        after.deviceId = id
+        after.follow(
+            FeedMemory.Channel(
+                name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
+                issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
+                minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
+                leftOut: try document.releases.filter {
+                    try ChannelRule.draw(salt: $0.salt, deviceId: id) >= $0.rollout
+                }.map(\.version)))
+        let news = FeedUpdate(before: memory, after: after)
+        let inventory = request.inventory.recording(news)
+        let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
+        let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
+        return try ArchiveOffer(
+            offer, evidence: rootEvidence + evidence(document, signers, known, time), feed: news, inventory)
+    }
+
+    private func requireApp(of document: ChannelDocument) throws {
+        guard let appId, document.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return }
+        throw UpdateFailure(
+            .appMismatch, subject: document.appId ?? "",
+            "The channel document is for \(document.appId ?? "no named application"), this device runs \(appId): "
+                + "check the feed's address.")
+    }
+
+    private var rootEvidence: [Decision.Outcome] {
+        guard let root = trust.root?.root else { return [] }
+        return [
+            Decision.Outcome(rule: "trustRoot", passed: true, detail: "version \(root.version), until \(root.expires)")
+        ]
+    }
+
+    private func evidence(
+        _ document: ChannelDocument, _ signers: [PublicKey], _ known: FeedMemory.Channel?, _ time: Timestamp
+    ) -> [Decision.Outcome] {
+        [
+            Decision.Outcome(
+                rule: "channelSignature", passed: true,
+                detail: signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")),
+            Decision.Outcome(
+                rule: "channel", passed: true,
+                detail: "\(document.channel) of \(document.appId ?? "no named application")"),
+            Decision.Outcome(
+                rule: "sequence", passed: true,
+                detail: "\(document.sequence), seen before \(known.map { "\($0.sequence)" } ?? "none")"),
+            Decision.Outcome(rule: "expiry", passed: true, detail: "\(document.expires), it is \(time)"),
+        ]
     }
 }

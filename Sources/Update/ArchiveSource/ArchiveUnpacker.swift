@@ -1,7 +1,8 @@
 import BundleArchive
 import BundleCore
-import BundleValues
 import BundleDisk
+import BundleSigning
+import BundleValues
 
 /// Entries through the policy into a staging area; every number that the manifest states is checked.
 struct ArchiveUnpacker {
@@ -49,4 +50,129 @@ private struct CountingSink: EntrySink {
         if files % 64 == 0 { report(.unpacking(files: files, of: total)) }
     }
     func abandon() { inner.abandon() }
+}
+
+/// Bounds for one archive. The device sets them; a manifest can only lower them.
+package struct ArchiveLimits: Sendable, Equatable {
+    /// Bytes of the archive.
+    package var archiveBytes = 256 << 20
+    /// Sum of the files' bytes.
+    package var installedBytes = 512 << 20
+    /// Bytes of one file.
+    package var fileBytes = 256 << 20
+    /// Files and folders that the archive lists.
+    package var entries = 20_000
+    /// Unpacked bytes for one archive byte, once more than `ratioGrace` bytes are out.
+    package var ratio = 200
+    /// Unpacked bytes before the ratio counts.
+    package var ratioGrace = 32 << 20
+    /// Time for unpacking.
+    package var time = Duration.seconds(600)
+
+    /// The defaults.
+    package init() {}
+}
+
+extension ArchiveLimits {
+    /// The bounds of a reader that starts now.
+    func decoding() -> DecodingLimits { DecodingLimits(ratio: ratio, grace: ratioGrace, deadline: .now + time) }
+
+    /// These limits, or the signed numbers where they are lower. Folders count as entries but not as files.
+    func lowered(by manifest: Manifest) -> ArchiveLimits {
+        var lowered = self
+        if let size = manifest.installedSize { lowered.installedBytes = min(size, installedBytes) }
+        return lowered
+    }
+
+    /// Refuses a release whose signed numbers exceed what this device takes, before the first byte of it.
+    func admit(_ manifest: Manifest) throws(ArchiveRejection) {
+        if let size = manifest.size, size > archiveBytes {
+            throw ArchiveRejection(
+                "archive-too-large",
+                "the archive has \(ByteCount(bytes: size)), "
+                    + "this device takes \(ByteCount(bytes: archiveBytes)) (--max-archive-size)")
+        }
+        if let size = manifest.installedSize, size > installedBytes {
+            throw ArchiveRejection(
+                "unpacked-too-large",
+                "the files have \(ByteCount(bytes: size)), "
+                    + "this device takes \(ByteCount(bytes: installedBytes)) (--max-installed-size)")
+        }
+        if let count = manifest.fileCount, count > entries {
+            throw ArchiveRejection(
+                "too-many-entries", "it has \(count) files, this device takes \(entries) (--max-files)")
+        }
+    }
+}
+
+/// What installer, verifier and publisher all do with an archive: walk it.
+enum ArchiveContents {
+    static func walk<Sink: EntrySink>(
+        _ file: File, size: Int, expectedFiles: Int?, limits: ArchiveLimits, into sink: Sink
+    ) throws -> (ArchiveWalk<Sink>.Summary, Sink) {
+        do {
+            let format = ArchiveFormat(sniffing: try file.head(4))
+            return try file.withDescriptor { descriptor in
+                let reader = try reader(descriptor, size: size, format: format, limits)
+                let walk = try ArchiveWalk(
+                    reader, limits: limits, expectedFiles: expectedFiles, into: sink)
+                return try walk.run()
+            }
+        } catch {
+            sink.abandon()
+            throw error
+        }
+    }
+
+    private static func reader(
+        _ descriptor: Int32, size: Int, format: ArchiveFormat, _ limits: ArchiveLimits
+    ) throws -> ArchiveReader {
+        do throws(ArchiveFailure) {
+            return try ArchiveReader(
+                descriptor: descriptor, size: size, format: format, limits: limits.decoding())
+        } catch {
+            throw error.refusal()
+        }
+    }
+
+    /// Refuses a tree that is not the one whose numbers were signed; `content` is the digest of its canonical tar.
+    static func require<Sink>(
+        _ summary: ArchiveWalk<Sink>.Summary, content: SHA256Digest, in file: File, of manifest: Manifest
+    ) throws {
+        let version = manifest.version.description
+        if let expected = manifest.fileCount, expected != summary.fileCount {
+            throw UpdateFailure(
+                .sizeMismatch, subject: "fileCount",
+                "The archive of \(version) holds \(summary.fileCount) files, \(expected) were signed. Publish it again."
+            )
+        }
+        if let expected = manifest.installedSize, expected != summary.installedSize {
+            throw UpdateFailure(
+                .sizeMismatch, subject: "installedSize",
+                "The files of \(version) have \(summary.installedSize) bytes, \(expected) were signed. Publish it again."
+            )
+        }
+        if let expected = manifest.contentSha256, expected != content, try !isDigest(expected, ofTarIn: file) {
+            throw UpdateFailure(
+                .digestMismatch, subject: "contentSha256",
+                "The content of \(version) is \(content.hex), \(expected.hex) was signed. Publish it again.")
+        }
+    }
+
+    /// The signed content digest, where the archive itself is a canonical tar that another tool wrote.
+    ///
+    /// The contract fixes every value of such a tar but not every byte: tools fill unused header fields in different ways.
+    /// The digest of the very tar that was packed is then as good, and the archive's own digest was signed as well.
+    static func isDigest(_ expected: SHA256Digest, ofTarIn file: File) throws -> Bool {
+        let format = ArchiveFormat(sniffing: try file.head(4))
+        var hasher = try SHA256Hasher()
+        try file.withDescriptor { descriptor in
+            do {
+                try DecodedArchive.forEachBlock(descriptor: descriptor, format: format) { try hasher.update($0) }
+            } catch let failure as ArchiveFailure {
+                throw failure.refusal()
+            }
+        }
+        return try hasher.finish() == expected
+    }
 }

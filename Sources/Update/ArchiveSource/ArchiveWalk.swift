@@ -1,6 +1,6 @@
 import BundleArchive
-import BundleValues
 import BundleSigning
+import BundleValues
 
 /// Reads one archive from its first to its last entry under the whole policy, handing what it allows to a sink.
 ///
@@ -169,4 +169,121 @@ protocol EntrySink {
     mutating func endFile() throws
     /// The archive is refused: nothing more comes.
     func abandon()
+}
+
+/// Every path of one archive once, as a file or as a folder, also for disks that ignore case or normalisation.
+///
+/// Keeps 12 bytes a name: a 64-bit hash of the folded name, and 31 bits that tell spellings apart.
+struct NameRegistry {
+    private var names: NameTable
+    private var lastParent: ArraySlice<UInt8> = []
+
+    private static let directoryBit: UInt32 = 1 << 31
+
+    init(expectedNames: Int) {
+        names = NameTable(expected: expectedNames)
+    }
+
+    /// Takes a file's path, and its folders; refuses one that is taken.
+    mutating func addFile(_ path: BundlePath) throws(ArchiveRejection) {
+        try addParents(of: path)
+        let key = Self.key(path.bytes[...])
+        let tag = Self.tag(path.bytes[...])
+        guard let taken = names.update(key, to: tag) else { return }
+        if taken == tag { throw ArchiveRejection("duplicate-entry", entry: path.string, "the path comes twice") }
+        if taken == tag | Self.directoryBit {
+            throw ArchiveRejection("path-conflict", entry: path.string, "it is a file and a folder")
+        }
+        throw Self.collision(path.string)
+    }
+
+    /// Takes a folder's path; the same folder may come again.
+    mutating func addDirectory(_ path: BundlePath) throws(ArchiveRejection) {
+        try addParents(of: path)
+        try addDirectory(path.bytes[...])
+    }
+
+    private mutating func addParents(of path: BundlePath) throws(ArchiveRejection) {
+        let parent = path.bytes.lastIndex(of: UInt8(ascii: "/")).map { path.bytes[..<$0] } ?? []
+        if parent.elementsEqual(lastParent) { return }
+        for index in parent.indices where parent[index] == UInt8(ascii: "/") { try addDirectory(parent[..<index]) }
+        if !parent.isEmpty { try addDirectory(parent) }
+        lastParent = parent
+    }
+
+    private mutating func addDirectory(_ bytes: ArraySlice<UInt8>) throws(ArchiveRejection) {
+        let key = Self.key(bytes)
+        let tag = Self.tag(bytes)
+        guard let taken = names.update(key, to: tag | Self.directoryBit) else { return }
+        if taken == tag | Self.directoryBit { return }
+        let name = String(decoding: bytes, as: UTF8.self)
+        if taken == tag { throw ArchiveRejection("path-conflict", entry: name, "it is a file and a folder") }
+        throw Self.collision(name)
+    }
+
+    private static func collision(_ name: String) -> ArchiveRejection {
+        ArchiveRejection("case-collision", entry: name, "another path differs from it only in case or normalisation")
+    }
+
+    private static func key(_ bytes: ArraySlice<UInt8>) -> UInt64 { FoldedName.hash(of: bytes) }
+
+    /// FNV-1a, which is enough to tell spellings of one folded name apart.
+    private static func tag(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        var hash: UInt32 = 2_166_136_261
+        for byte in bytes { hash = (hash ^ UInt32(byte)) &* 16_777_619 }
+        return hash & ~directoryBit
+    }
+}
+
+/// An open-addressing table from 64-bit hashes to 32-bit tags, which a dictionary would need twice the memory for: a client may
+/// have a hundred thousand names, and a device little room.
+struct NameTable {
+    private var hashes: [UInt64]
+    private var tags: [UInt32]
+    private var count = 0
+
+    /// Has room for `expected` names.
+    init(expected: Int) {
+        var size = 1024
+        while Self.isFull(expected, of: size) { size *= 2 }
+        hashes = [UInt64](repeating: 0, count: size)
+        tags = [UInt32](repeating: 0, count: size)
+    }
+
+    /// Linear probing stays short enough up to nine tenths.
+    private static func isFull(_ count: Int, of size: Int) -> Bool { count >= size / 10 * 9 }
+
+    /// Keeps `tag` under `hash`; returns the tag that was there before.
+    mutating func update(_ hash: UInt64, to tag: UInt32) -> UInt32? {
+        if Self.isFull(count, of: hashes.count) { grow() }
+        // 0 marks a free slot.
+        let hash = hash == 0 ? 1 : hash
+        let index = place(of: hash)
+        defer {
+            hashes[index] = hash
+            tags[index] = tag
+        }
+        if hashes[index] == hash { return tags[index] }
+        count += 1
+        return nil
+    }
+
+    /// The slot of `hash`, or the free one where it belongs.
+    private func place(of hash: UInt64) -> Int {
+        let mask = hashes.count - 1
+        var index = Int(truncatingIfNeeded: hash &* 0x9E37_79B9_7F4A_7C15 >> 24) & mask
+        while hashes[index] != 0, hashes[index] != hash { index = (index + 1) & mask }
+        return index
+    }
+
+    private mutating func grow() {
+        let old = (hashes, tags)
+        hashes = [UInt64](repeating: 0, count: old.0.count * 2)
+        tags = [UInt32](repeating: 0, count: old.0.count * 2)
+        for (hash, tag) in zip(old.0, old.1) where hash != 0 {
+            let index = place(of: hash)
+            hashes[index] = hash
+            tags[index] = tag
+        }
+    }
 }

@@ -1,3 +1,4 @@
+import BundleCore
 public import BundleValues
 
 /// That somebody signed in, until when, and with what token.
@@ -18,4 +19,134 @@ public struct UserSession: Sendable, Equatable {
 
     /// Whether it is worth anything at `time`.
     public func isValid(at time: Timestamp) -> Bool { expires.map { time < $0 } ?? true }
+}
+
+/// Everything that is remembered about who may use a device, and the legal changes to it.
+public struct SessionRecord: Sendable, Equatable {
+    /// Whether somebody has to sign in, and who did.
+    public enum Access: Sendable, Equatable {
+        /// Nobody ever signed in: everybody may use the device.
+        case open
+        /// Somebody is signed in.
+        case session(UserSession)
+        /// Somebody was.
+        case ended(SessionEnding)
+    }
+
+    /// Whether somebody has to sign in, and who did.
+    public private(set) var access: Access
+    /// Why the device is locked; nil where it is not.
+    public private(set) var lock: SessionLock?
+
+    /// A device that nobody ever signed in on.
+    public static let open = SessionRecord(access: .open, lock: nil)
+
+    /// What was written down before.
+    public init(access: Access, lock: SessionLock?) {
+        self.access = access
+        self.lock = lock
+    }
+
+    /// The session, valid or not.
+    public var session: UserSession? { if case .session(let session) = access { session } else { nil } }
+
+    /// Whether somebody has to sign in.
+    public var isRequired: Bool { access != .open }
+
+    /// What it is worth at `time`. A lock outlasts the session: waiting opens nothing.
+    public func status(at time: Timestamp) -> SessionStatus {
+        if let lock { return .locked(lock) }
+        return switch access {
+        case .open: .notRequired
+        case .session(let session) where session.isValid(at: time): .authenticated
+        case .session: .unauthenticated(.ended(.expired))
+        case .ended(let ending): .unauthenticated(.ended(ending.cause))
+        }
+    }
+
+    /// Somebody signs in; a locked device stays locked.
+    public mutating func signIn(_ session: UserSession) { access = .session(session) }
+
+    /// Whoever is signed in signs out; nothing changes where nobody is.
+    public mutating func signOut(at time: Timestamp) {
+        if session != nil { access = .ended(SessionEnding(.signedOut, at: time)) }
+    }
+
+    /// From now on nobody has to sign in, as on a device where nobody ever did.
+    public mutating func forget() { access = .open }
+
+    /// `session` is worth nothing any more. Nothing changes where another one has taken its place.
+    public mutating func end(_ session: UserSession, _ ending: SessionEnding) {
+        if self.session == session { access = .ended(ending) }
+    }
+
+    /// Locks the device.
+    public mutating func lock(_ lock: SessionLock) { self.lock = lock }
+
+    /// Unlocks it.
+    public mutating func unlock() { lock = nil }
+}
+
+/// What keeps the record of a device's sessions; the domain's contract, which each platform fulfils its own way.
+public protocol SessionRepository: Sendable {
+    /// What is remembered; `SessionRecord.open` where nothing ever was. Throws where it cannot be told.
+    func record() async throws -> SessionRecord
+
+    /// Changes what is remembered as a whole, and gives what it is then; durable when it returns.
+    ///
+    /// No change of anybody else gets lost. After a failure everything is what it was.
+    @discardableResult
+    func change(_ body: @Sendable (inout SessionRecord) -> Void) async throws -> SessionRecord
+}
+
+/// What a session is worth at a moment; a word of the domain, not of the screen.
+public enum SessionStatus: Sendable, Equatable {
+    /// Nobody ever signed in on this device, so nobody has to.
+    case notRequired
+    /// There is a session, and it is valid.
+    case authenticated
+    /// There is none.
+    case unauthenticated(Reason)
+    /// The device is locked, whoever is signed in.
+    case locked(SessionLock)
+
+    /// Why there is no session.
+    public enum Reason: Sendable, Equatable {
+        /// It ended.
+        case ended(SessionEnding.Cause)
+        /// What is remembered cannot be read: nobody is let in for that.
+        case unreadable
+    }
+}
+
+/// Why a device is locked.
+public enum SessionLock: String, Sendable, Equatable, CaseIterable {
+    /// Somebody locked it.
+    case byOperator = "locked"
+    /// Somebody works on it.
+    case forMaintenance = "maintenance"
+}
+
+/// How a session ended.
+public struct SessionEnding: Sendable, Equatable {
+    /// What ended it.
+    public enum Cause: String, Sendable, Equatable, CaseIterable {
+        /// Somebody signed out.
+        case signedOut
+        /// Its time was over.
+        case expired
+        /// The feed's server refused its token.
+        case rejected
+    }
+
+    /// What ended it.
+    public let cause: Cause
+    /// When that was noticed.
+    public let at: Timestamp
+
+    /// States an end.
+    public init(_ cause: Cause, at: Timestamp) {
+        self.cause = cause
+        self.at = at
+    }
 }

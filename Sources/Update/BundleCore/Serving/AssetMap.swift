@@ -1,5 +1,5 @@
-import BundleValues
 package import BundleDisk
+package import BundleValues
 
 /// Which file answers for which URL path of a client. Every map has passed validation (METEOR section 5.1).
 package struct AssetMap: Sendable {
@@ -63,4 +63,85 @@ package struct AssetMap: Sendable {
         assets = walk.assets
         warnings = walk.warnings
     }
+}
+
+extension AssetMap {
+    private static let scripts = ["cordova.js", "cordova_plugins.js"]
+    private static let plugins = "plugins"
+
+    /// Adds the files that the pages of a Cordova application name and no manifest lists (METEOR section 1.7): `cordova.js` and
+    /// `cordova_plugins.js`, stand-ins where `folder` has none, and what is below its `plugins/`.
+    ///
+    /// An asset of the client goes before an extra of the same name; one that could not stand beside the assets is left out
+    /// with a warning. Throws `DiskError` for a folder that cannot be listed.
+    package mutating func addCordovaFiles(from folder: Directory?) throws {
+        var places = Places(self)
+        for name in Self.scripts {
+            let path = try BundlePath(parsing: name)
+            guard isFree(path, &places) else { continue }
+            if let folder, case .file? = try folder.kind(of: name) {
+                assets.append(Asset(urlPath: path, source: folder, path: path, isKnownFile: true))
+            } else {
+                let script =
+                    name == Self.scripts[0]
+                    ? PackageResources.cordova_js : Array("// There are no Cordova plugins in this shell.\n".utf8)
+                generated.append(GeneratedFile(urlPath: path, bytes: script))
+            }
+        }
+        guard let folder, case .directory? = try folder.kind(of: Self.plugins) else { return }
+        var walk = TreeWalk(folder)
+        try walk.visit(try folder.directory(Self.plugins), below: Array("\(Self.plugins)/".utf8))
+        warnings += walk.warnings
+        for asset in walk.assets where isFree(asset.urlPath, &places) { assets.append(asset) }
+    }
+
+    /// What the URL paths of a map leave free.
+    private struct Places {
+        let owned: Set<BundlePath>
+        var survey: AssetSurvey
+
+        init(_ map: AssetMap) {
+            owned = Set(map.assets.map(\.urlPath))
+            survey = AssetSurvey(expectedNames: owned.count)
+            for asset in map.assets { survey.add(asset.urlPath) }
+        }
+    }
+
+    private mutating func isFree(_ path: BundlePath, _ places: inout Places) -> Bool {
+        if places.owned.contains(path) { return false }
+        guard let finding = places.survey.addOptional(path) else { return true }
+        warnings.append("\(path) is not served: \(finding).")
+        return false
+    }
+}
+
+/// What a manifest says about the assets of a client, for those who serve it; by URL path without the leading slash.
+package struct AssetLabels: Sendable, Equatable {
+    /// What is said about one asset.
+    package struct Label: Sendable, Equatable {
+        /// The name of its content, which changes with every byte; nil where the manifest has none. Legal in an entity tag.
+        package let hash: String?
+        /// Whether a URL that names the content may be kept for ever.
+        package let isCacheable: Bool
+        /// The URL path of its source map, with a leading slash.
+        package let sourceMapURL: String?
+
+        /// States a label.
+        package init(hash: String?, isCacheable: Bool, sourceMapURL: String?) {
+            self.hash = hash
+            self.isCacheable = isCacheable
+            self.sourceMapURL = sourceMapURL
+        }
+    }
+
+    private let labels: [BundlePath: Label]
+
+    /// Labels by URL path.
+    package init(_ labels: [BundlePath: Label]) { self.labels = labels }
+
+    /// What is said about the asset at a URL path; nil for one that the manifest does not list.
+    package subscript(_ urlPath: BundlePath) -> Label? { labels[urlPath] }
+
+    /// Nothing is said about anything.
+    package static let none = AssetLabels([:])
 }

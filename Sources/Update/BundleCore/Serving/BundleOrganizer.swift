@@ -1,5 +1,5 @@
-import BundleValues
 package import BundleDisk
+package import BundleValues
 
 /// Lays out clients for serving: one folder each, by URL path, of hard links (METEOR section 5.2).
 ///
@@ -88,4 +88,64 @@ package struct BundleOrganizer: Sendable {
         } catch {}
         throw .illegalName(name)
     }
+}
+
+/// A complete serving root: a client's files by URL path, its index page with the shim. For reading only, since the files
+/// are those of the store. Only `BundleOrganizer` gives one out.
+public struct OrganizedRoot: Sendable {
+    /// Its name in the serving folder.
+    public let name: String
+    /// The folder.
+    package let directory: Directory
+    /// What was left out when it was made, one sentence each; empty for one that was found.
+    public let warnings: [String]
+
+    init(name: String, directory: Directory, warnings: [String]) {
+        self.name = name
+        self.directory = directory
+        self.warnings = warnings
+    }
+
+    /// The folder's path, as the serving folder was opened.
+    public var path: String { directory.path }
+}
+
+/// Why a client cannot be laid out for serving.
+package enum OrganizingError: ClassifiedFailure, Equatable {
+    /// The map of its assets breaks rules; every finding is one clause.
+    case invalid(findings: [String])
+    /// There is nothing to start the application with: its index page has no file, or `path` names none.
+    case indexMissing(path: String)
+    /// A file could neither be linked nor copied.
+    case notPlaced(urlPath: String, link: DiskError, copy: DiskError)
+    /// The name is none that a serving root may have.
+    case illegalName(String)
+
+    /// `unsuitableBundle`, or what the disk said last.
+    package var failure: UpdateFailure {
+        switch self {
+        case .invalid(let findings):
+            UpdateFailure(
+                .unsuitableBundle, subject: findings.first ?? "",
+                "Bundle validation failed: \(findings.joined(separator: "; "))")
+        case .indexMissing(let path):
+            UpdateFailure(
+                .unsuitableBundle, subject: path,
+                "The client has no index page: \(path) cannot be read. Install another version.")
+        case .notPlaced(let urlPath, let link, let copy):
+            UpdateFailure(
+                copy.failure.code, subject: urlPath,
+                "Cannot lay out \(urlPath): \(link), and \(copy). Check the disk, then run it again.")
+        case .illegalName(let name):
+            UpdateFailure(
+                .unsuitableBundle, subject: UntrustedName.display(name),
+                "\"\(UntrustedName.display(name))\" cannot be the name of a serving root: "
+                    + "use one component that does not start with a dot.")
+        }
+    }
+}
+
+extension OrganizingError: CustomStringConvertible {
+    /// The message of the public form.
+    package var description: String { failure.message }
 }

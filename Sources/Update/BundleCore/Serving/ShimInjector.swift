@@ -1,3 +1,6 @@
+package import BundleSigning
+import BundleValues
+
 /// Puts the `WebAppLocalServer` shim into a page, so that a Meteor application finds the interface it expects.
 package enum ShimInjector {
     /// The shim's source text, from `web-app-local-server.js`.
@@ -25,5 +28,75 @@ package enum ShimInjector {
         result += Array("</script>".utf8)
         result += page[place...]
         return result
+    }
+}
+
+/// Source expressions of a Content-Security-Policy that allow the inline scripts of a page, and no others.
+package enum ScriptSource {
+    /// `'sha256-…'` of every inline script of `page`, each once, in their order; throws only if OpenSSL itself cannot work.
+    package static func expressions(for page: [UInt8]) throws(OpenSSLFailure) -> [String] {
+        var found: [String] = []
+        var known: Set<String> = []
+        for script in HTMLOutline(page).scripts {
+            let expression = try expression(for: page[script.text])
+            if known.insert(expression).inserted { found.append(expression) }
+        }
+        return found
+    }
+
+    /// `'sha256-…'` of a script's text.
+    package static func expression(for text: ArraySlice<UInt8>) throws(OpenSSLFailure) -> String {
+        let digest = try SHA256Digest.of(asParsed(text))
+        return "'sha256-\(Base64.encode(digest.withUnsafeBytes { Array($0) }))'"
+    }
+
+    /// The UTF-8 of a script's text as the browser has it: ill-formed bytes replaced, every newline one LF, no NUL.
+    static func asParsed(_ text: ArraySlice<UInt8>) -> [UInt8] {
+        var parsed: [UInt8] = []
+        parsed.reserveCapacity(text.count)
+        var isAfterReturn = false
+        for byte in String(decoding: text, as: UTF8.self).utf8 {
+            switch byte {
+            case UInt8(ascii: "\r"): parsed.append(UInt8(ascii: "\n"))
+            case UInt8(ascii: "\n") where isAfterReturn: break
+            case 0: parsed += [0xEF, 0xBF, 0xBD]
+            default: parsed.append(byte)
+            }
+            isAfterReturn = byte == UInt8(ascii: "\r")
+        }
+        return parsed
+    }
+}
+
+/// What the `type` of a script makes of it (HTML standard, "prepare the script element").
+enum ScriptType {
+    /// Whether a script with these attributes runs, or governs what runs, as import maps and speculation rules do.
+    static func isJudged(type: ArraySlice<UInt8>?, language: ArraySlice<UInt8>?) -> Bool {
+        guard let type else {
+            guard let language, !language.isEmpty else { return true }
+            return javaScript.contains("text/" + lowercased(language))
+        }
+        if type.isEmpty { return true }
+        let name = lowercased(type.drop(while: HTMLTokenizer.isSpace).trimmingSuffix(while: HTMLTokenizer.isSpace))
+        return javaScript.contains(name) || name == "module" || name == "importmap" || name == "speculationrules"
+    }
+
+    private static func lowercased(_ bytes: ArraySlice<UInt8>) -> String {
+        String(decoding: bytes.map(\.asciiLowered), as: UTF8.self)
+    }
+
+    /// The JavaScript MIME type essences of the MIME Sniffing standard.
+    private static let javaScript: Set<String> = [
+        "application/ecmascript", "application/javascript", "application/x-ecmascript", "application/x-javascript",
+        "text/ecmascript", "text/javascript", "text/javascript1.0", "text/javascript1.1", "text/javascript1.2",
+        "text/javascript1.3", "text/javascript1.4", "text/javascript1.5", "text/jscript", "text/livescript",
+        "text/x-ecmascript", "text/x-javascript",
+    ]
+}
+
+extension ArraySlice<UInt8> {
+    fileprivate func trimmingSuffix(while predicate: (UInt8) -> Bool) -> ArraySlice<UInt8> {
+        guard let last = lastIndex(where: { !predicate($0) }) else { return prefix(0) }
+        return self[startIndex...last]
     }
 }

@@ -1,4 +1,4 @@
-package import BundleValues
+public import BundleValues
 
 /// One way that clients reach a store.
 ///
@@ -34,4 +34,33 @@ extension UpdateSource where Offer: ReleaseOffer {
     package func decide(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> Decision {
         AcceptanceRule.decide(offer, inventory: inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
+}
+
+/// Where a device looks for signed archives.
+public enum FeedAddress: Sendable, Equatable {
+    /// A flat manifest: one release, believed for as long as its keys are.
+    case manifest(FetchURL)
+    /// A channel document: releases with their rollouts and recalls, believed until it expires.
+    case channel(FetchURL)
+
+    /// Its address.
+    public var url: FetchURL {
+        switch self {
+        case .manifest(let url), .channel(let url): url
+        }
+    }
+}
+
+/// What an observer sees of an update under way.
+package enum UpdateEvent: Sendable, Equatable {
+    /// What the device has already is looked for.
+    case planning
+    /// The release is verified and its download starts or goes on.
+    case downloading(bytes: Int, of: Int?)
+    /// The archive is verified and unpacks.
+    case unpacking(files: Int, of: Int?)
+    /// The publisher packs.
+    case packing(bytes: Int, of: Int)
+    /// Everything is unpacked and goes to the disk.
+    case settling
 }

@@ -1,6 +1,6 @@
-import BundleValues
-
 internal import BundleCore
+import BundleThreads
+import BundleValues
 internal import CCurl
 internal import Glibc
 internal import Synchronization
@@ -159,4 +159,44 @@ final class CurlLoop: Sendable {
         let pauses = running.values.compactMap { $0.nextCheck.map { now.duration(to: $0) } }
         return Int32(clamping: min(idle, pauses.min() ?? idle).wholeMilliseconds)
     }
+}
+
+/// A `CurlLoop` on a thread of its own; ends with its owner.
+final class CurlThread: Sendable {
+    let loop: CurlLoop
+    private let thread: BlockingThread
+
+    /// libcurl's own set-up, which a process needs once.
+    static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    /// Nil when there is no memory or no thread to be had.
+    init?(maximumTransfers: Int) {
+        guard Self.isReady, let loop = CurlLoop(maximumTransfers: maximumTransfers),
+            let thread = try? BlockingThread({ loop.run() })
+        else { return nil }
+        self.loop = loop
+        self.thread = thread
+    }
+
+    deinit {
+        loop.stop()
+        thread.join()
+    }
+}
+
+/// libcurl's multi handle, with its connections.
+///
+/// `@unchecked Sendable`: `curl_multi_wakeup` may be called from any thread; everything else is called by one.
+struct MultiHandle: ~Copyable, @unchecked Sendable {
+    let pointer: UnsafeMutableRawPointer
+
+    /// Nil when there is no memory. Keeps up to `connections` open for what comes next: by itself libcurl keeps four for each
+    /// transfer that runs at the moment, and between two of them that is next to none.
+    init?(connections: Int) {
+        guard let pointer = curl_multi_init() else { return nil }
+        ccurl_multi_set_long(pointer, CURLMOPT_MAXCONNECTS, connections)
+        self.pointer = pointer
+    }
+
+    deinit { curl_multi_cleanup(pointer) }
 }
