@@ -191,7 +191,8 @@ final class SiteFile: Sendable {
     private let fieldsWithQuery: FileFields?
 
     init(
-        type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String], isWide: Bool = false
+        type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String],
+        isWide: Bool = false
     ) {
         tag = description.tag
         self.size = size

@@ -91,9 +91,12 @@ import Testing
         #expect(try page.evaluate("window.large") == .integer(1))
     }
 
-    @Test func `a start page of a name of its own is launched, taken back, and leads on where it is not there`() throws {
+    @Test func `a start page with a name is launched, taken back, and leads on where it is missing`() throws {
         let pages = { (version: String) in
-            ["kiosk.html": "<!doctype html><link rel=icon href=data:,><title>kiosk \(version)</title><script src=/app.js></script>"]
+            [
+                "kiosk.html":
+                    "<!doctype html><link rel=icon href=data:,><title>kiosk \(version)</title><script src=/app.js></script>"
+            ]
         }
         var (good, bad) = (DemoClient.good("1.0.0"), DemoClient.doing("2.0.0", "throw new Error('broken');"))
         (good.more, bad.more) = (pages("1.0.0"), pages("2.0.0"))
