@@ -24,11 +24,11 @@ extension DeviceSource {
 }
 
 /// A source of any kind, with the updates of one process.
-struct JoinedSource<Channel: UpdateSource>: DeviceSource {
-    private let updater: Updater<Channel>
-    private let runner: UpdateRunner<Channel>
+struct JoinedSource<Source: UpdateSource>: DeviceSource {
+    private let updater: Updater<Source>
+    private let runner: UpdateRunner<Source>
 
-    init(_ updater: Updater<Channel>) {
+    init(_ updater: Updater<Source>) {
         self.updater = updater
         runner = UpdateRunner(updater)
     }

@@ -49,7 +49,7 @@ extension ShellConfiguration {
     }
 }
 
-/// Brings the newest client into the store, by whatever channel; several calls may be made at once, as `UpdateRunner.check`
+/// Brings the newest client into the store, by whatever source; several calls may be made at once, as `UpdateRunner.check`
 /// takes them.
 public typealias UpdateStep = @Sendable () async -> CheckResult
 

@@ -1,6 +1,6 @@
 import BundleValues
 
-/// The checks of one channel in one process: several may be asked for at once.
+/// The checks of one source in one process: several may be asked for at once.
 ///
 /// Every check asks for the newest offer. The same one as that of a running update joins it; another one ends it and takes
 /// its place, so that a device does not finish what its server has withdrawn (METEOR section 3.2, a and e).
