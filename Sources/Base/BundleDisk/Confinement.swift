@@ -14,12 +14,15 @@ package struct Confinement: Equatable, Sendable {
 
     /// Folders in which files are made, changed and removed. Where one is not there yet, the next one above it that is.
     private let folders: [String]
+    /// The same, made first where they are missing, so that what is above them stays out of reach.
+    private let made: [String]
     /// Files that are written to as they are, where they are there: devices.
     private let files: [String]
 
-    /// Changes in `folders`, and to `files`; everything else can be read only.
-    package init(folders: [String], files: [String] = ["/dev/null"]) {
+    /// Changes in `folders` and those that are `made` for it, and to `files`; everything else can be read only.
+    package init(folders: [String] = [], made: [String] = [], files: [String] = ["/dev/null"]) {
         self.folders = folders
+        self.made = made
         self.files = files
     }
 
@@ -42,16 +45,27 @@ package struct Confinement: Equatable, Sendable {
     /// Holds this thread, and every one that it starts from now on, to what was said. There is no way back. Nothing happens where the
     /// kernel offers nothing.
     ///
-    /// Threads that run already are left as they are, so it comes before the first of them.
-    package func enforce() throws(DiskError) {
-        guard case .offered(let version) = Self.support else { return }
+    /// Threads that run already are left as they are, so it comes before the first of them. Answers with the folders that it made, which
+    /// may be removed while they are empty.
+    @discardableResult
+    package func enforce() throws(DiskError) -> [String] {
+        guard case .offered(let version) = Self.support else { return [] }
+        let new = made.filter { access($0, F_OK) != 0 && errno == ENOENT }
+        for folder in new {
+            // One that cannot be made is told of by whoever needs it.
+            do { try Directory.createAll(folder, mode: 0o700) } catch { continue }
+        }
         let handled = CLINUX_MAY_FIRST | CLINUX_MAY_MOVE | (version >= 3 ? CLINUX_MAY_TRUNCATE : 0)
         let rules = try checkedNegative(clinux_landlock_ruleset(UInt64(handled)), "confine", "this process")
         defer { close(rules) }
         try Self.allow(Self.reading, at: "/", in: rules)
-        for folder in folders { try Self.allow(Self.changing & handled, at: Self.nearest(to: folder), in: rules) }
+        for folder in made + folders {
+            try Self.allow(Self.changing & handled, at: Self.nearest(to: folder), in: rules)
+        }
+        for folder in new { try Self.allow(CLINUX_MAY_REMOVE_FOLDER, at: Self.parent(of: folder), in: rules) }
         for file in files where access(file, F_OK) == 0 { try Self.allow(Self.writing & handled, at: file, in: rules) }
         _ = try checkedNegative(clinux_landlock_enforce(rules), "confine", "this process")
+        return new
     }
 
     private static let reading = CLINUX_MAY_READ_FILE | CLINUX_MAY_READ_FOLDER
@@ -68,11 +82,14 @@ package struct Confinement: Equatable, Sendable {
     /// The folder at `path`, or the first one above it that is there.
     private static func nearest(to path: String) -> String {
         var path = path
-        while access(path, F_OK) != 0, errno == ENOENT {
-            while path.hasSuffix("/") && path != "/" { path.removeLast() }
-            guard let slash = path.lastIndex(of: "/") else { return "." }
-            path = slash == path.startIndex ? "/" : String(path[..<slash])
-        }
+        while access(path, F_OK) != 0, errno == ENOENT, path != "." { path = parent(of: path) }
         return path
+    }
+
+    private static func parent(of path: String) -> String {
+        var path = path
+        while path.hasSuffix("/") && path != "/" { path.removeLast() }
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 }

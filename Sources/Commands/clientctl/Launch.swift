@@ -27,7 +27,7 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        (Confinement(folders: try settings.folders("store", place.store)), false)
+        (Confinement(made: try settings.folders("store", place.store)), false)
     }
 
     func run() throws {

@@ -4,9 +4,13 @@ import BundleDisk
 import BundleThreads
 import Dispatch
 import Glibc
+import Synchronization
 
 @main
 enum Main {
+    /// Folders that were made for the command, and go with its failure unless it put something there.
+    nonisolated static let made = Mutex<[String]>([])
+
     static func main() {
         do {
             try prepareProcess()
@@ -74,6 +78,7 @@ enum Main {
     }
 
     nonisolated private static func end(with error: any Error) -> Never {
+        for folder in made.withLock({ $0 }) { rmdir(folder) }
         if let status = error as? ExitCode { exit(status.rawValue) }
         let wantsJSON = Settings.askForJSON(CommandLine.arguments)
         if Clientctl.exitCode(for: error) == .success { Clientctl.exit(withError: error) }
@@ -109,6 +114,11 @@ extension ConfinedCommand {
     func confine() throws {
         let (confinement, startsPrograms) = try needs(try common.settings())
         if startsPrograms { try Starting.begin() }
-        do { try confinement.enforce() } catch { Output.say("clientctl: goes on without Landlock: \(error)") }
+        do {
+            let made = try confinement.enforce()
+            Main.made.withLock { $0 = made }
+        } catch {
+            Output.say("clientctl: goes on without Landlock: \(error)")
+        }
     }
 }

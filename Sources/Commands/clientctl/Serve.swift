@@ -97,8 +97,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        let folders = try settings.folders("store", update.place.store) + agent.folders(settings)
-        return (Confinement(folders: folders), false)
+        let store = try settings.folders("store", update.place.store)
+        return (Confinement(folders: try agent.folders(settings), made: store), false)
     }
 
     func run() async throws {

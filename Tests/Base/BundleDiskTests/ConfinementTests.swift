@@ -93,6 +93,20 @@ private let offered = if case .offered = Confinement.support { true } else { fal
     }
 
     @Test(.enabled(if: offered, "this kernel has no Landlock"))
+    func `a folder that is made first keeps what is above it out of reach, and can go`() throws {
+        let folder = try TemporaryFolder()
+        let store = folder.file("kiosk/store")
+        let answers = try confined(Confinement(made: [store])) {
+            [
+                open("\(store)/../made", O_WRONLY | O_CREAT, 0o600) < 0 ? errno : 0, rmdir(store) < 0 ? errno : 0,
+                mkdir(store, 0o700) < 0 ? errno : 0,
+            ]
+        }
+        #expect(answers == [[EACCES, 0, EACCES], [ENOENT, ENOENT, EACCES]])
+        #expect(access(folder.file("kiosk"), F_OK) == 0)
+    }
+
+    @Test(.enabled(if: offered, "this kernel has no Landlock"))
     func `programs are started outside, where it was asked for before`()
         throws
     {

@@ -56,6 +56,13 @@ struct ConfinementTests {
         #expect(try !Clientctl.run(status).text.contains("Landlock"))
     }
 
+    @Test func `a command that fails leaves no folder behind that it made for itself`() throws {
+        try site.install("http://127.0.0.1:1/manifest.json").failed(10, "networkUnavailable")
+        #expect(access(site.store, F_OK) != 0)
+        try Clientctl.run(["install", "--store", site.store, "--json"]).failed(64, "usage")
+        #expect(access(site.store, F_OK) != 0)
+    }
+
     @Test func `launch and publish are held, too`() throws {
         try site.install().succeeded("installed")
         let (launched, reports) = try intrude([
