@@ -250,10 +250,7 @@ package final class LoopbackBridge: ShellBridge {
             throw UpdateFailure(
                 .storeDamaged, subject: client.root.path, "The serving root \(client.root.path) has no \(name).")
         }
-        let start = HTMLOutline(index).headStart
-        let page = IndexPage(
-            before: Array(index[..<start]), after: Array(index[start...]),
-            scriptSources: try ScriptSource.expressions(for: index))
+        let page = try IndexPage(cutting: index)
         return Screen.OpenClient(
             client: client, site: try Site(root: client.root.directory, index: page, labels: try client.labels()))
     }
