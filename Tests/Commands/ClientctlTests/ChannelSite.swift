@@ -16,8 +16,12 @@ final class ChannelSite {
     var pinned: String { folder.file("pinned.json") }
 
     /// What all such sites begin with, which takes its time to make.
-    private static let keys = Result { try TreeSnapshot(of: ChannelSite(makingRoot: false).folder.path).files }
-    private static let root = Result { try TreeSnapshot(of: ChannelSite(makingRoot: true).folder.path).files }
+    private static let keys = Result { try ChannelSite(makingRoot: false).made() }
+    private static let root = Result { try ChannelSite(makingRoot: true).made() }
+
+    private func made() throws -> [String: [UInt8]] {
+        try withExtendedLifetime(folder) { try TreeSnapshot(of: folder.path).files }
+    }
 
     /// Has the keys, and unless told otherwise a 2-of-3 trust root that is in the feed.
     init(withRoot: Bool = true) throws {

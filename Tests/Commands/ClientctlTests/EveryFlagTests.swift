@@ -249,8 +249,8 @@ import Testing
     /// A device may have its store in its configuration, and verify a manifest all the same.
     private static let different: Set<[String]> = [["verify", "store"]]
 
-    /// Whether a command is the first with such a flag. Environment and file are read by the same code, so that every flag of every
-    /// command is tried in the one, and each flag once in the other; `EVERY_FLAG=everywhere` tries all.
+    /// Whether a command is the first with such a flag. One and the same code reads environment and file: every flag of every
+    /// command is tried in the one, each flag once in the other, and `EVERY_FLAG=everywhere` tries all.
     private static func isFirst(_ command: Command, with flag: String) -> Bool {
         if getenv("EVERY_FLAG") != nil { return true }
         return commands.first { $0.flags.contains { $0.name == flag } }?.words == command.words

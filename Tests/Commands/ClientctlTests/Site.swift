@@ -19,7 +19,8 @@ final class Site {
     private static let keys = Result {
         let folder = try TemporaryFolder()
         let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
-        return (id: try #require(made.string("keyId")), files: try TreeSnapshot(of: folder.path).files)
+        let files = try withExtendedLifetime(folder) { try TreeSnapshot(of: folder.path).files }
+        return (id: try #require(made.string("keyId")), files: files)
     }
 
     init(under parent: String = TemporaryFolder.usualParent) throws {
