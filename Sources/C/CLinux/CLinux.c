@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -111,3 +112,5 @@ int clinux_use_utf8(void) {
 }
 
 int clinux_limit_heaps(int count) { return mallopt(M_ARENA_MAX, count); }
+
+int clinux_memory_file(const char *name) { return answer(memfd_create(name, MFD_CLOEXEC)); }

@@ -18,6 +18,8 @@ package final class Site: Sendable {
 
     /// Every file's path; nothing else is ever opened.
     private let paths: Set<FilePath>
+    /// Where files are that no folder has by these paths.
+    private let places: [[UInt8]: FilePlace]
     private let labels: AssetLabels
     private let shelf = Mutex(FileShelf())
     let bareIndex: SiteFile
@@ -29,6 +31,25 @@ package final class Site: Sendable {
         self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
+        places = [:]
+        bareIndex = try Self.bare(index)
+    }
+
+    /// The same of a client's serving root, which may be shown in place.
+    package convenience init(_ root: OrganizedRoot, index: IndexPage, labels: AssetLabels) throws {
+        if root.isInPlace {
+            try self.init(places: root.places, index: index, labels: labels)
+        } else {
+            try self.init(root: root.directory, index: index, labels: labels)
+        }
+    }
+
+    private init(places: [[UInt8]: FilePlace], index: IndexPage, labels: AssetLabels) throws {
+        root = nil
+        self.places = places
+        self.labels = labels
+        self.index = index
+        paths = Set(places.keys.map(FilePath.init(bytes:)))
         bareIndex = try Self.bare(index)
     }
 
@@ -37,6 +58,7 @@ package final class Site: Sendable {
         root = nil
         labels = .none
         index = page
+        places = [:]
         paths = []
         bareIndex = try Self.bare(page)
     }
@@ -56,12 +78,14 @@ package final class Site: Sendable {
     func file(at path: RequestPath) throws -> SiteFile? {
         let path = FilePath(bytes: path.bytes)
         if let file = shelf.withLock({ $0.files[path] }) { return file }
-        guard let root, paths.contains(path) else { return nil }
+        guard paths.contains(path) else { return nil }
         do {
+            guard let opened = try places[path.bytes]?.open() ?? root?.file(String(decoding: path.bytes, as: UTF8.self))
+            else { return nil }
             let label = label(of: path)
             let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))
             let file = try SiteFile(
-                opening: path.bytes, in: root, label: label,
+                opened, at: path.bytes, label: label,
                 sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil })
             shelf.withLock { $0.put(file, path) }
             return file
@@ -175,9 +199,8 @@ final class SiteFile: Sendable {
 
     /// `label` and `sourceMap` are what is known about the file beside what it holds.
     convenience init(
-        opening path: [UInt8], in root: Directory, label: AssetLabels.Label?, sourceMap: String?
+        _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?
     ) throws {
-        let file = try root.file(String(decoding: path, as: UTF8.self))
         let facts = try FileFacts(of: file)
         let description = FileDescription(path, label: label, ownTag: facts.tag, sourceMap: sourceMap)
         try self.init(file, facts, type: MediaType.of(path), description)

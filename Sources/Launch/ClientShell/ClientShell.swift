@@ -194,10 +194,7 @@ public actor ClientShell {
 
     /// The client that is shown, or will be, and its index page; nil where there is none.
     public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
-        guard let prepared = state.prepared,
-            let page = try prepared.client.root.directory.contents("index.html", maximumBytes: 16 << 20)
-        else { return nil }
-        return (prepared.name, page)
+        try state.prepared.map { ($0.name, try $0.client.root.page()) }
     }
 
     /// A client to look at, without a launch; nil where there is none of that name or it must not run.

@@ -256,8 +256,11 @@ struct ShellState<Launch: BootAttempt> {
     }
 
     private mutating func miss(_ goal: Goal, _ error: any Error, _ now: Duration) -> [Action] {
+        // What could not be changed to is found again when the rules choose it again; what runs goes on.
+        if case .change(let client, _) = goal, client.name == next?.name { next = nil }
         switch goal {
-        case .start(.caller), .start(.page), .change(_, .load), .change(_, .reload): return [.refuse(error)]
+        case .start(.caller), .start(.page), .change(_, .reload): return [.refuse(error)]
+        case .change(_, .load(let load)): return report(error) + open(load, now)
         case .start(.audience):
             let reason = UpdateFailure(error)
             unprepared = reason

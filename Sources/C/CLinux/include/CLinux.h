@@ -15,6 +15,9 @@ int clinux_open_walking(int directory, const char *path, int flags, mode_t mode)
 /// renameat2(2) with RENAME_NOREPLACE.
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to);
 
+/// memfd_create(2): a file without a disk.
+int clinux_memory_file(const char *name);
+
 /// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
 int clinux_sync_file_system(int descriptor);
 

@@ -37,6 +37,9 @@ struct LedgerKeeper: Sendable {
         }
     }
 
+    /// Applies `changes`, and writes the ledger even where they change nothing: the disk shows that it takes it.
+    func rewrite(_ changes: [LedgerChange]) throws { _ = try exclusively { try $0.write(changes, always: true) } }
+
     /// Brings `clients/previousVersion` up to the ledger.
     func publishPrevious(clients: Directory, staging: Directory) throws {
         try exclusively { _ in try PreviousVersionFile.write(try read().previous, clients: clients, staging: staging) }
@@ -58,21 +61,21 @@ struct LedgerDoor {
 
     /// Replaces the ledger by what `changes` make of it; durable when it returns. After a failure it is what it was.
     @discardableResult
-    func write(_ changes: [LedgerChange]) throws -> LedgerAnswer {
+    func write(_ changes: [LedgerChange], always: Bool = false) throws -> LedgerAnswer {
         let written = try read()
         let before = written ?? Ledger()
         let trees = try StoredTrees.read(root)
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let next):
-            try replace(written, by: next)
+            try replace(written, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }
     }
 
-    private func replace(_ written: Ledger?, by next: Ledger) throws {
+    private func replace(_ written: Ledger?, by next: Ledger, always: Bool) throws {
         // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.
-        if next == written { return try root.sync() }
+        if next == written, !always { return try root.sync() }
         do {
             try LedgerFile.write(next, to: root)
         } catch {
