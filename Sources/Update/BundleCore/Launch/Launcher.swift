@@ -87,7 +87,11 @@ public struct Launcher: Sendable {
         at time: Timestamp, _ warn: @escaping @Sendable (String) -> Void
     ) throws -> Bool {
         do {
-            try organizer.clear()
+            do {
+                try organizer.clear()
+            } catch {
+                warn("\(UpdateFailure(error).message) It is left as it is, and tried again by the next run.")
+            }
             // Somebody at work on the store right now has cleared it.
             if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
@@ -102,7 +106,7 @@ public struct Launcher: Sendable {
                 try StoreRecovery(folders, at: time, warn: warn).run()
             }
             return true
-        } catch let error as DiskError where error.isWriteRefusal {
+        } catch let error as DiskError where error.isTrouble {
             warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
             return false
         }
@@ -117,6 +121,9 @@ public struct Launcher: Sendable {
         (writes.isStartWritten ? [] : [Self.start(seed, at: time)])
             + (device.sources.map { [.ordered($0)] } ?? [])
     }
+
+    /// Whether the store's path leads to another folder by now.
+    package var isReplaced: Bool { folders.root.isReplaced }
 
     /// The whole line at once, for a shell that shows the client itself.
     public func launch() throws -> Launched {
@@ -264,6 +271,7 @@ public struct Launcher: Sendable {
     package func inventory() throws -> Inventory {
         let ledger = try readLedger()
         let trees = try StoredTrees.read(folders.root)
+        if let trouble = trees.trouble { warn("\(trouble.failure.message) What is in there is not shown.") }
         switch ledger.applying(standing(at: now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
         case .refused(let refusal): throw refusal.failure
@@ -281,7 +289,7 @@ public struct Launcher: Sendable {
 
     /// Whether the disk takes no writes, be it that the ledger cannot be repaired for that.
     private func isRefusal(_ error: any Error) -> Bool {
-        if let error = error as? DiskError { return error.isWriteRefusal }
+        if let error = error as? DiskError { return error.isTrouble }
         return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
     }
 

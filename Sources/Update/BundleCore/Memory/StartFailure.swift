@@ -52,7 +52,7 @@ extension StartFailure: CustomStringConvertible {
 
 extension StartFailure {
     /// Whether a client that cannot be made ready is to blame, and not the device: its disk, its limits, its settings.
-    static func isOfClient(_ error: any Error) -> Bool {
+    package static func isOfClient(_ error: any Error) -> Bool {
         switch error {
         case let error as DiskError: isOfClient(error)
         case OrganizingError.notPlaced(_, _, let copy): isOfClient(copy)

@@ -281,7 +281,6 @@ struct LauncherTests {
         #expect(launched.name.description == "v1.0.0")
         #expect(bench.warnings.lines.count == 1)
         #expect(bench.warnings.lines.first?.contains("v1.1.0 is passed over") == true)
-        #expect(try bench.ledger().record(of: try Sample.version("1.1.0")) == nil)
     }
 
     @Test func `a client with an unreadable folder is passed over`() async throws {
