@@ -268,7 +268,9 @@ package final class Directory: Sendable {
     /// Whether the path that it was opened by leads to another directory by now; not where it leads nowhere.
     package var isReplaced: Bool {
         var (own, found) = (stat(), stat())
-        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else { return false }
+        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
+            return false
+        }
         return own.st_dev != found.st_dev || own.st_ino != found.st_ino
     }
 

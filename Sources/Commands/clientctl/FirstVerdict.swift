@@ -43,7 +43,8 @@ final class FirstVerdict: Sendable {
             case .failed(let code): return code.exitStatus
             case .unseen(let patience):
                 Output.say(
-                    "clientctl: no browser has loaded the page within \(patience): open its address, or raise --startup-timeout")
+                    "clientctl: no browser has loaded the page within \(patience): open its address, or raise --startup-timeout"
+                )
                 return FailureCode.healthFailed.exitStatus
             }
         }

@@ -1,9 +1,10 @@
 import BundleValues
 import BundleCore
+import BundleDisk
 import ArgumentParser
 
 /// `clientctl launch`.
-struct LaunchCommand: ParsableCommand {
+struct LaunchCommand: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
         abstract: "Chooses the client to show, makes it ready, and writes the boot attempt down.",
@@ -25,6 +26,10 @@ struct LaunchCommand: ParsableCommand {
     @OptionGroup var shell: ShellOptions
     @OptionGroup var common: CommonOptions
 
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(made: try settings.folders("store", place.store)), false)
+    }
+
     func run() throws {
         let settings = try common.settings()
         let launched = try Wiring.launcher(place, shell, settings).launch()
@@ -35,7 +40,8 @@ struct LaunchCommand: ParsableCommand {
             [
                 "version": .string(launched.name.shortDescription), "source": .string(prepared.client.source),
                 "servingRoot": .string(path), "token": .string(launched.token.text),
-                "inPlace": .bool(prepared.client.root.isInPlace), "trial": .bool(launched.isTrial), "reason": .string(prepared.choice.reason.description),
+                "inPlace": .bool(prepared.client.root.isInPlace), "trial": .bool(launched.isTrial),
+                "reason": .string(prepared.choice.reason.description),
             ],
             [
                 "\(launched.name)\(launched.isTrial ? ", on trial" : ""): \(prepared.choice.reason)",

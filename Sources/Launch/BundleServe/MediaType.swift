@@ -19,6 +19,9 @@ enum MediaType {
     /// Whether a browser that goes to such a file runs the scripts in it.
     static func isPage(_ type: String) -> Bool { type == html || type == xhtml }
 
+    /// Whether scripts can be put into such a page as they are.
+    static func isHTML(_ type: String) -> Bool { type == html }
+
     private static let xhtml = "application/xhtml+xml; charset=utf-8"
     private static let script = "text/javascript; charset=utf-8"
     private static let xml = "application/xml; charset=utf-8"

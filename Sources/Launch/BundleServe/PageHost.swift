@@ -1,8 +1,9 @@
+import BundleCore
 package import BundleValues
 
 /// What the server asks of whoever runs it.
 package protocol PageHost: Sendable {
-    /// The page that answers a navigation to the client itself.
+    /// The launch that answers a navigation to a page of the client, whichever it is.
     ///
     /// Called once for every GET that is one, before the first byte of the answer; may take a while. `isBrowser` says that
     /// it asks as browsers do: a probe asks for the page, too, and never shows it.
@@ -92,9 +93,6 @@ package struct Page: Sendable {
         self.notice = notice
     }
 
-    /// The inline scripts of the page, as sources of its policy.
-    var scriptSources: [String] { site.index.scriptSources + (notice.map { [$0.scriptSource] } ?? []) }
-
     var isWellFormed: Bool { Self.isWord(id) && Self.isWord(token) }
 
     private static func isWord(_ text: String) -> Bool {
@@ -105,7 +103,7 @@ package struct Page: Sendable {
     }
 }
 
-/// A client's index page, cut where the host puts its own elements into the head.
+/// A page of a client, cut where the host puts its own elements into the head.
 package struct IndexPage: Sendable, Equatable {
     /// The bytes before the cut.
     package let before: [UInt8]
@@ -119,5 +117,13 @@ package struct IndexPage: Sendable, Equatable {
         self.before = before
         self.after = after
         self.scriptSources = scriptSources
+    }
+
+    /// A whole page, cut where its head begins; before any policy that it states itself. Throws only if OpenSSL cannot work.
+    package init(cutting page: [UInt8]) throws {
+        let start = HTMLOutline(page).headStart
+        self.init(
+            before: Array(page[..<start]), after: Array(page[start...]),
+            scriptSources: try ScriptSource.expressions(for: page))
     }
 }

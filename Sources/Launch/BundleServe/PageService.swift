@@ -56,10 +56,8 @@ final class PageService: Service {
     // MARK: Files
 
     private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
-        switch Shown(path, in: site(for: request), for: request, fallback) {
-        case .index where request.startsLaunch: await launch(request)
-        case let shown: response(shown, request)
-        }
+        let shown = Shown(path, in: site(for: request), for: request, fallback)
+        return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, request)
     }
 
     /// What the cookie says comes before what the connection showed.
@@ -113,13 +111,20 @@ final class PageService: Service {
 
     // MARK: Launches
 
-    private nonisolated(nonsending) func launch(_ request: Request) async -> Response {
-        let isBrowser = request.isNavigation
+    /// The document of a launch, as it is sent.
+    private struct Document {
+        let bytes: [UInt8]
+        let tag: [UInt8]
+        let scriptSources: [String]
+    }
+
+    private nonisolated(nonsending) func launch(_ path: RequestPath, _ request: Request) async -> Response {
         let generation = host.generation
         do {
-            let (page, document, tag) = try await elsewhere { [self] in try await pageOfHost(isBrowser: isBrowser) }
+            let (page, document) = try await elsewhere { [self] in try await pageOfHost(path, request) }
             guard page.isWellFormed else { return .refusal(.failed) }
-            var response = launchResponse(page, document, tag, request)
+            var response =
+                document.map { launchResponse(page, $0, request) } ?? responseWithoutPage(page, path, request)
             response.navigation = Navigation(site: page.site, generation: generation)
             return response
         } catch {
@@ -127,25 +132,35 @@ final class PageService: Service {
         }
     }
 
-    /// The page with what is sent of it, and the tag of that.
-    private func pageOfHost(isBrowser: Bool) async throws -> (Page, document: [UInt8], tag: [UInt8]) {
-        let page = try await host.page(isBrowser: isBrowser)
-        let document = document(for: page)
-        return (page, document, try Site.tag(of: [document]))
+    /// The launch, and its document at `path` where it has one: it may be another client's than what was on the screen.
+    private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
+        let page = try await host.page(isBrowser: request.isNavigation)
+        let cut = try page.site.page(Shown(path, in: page.site, for: request, fallback), at: path)
+        return (page, try cut.map { try document($0, of: page) })
     }
 
-    private func launchResponse(_ page: Page, _ document: [UInt8], _ tag: [UInt8], _ request: Request) -> Response {
+    /// Somebody who was shown this client followed a link that leads nowhere. Who was not came for the client, whichever it is: a
+    /// window that waits at the address of another one's page would stay dark.
+    private func responseWithoutPage(_ page: Page, _ path: RequestPath, _ request: Request) -> Response {
+        let shown = Shown(path, in: page.site, for: request, fallback)
+        if case .missing = shown, self.page(of: request) != page.id {
+            return .refusal(.seeOther, fields: "Location: /\r\n")
+        }
+        return response(shown, request)
+    }
+
+    private func launchResponse(_ page: Page, _ document: Document, _ request: Request) -> Response {
         let fields = """
-            \(policy.line(scriptSources: page.scriptSources))\
+            \(policy.line(scriptSources: document.scriptSources))\
             Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
-            ETag: \(String(decoding: tag, as: UTF8.self))\r\n
+            ETag: \(String(decoding: document.tag, as: UTF8.self))\r\n
             """
-        if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
+        if request.with(.ifNoneMatch, { EntityTag.isNamed(document.tag, in: $0) }) ?? false {
             let unchanged = fields + "Cache-Control: \(Caching.revalidated)\r\n\r\n"
             return Response(.notModified, fields: ByteBuffer(string: unchanged))
         }
         return Response(
-            .ok, type: MediaType.html, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document))
+            .ok, type: MediaType.html, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
     }
 
     /// The launch that a request says it belongs to.
@@ -161,18 +176,19 @@ final class PageService: Service {
         } ?? nil
     }
 
-    /// The index page of a launch, with its token and the bridge.
-    private func document(for page: Page) -> [UInt8] {
+    /// A page of a launch, with its token and the bridge.
+    private func document(_ cut: IndexPage, of page: Page) throws -> Document {
         var bytes: [UInt8] = []
-        let index = page.site.index
-        bytes.reserveCapacity(index.before.count + index.after.count + bridge.count + 256)
-        bytes += index.before
+        bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
+        bytes += cut.before
         bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\"><script>".utf8)
         bytes += bridge
         bytes += Array("</script>".utf8)
         if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
-        bytes += index.after
-        return bytes
+        bytes += cut.after
+        return Document(
+            bytes: bytes, tag: try Site.tag(of: [bytes]),
+            scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
     }
 
     // MARK: Calls and events

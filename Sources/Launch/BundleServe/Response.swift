@@ -171,6 +171,7 @@ enum Status: Int, Sendable {
     case ok = 200
     case partialContent = 206
     case notModified = 304
+    case seeOther = 303
     case permanentRedirect = 308
     case badRequest = 400
     case unauthorized = 401
@@ -196,6 +197,7 @@ enum Status: Int, Sendable {
         case .ok: "OK"
         case .partialContent: "Partial Content"
         case .notModified: "Not Modified"
+        case .seeOther: "See Other"
         case .permanentRedirect: "Permanent Redirect"
         case .badRequest: "Bad Request"
         case .unauthorized: "Unauthorized"

@@ -120,6 +120,12 @@ struct RequestPath: Equatable {
     /// Whether it ends with a slash, or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }
 
+    /// The file that it names: a folder's is its page.
+    var document: RequestPath { isFolder ? RequestPath(bytes + Array("index.html".utf8)) : self }
+
+    /// Whether a file of that name would be a page.
+    var isDocument: Bool { MediaType.isHTML(MediaType.of(document.bytes)) && !isSpecial }
+
     /// Whether it is the index page itself.
     var isIndex: Bool { bytes.isEmpty || bytes.elementsEqual("index.html".utf8) }
 

@@ -80,8 +80,7 @@ package final class Site: Sendable {
         if let file = shelf.withLock({ $0.files[path] }) { return file }
         guard paths.contains(path) else { return nil }
         do {
-            guard let opened = try places[path.bytes]?.open() ?? root?.file(String(decoding: path.bytes, as: UTF8.self))
-            else { return nil }
+            guard let opened = try open(path.bytes) else { return nil }
             let label = label(of: path)
             let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))
             let file = try SiteFile(
@@ -92,6 +91,26 @@ package final class Site: Sendable {
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
             return nil
         }
+    }
+
+    /// The page at a path of this site, as `shown` says what is there, ready to be bridged; nil where there is none.
+    func page(_ shown: Shown, at path: RequestPath) throws -> IndexPage? {
+        switch shown {
+        case .index: return index
+        case .file(let file) where file.isBridged:
+            guard let bytes = try open(path.document.bytes)?.readAll() else { return nil }
+            return try IndexPage(cutting: bytes)
+        case .file, .missing: return nil
+        case .failed: throw DiskError("read", "\(root?.path ?? "")", code: EIO)
+        }
+    }
+
+    /// Whether there is no file beside the page.
+    fileprivate var isOnePage: Bool { root == nil && places.isEmpty }
+
+    private func open(_ path: [UInt8]) throws(DiskError) -> File? {
+        if let place = places[path] { return try place.open() }
+        return try root?.file(String(decoding: path, as: UTF8.self))
     }
 
     private func label(of path: FilePath) -> AssetLabels.Label? {
@@ -124,22 +143,36 @@ enum Shown {
             return
         }
         do {
-            let file = path.isFolder ? RequestPath(path.bytes + Array("index.html".utf8)) : path
-            if let file = try site.file(at: file) {
+            if let file = try site.file(at: path.document) {
                 self = .file(file)
             } else {
-                self = Self.isPage(path, request, fallback) ? .index(site.bareIndex) : .missing
+                self = site.answersWithIndex(path, request, fallback) ? .index(site.bareIndex) : .missing
             }
         } catch {
             self = .failed
         }
     }
 
-    /// Whether a path without a file is an address inside the application.
-    private static func isPage(
+    /// Whether the page at `path` will be shown as a client of its own. Of pages beside the index page only browsers say so, and
+    /// theirs alone are launched where nothing is: a client that lacks a page is shown from its start.
+    func isLaunched(by request: Request, at path: RequestPath) -> Bool {
+        guard request.startsLaunch else { return false }
+        switch self {
+        case .index: return true
+        case .file(let file): return file.isBridged && request.isNavigation
+        case .missing: return request.isNavigation && path.isDocument
+        case .failed: return false
+        }
+    }
+}
+
+extension Site {
+    /// Whether a path without a file is an address inside the application. What is one page alone is it everywhere.
+    fileprivate func answersWithIndex(
         _ path: RequestPath, _ request: Request, _ fallback: ServerConfiguration.Fallback
     ) -> Bool {
         switch fallback {
+        case _ where isOnePage && path.isDocument && request.isNavigation: true
         case .navigation: request.isNavigation && !path.hasExtension && !path.isSpecial
         case .everything: !path.isNeverPage
         }
@@ -152,7 +185,7 @@ extension Request {
         head.acceptsHTML || has(.fetchMode, "navigate") || has(.fetchDestination, "document")
     }
 
-    /// Whether the page, which is the index page, will be shown as a client of its own.
+    /// Whether the page will be shown as a client of its own.
     ///
     /// Whoever gets its bytes shows it, unless it says otherwise: a HEAD shows nothing, and a script that asks for HTML would get
     /// the token of another launch than its own; browsers tell it apart, and so a frame, and what is fetched in advance.
@@ -172,29 +205,39 @@ final class SiteFile: Sendable {
     /// Files of more bytes are sent from the page cache by the kernel.
     static let largestInMemory = 64 << 10
 
-    private static let largestPage = 4 << 20
+    private static let largestFrame = 4 << 20
 
     private let size: Int
     private let content: Content
     /// The entity tag with its quotes.
     let tag: [UInt8]
-    let isPage: Bool
+    private let type: String
+    /// Whether it starts as UTF-16 does.
+    private let isWide: Bool
+    var isPage: Bool { MediaType.isPage(type) }
     /// Source expressions of its own inline scripts, where it is a page.
     let scriptSources: [String]
     private let fields: FileFields
     private let fieldsWithQuery: FileFields?
 
-    init(type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String]) {
+    init(
+        type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String],
+        isWide: Bool = false
+    ) {
         tag = description.tag
         self.size = size
         self.content = content
-        isPage = MediaType.isPage(type)
+        self.type = type
+        self.isWide = isWide
         self.scriptSources = scriptSources
         func makeFields(_ caching: String) -> FileFields {
             FileFields(type: type, description, caching: caching, size: size)
         }
-        fields = makeFields(description.caching)
-        fieldsWithQuery = description.cachingWithQuery.map(makeFields)
+        let isPage = MediaType.isPage(type)
+        // What the same address shows as a page is another one with every launch.
+        let caching = isPage ? Caching.revalidated : description.caching
+        fields = makeFields(caching)
+        fieldsWithQuery = isPage ? nil : description.cachingWithQuery.map(makeFields)
     }
 
     /// `label` and `sourceMap` are what is known about the file beside what it holds.
@@ -209,28 +252,34 @@ final class SiteFile: Sendable {
     /// A file that was opened, and is what `facts` say.
     convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
         let size = facts.size
-        var scriptSources: [String] = []
+        var page: [UInt8]?
         let content: Content
         if size <= Self.largestInMemory {
             let bytes = try file.readAll(maximumBytes: Self.largestInMemory)
             // A file that is still being written to is none of ours.
             guard bytes.count == size else { throw DiskError("read", file.path, code: EIO) }
             content = .bytes(ByteBuffer(bytes: bytes))
-            if MediaType.isPage(type) { scriptSources = try ScriptSource.expressions(for: bytes) }
+            if MediaType.isPage(type) { page = bytes }
         } else {
             content = .open(try OpenFile(duplicating: file))
-            // A page of more bytes than any has keeps to scripts in files.
-            if MediaType.isPage(type) && size <= Self.largestPage {
-                scriptSources = try ScriptSource.expressions(for: try file.readAll(maximumBytes: Self.largestPage))
+            // A frame of more bytes than any has keeps to scripts in files.
+            if MediaType.isPage(type) {
+                page = size <= Self.largestFrame ? try file.readAll(maximumBytes: size) : try file.head(2)
             }
         }
-        self.init(type: type, description, size: size, content: content, scriptSources: scriptSources)
+        self.init(
+            type: type, description, size: size, content: content,
+            scriptSources: try page.map { try ScriptSource.expressions(for: $0) } ?? [],
+            isWide: page.map { $0.starts(with: [0xFE, 0xFF]) || $0.starts(with: [0xFF, 0xFE]) } ?? false)
     }
 
     /// What it takes of a shelf's memory.
     var cost: Int {
         (isOpen ? 0 : size) + fields.whole.readableBytes + (fieldsWithQuery?.whole.readableBytes ?? 0) + 512
     }
+
+    /// Whether scripts of the host can stand in it. XHTML would take them for elements, and UTF-16 for other letters.
+    var isBridged: Bool { MediaType.isHTML(type) && !isWide }
 
     var isOpen: Bool { if case .open = content { true } else { false } }
 

@@ -39,6 +39,7 @@ public actor ClientShell {
     private var state: ShellState<Launched>
     private var wakeUp: Task<Void, Never>?
     /// Removes older clients, one removal after the other.
+    private var isStoreLost = false
     private var removal: Task<Void, Never>?
     /// What the feed said last of an offer that this device cannot take, which the next check will say again.
     private var standing: UpdateFailure?
@@ -96,8 +97,11 @@ public actor ClientShell {
     /// The shell ends in good order: a client on trial has neither failed nor proved itself. Nothing is shown any more.
     public func stop() async {
         _ = carryOut(.admit(.nobody))
-        await removal?.value
+        await removed()
     }
+
+    /// Waits until older clients are gone, where a start that was confirmed has them removed.
+    package func removed() async { await removal?.value }
 
     /// Checks for updates as `PollRule` says, and for what others do to the store, until it is cancelled.
     public func run() async {
@@ -118,7 +122,7 @@ public actor ClientShell {
 
     /// A store that was removed and made anew is another folder under the same path: what is shown comes from that one.
     private func followStore() {
-        guard launcher.isReplaced else { return }
+        guard !isStoreLost, launcher.isReplaced else { return }
         do {
             let device = configuration.device
             let launcher = try Launcher(device, now: now, warn: warn)
@@ -131,7 +135,11 @@ public actor ClientShell {
             if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
             bridge.reload()
         } catch {
-            observers.yield(.failed(UpdateFailure(error)))
+            // A process that is held to the folders that it began with has no right in another one.
+            isStoreLost = true
+            let reason = UpdateFailure(error)
+            observers.yield(
+                .failed(UpdateFailure(reason.code, subject: reason.subject, "\(reason.message) Restart the shell.")))
         }
     }
 
@@ -198,19 +206,14 @@ public actor ClientShell {
 
     private func check() async -> UpdateFailure? {
         let result = await checks.update()
-        var failure = result.failures.first.map { UpdateFailure($0) }
-        if let refused = failure, Self.stands(refused) {
-            // The feed has answered; nothing is to be done until it offers something else, and that was said.
-            if refused != standing { observers.yield(.failed(refused)) }
-            (standing, failure) = (refused, nil)
-        } else if let failure {
-            observers.yield(.failed(failure))
-        } else {
-            standing = nil
-        }
+        let failure = result.failures.first.map { UpdateFailure($0) }
+        let isAnswered = failure.map(Self.stands) ?? true
+        // The feed has answered; nothing is to be done until it offers something else, and that was said.
+        if let failure, failure != standing { observers.yield(.failed(failure)) }
+        if isAnswered { standing = failure }
         // What one channel has brought counts, whatever became of the others.
         if failure == nil || result.hasResponse { _ = carryOut(.inspect(retrying: true)) }
-        observers.yield(.checked(failure, next: await checks.ended(result)))
+        observers.yield(.checked(isAnswered ? nil : failure, next: await checks.ended(result)))
         return failure
     }
 

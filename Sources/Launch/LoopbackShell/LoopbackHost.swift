@@ -245,11 +245,7 @@ package final class LoopbackBridge: ShellBridge {
 
     /// The files of `client`, its index page cut where the page bridge goes.
     static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
-        let index = try client.root.page()
-        let start = HTMLOutline(index).headStart
-        let page = IndexPage(
-            before: Array(index[..<start]), after: Array(index[start...]),
-            scriptSources: try ScriptSource.expressions(for: index))
+        let page = try IndexPage(cutting: try client.root.page())
         return Screen.OpenClient(
             client: client, site: try Site(client.root, index: page, labels: try client.labels()))
     }

@@ -103,7 +103,8 @@ import Testing
         Outcome(
             try Program.run(
                 [
-                    "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/\(path)", "-e", "trace=\(call)", "-e",
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/\(path)", "-e", "trace=\(call)",
+                    "-e",
                     "inject=\(call):error=EIO", Clientctl.path,
                 ] + launch, environment: Clientctl.environment()))
     }
@@ -165,7 +166,10 @@ import Testing
     @Test(.enabled(if: geteuid() == 0, "only root becomes somebody with a limit"))
     func `a process that may start no threads says so`() throws {
         let ending = try Program.run(
-            ["setpriv", "--reuid", "4321", "--clear-groups", "prlimit", "--nproc=3", Clientctl.path, "list", "--store", "/x"],
+            [
+                "setpriv", "--reuid", "4321", "--clear-groups", "prlimit", "--nproc=3", Clientctl.path, "list",
+                "--store", "/x",
+            ],
             environment: Clientctl.environment())
         #expect(ending.status == 78)
         #expect(ending.errors.contains("raise the limit on processes"), "\(ending.errors)")

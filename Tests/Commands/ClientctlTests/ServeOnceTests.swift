@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `ends with 40 when no browser comes`() throws {
-        let (program, _) = try serve(["--startup-timeout", "20ms"])
+        let (program, _) = try serve(["--startup-timeout", "100ms"])
         let ending = try status(program)
         #expect(ending.status == 40)
         #expect(ending.errors.contains("no browser has loaded the page"))

@@ -83,9 +83,75 @@ import Testing
 
     @Test func `to a file gets the file`() async throws {
         let fixture = try await Fixture()
-        #expect(try fixture.ask("/sub/", navigation).text == "<p>nested</p>")
         #expect(try fixture.ask("/plain", navigation).text == "no extension")
         #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    private static let start = #"<meta name="clientctl-token" content="token-1"><script>bridge()</script>"#
+
+    @Test(arguments: [
+        ("/sub/", navigation, "<p>nested</p>"), ("/sub/index.html", ["Accept: text/html"], "<p>nested</p>"),
+        ("/page.html?a=b", ["Sec-Fetch-Mode: navigate"], "<script>page()</script>"),
+    ])
+    func `to any page of the client launches it there`(target: String, fields: [String], page: String) async throws {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask(target, fields + ["Range: bytes=0-1"])
+        #expect(answer.status == 200)
+        #expect(answer.text == Self.start + page)
+        #expect(answer["Set-Cookie"]?.contains("=page-1;") == true)
+        #expect(answer["Content-Security-Policy"]?.contains("'sha256-bridge='") == true)
+        let again = try fixture.ask(target, fields + ["If-None-Match: \(answer["ETag"] ?? "")"])
+        #expect(again.text == answer.text.replacing("token-1", with: "token-2"))
+    }
+
+    @Test(arguments: [
+        ("GET", []), ("GET", ["Accept: */*"]), ("HEAD", navigation), ("GET", navigation + ["Sec-Purpose: prefetch"]),
+        ("GET", ["Accept: text/html", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"]),
+        ("GET", ["Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"]),
+    ])
+    func `that shows no page gets the file as it is`(method: String, fields: [String]) async throws {
+        let fixture = try await Fixture()
+        let answer = try fixture.ask("/page.html", method: method, fields)
+        #expect(answer.text == (method == "HEAD" ? "" : "<script>page()</script>"))
+        #expect(answer["Set-Cookie"] == nil)
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test func `to a page that the client of the launch has not leads to its start, and a link within it nowhere`()
+        async throws
+    {
+        let fixture = try await Fixture()
+        let without = try fixture.anotherSite("other")
+        fixture.host.with { $0.nextPage = Page(id: "next", token: "t", site: without) }
+        for target in ["/page.html", "/none.html"] {
+            let answer = try fixture.ask(target, navigation)
+            #expect(answer.status == 303)
+            #expect(answer["Location"] == "/")
+        }
+        let cookie = "Cookie: clientctl-\(fixture.server.port)=next"
+        #expect(try fixture.ask("/none.html", navigation + [cookie]).status == 404)
+        #expect(try fixture.ask("/", navigation + [cookie]).text.contains("other"))
+    }
+
+    @Test func `to a page in letters of two bytes, or as XML, gets the file`() async throws {
+        let fixture = try await Fixture()
+        let files: [String: [UInt8]] = ["wide.html": [0xFF, 0xFE, 0x61, 0], "a.xhtml": Array("<html/>".utf8)]
+        let site = try Site(root: try .open(try fixture.folder.writeTree(files, to: "odd")), index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        for (name, bytes) in files { #expect(try fixture.ask("/\(name)", navigation).body == bytes) }
+        #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test func `to a page of more bytes than are kept in memory launches it, too`() async throws {
+        let fixture = try await Fixture()
+        let text = "<!doctype html><script>large()</script>" + String(repeating: "<p>x", count: 1_100_000)
+        let site = try Site(
+            root: try .open(try fixture.folder.writeTree(["large.html": Array(text.utf8)], to: "l")),
+            index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        let answer = try fixture.ask("/large.html", navigation)
+        #expect(answer.text == text.replacing("html><s", with: "html>\(Self.start)<s"))
+        #expect(answer["Content-Security-Policy"]?.contains(" 'sha256-bridge=' 'sha256-") == true)
     }
 
     @Test func `again gets another token, and the same page only when nothing in it changed`() async throws {

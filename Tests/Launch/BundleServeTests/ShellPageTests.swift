@@ -14,6 +14,7 @@ import Testing
         fixture.host.with { $0.current = site }
         #expect(try fixture.ask("/", navigation).text.contains("closed"))
         #expect(try fixture.ask("/some/route", navigation).text.contains("closed"))
+        #expect(try fixture.ask("/kiosk.html", navigation).text.contains("closed"))
         for path in ["/app.js", "/index.html.js", "/assets/style.css", "/plain", "/sub/", "/large.bin"] {
             #expect(try fixture.ask(path).status == 404, "\(path)")
         }

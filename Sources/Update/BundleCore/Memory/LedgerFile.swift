@@ -55,8 +55,12 @@ enum LedgerFile {
     static func write(_ ledger: Ledger, to store: Directory, keepingLast isReadable: Bool = false) throws {
         var object = ledger.object
         object["checksum"] = .string(try checksum(object).hex)
+        let aside = StoreLayout.ledger + StoreLayout.asideSuffix
+        try store.removeFile(aside)
+        try store.createDurableFile(aside, JSONWriter.bytes(of: .object(object), layout: .pretty))
         if isReadable { try keepLast(store) }
-        try store.replaceFile(StoreLayout.ledger, with: JSONWriter.bytes(of: .object(object), layout: .pretty))
+        try store.rename(aside, to: StoreLayout.ledger)
+        try store.sync()
     }
 
     /// A second name for the file that is about to lose its own. It was synced when it was written; a power cut leaves this name

@@ -120,7 +120,9 @@ struct StoreRecovery {
         do {
             let generations = try LedgerFile.generations(root)
             if let damage = generations.damage {
-                warn("\(damage.message) What it said before its last change counts; kept as \(StoreLayout.ledger).damaged.")
+                warn(
+                    "\(damage.message) What it said before its last change counts; kept as \(StoreLayout.ledger).damaged."
+                )
                 try keepDamaged()
                 if let ledger = generations.ledger { try LedgerFile.write(ledger, to: root) }
             }

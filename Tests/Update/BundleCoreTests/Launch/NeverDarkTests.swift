@@ -10,7 +10,9 @@ import Testing
 struct NeverDarkTests {
     // MARK: Clients that cannot be prepared
 
-    @Test func `a client that cannot be made ready has failed its start, and is blocked after the second one`() async throws {
+    @Test func `a client that cannot be made ready has failed its start, and is blocked after the second one`()
+        async throws
+    {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         try await bench.install(try MemoryOffer("1.1.0", files: ["app.js": "no page"]))
