@@ -181,6 +181,8 @@ package final class Directory: Sendable {
         let result = name.withCString { name in
             target.withCString { linkat(descriptor, name, other.descriptor, $0, 0) }
         }
+        // File systems without links say so in several ways.
+        if result < 0 && [EOPNOTSUPP, ENOSYS].contains(errno) { errno = EPERM }
         _ = try checked(result, "link", display(name))
     }
 
@@ -261,6 +263,15 @@ package final class Directory: Sendable {
             totalBytes: Int(clamping: status.f_blocks).multipliedClamping(by: block),
             blockBytes: block,
             files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
+    }
+
+    /// Whether the path that it was opened by leads to another directory by now; not where it leads nowhere.
+    package var isReplaced: Bool {
+        var (own, found) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
+            return false
+        }
+        return own.st_dev != found.st_dev || own.st_ino != found.st_ino
     }
 
     /// Owner and permission bits of this directory.

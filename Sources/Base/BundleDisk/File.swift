@@ -28,6 +28,15 @@ package final class File: Sendable {
         return file
     }
 
+    /// A file that no disk has, for readers that want one.
+    package static func inMemory(_ bytes: [UInt8], named name: String) throws(DiskError) -> File {
+        let file = File(adopting: try checkedNegative(clinux_memory_file("page"), "create", name), path: name)
+        try bytes.withUnsafeBytes { buffer in
+            Result { () throws(DiskError) in try file.write(buffer) }
+        }.get()
+        return file
+    }
+
     /// The bytes at an ordinary path: of a file, or of a pipe up to its end; `-` is standard input. Refuses more than `maximumBytes`.
     /// `file` is told what was opened before it is read.
     package static func contents(
@@ -141,8 +150,9 @@ package final class File: Sendable {
         _ = try checked(fsync(descriptor), "sync", path)
     }
 
-    /// The whole file, refusing one of more than `maximumBytes`.
-    package func readAll(maximumBytes: Int) throws(DiskError) -> [UInt8] {
+    /// The whole file, refusing one of more than `maximumBytes`; without it, only for a file that is here already, in the size that
+    /// was accepted.
+    package func readAll(maximumBytes: Int = .max) throws(DiskError) -> [UInt8] {
         let size = try size()
         if size > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
         var bytes = [UInt8](repeating: 0, count: size)

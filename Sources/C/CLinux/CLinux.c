@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,7 +75,13 @@ int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode)
 }
 
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to) {
-    return answer(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+    if (renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE) == 0) return 0;
+    // A file system, or a filter of system calls, that does not know the flag: FUSE, NFS, 9p.
+    if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return -errno;
+    struct stat status;
+    if (fstatat(to_directory, to, &status, AT_SYMLINK_NOFOLLOW) == 0) return -EEXIST;
+    if (errno != ENOENT) return -errno;
+    return answer(renameat(from_directory, from, to_directory, to));
 }
 
 int clinux_sync_file_system(int descriptor) { return answer(syncfs(descriptor)); }
@@ -125,6 +133,8 @@ int clinux_close_from(void *actions, int first) {
     return -error;
 #endif
 }
+
+int clinux_memory_file(const char *name) { return answer(memfd_create(name, MFD_CLOEXEC)); }
 
 // The same on every architecture.
 enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD = 445, LANDLOCK_RESTRICT = 446 };

@@ -40,7 +40,8 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
             [
                 "version": .string(launched.name.shortDescription), "source": .string(prepared.client.source),
                 "servingRoot": .string(path), "token": .string(launched.token.text),
-                "trial": .bool(launched.isTrial), "reason": .string(prepared.choice.reason.description),
+                "inPlace": .bool(prepared.client.root.isInPlace), "trial": .bool(launched.isTrial),
+                "reason": .string(prepared.choice.reason.description),
             ],
             [
                 "\(launched.name)\(launched.isTrial ? ", on trial" : ""): \(prepared.choice.reason)",

@@ -58,6 +58,7 @@ enum Main {
 
     /// What every command relies on, before anything else.
     private static func prepareProcess() throws {
+        fillStandardDescriptors()
         // Swift reads the arguments out of /proc; none at all would be taken for a question for help, and answered with 0.
         if CommandLine.arguments.isEmpty {
             throw UpdateFailure(
@@ -75,6 +76,26 @@ enum Main {
         Log.begin()
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
+        try requireThreads()
+    }
+
+    /// Whatever is opened next would take the place of one that is closed, and the answer would be written into it.
+    private static func fillStandardDescriptors() {
+        for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
+    }
+
+    /// Swift's own pool waits for ever for threads that it does not get.
+    private static func requireThreads() throws {
+        let gate = Mutex(())
+        do {
+            // Held shut until all have started, so that they live at one time.
+            let threads = try gate.withLock { _ in
+                try (0..<4).map { _ in try BlockingThread { gate.withLock { _ in } } }
+            }
+            for thread in threads { thread.join() }
+        } catch let failure as ThreadFailure {
+            throw UpdateFailure(.configInvalid, subject: "threads", "clientctl cannot run: \(failure).")
+        }
     }
 
     nonisolated private static func end(with error: any Error) -> Never {

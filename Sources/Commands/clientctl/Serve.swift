@@ -132,13 +132,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
             group.addTask { await agent.run(shell, server) }
-            if !isOnce { group.addTask { await listening.run(shell) } }
+            if isOnce {
+                group.addTask { await verdict.limit(configuration.startupTimeout) }
+            } else {
+                group.addTask { await listening.run(shell) }
+            }
             var status: Int32 = 0
             if isOnce { status = await verdict.status() } else { await signals.wait() }
             agent.stopping()
             group.cancelAll()
             return status
         }
+        await shell.stop()
         await server.stop(grace: .seconds(2))
         if status != 0 { throw ExitCode(status) }
     }

@@ -12,12 +12,14 @@ import Synchronization
 /// read before is then not found.
 package final class Site: Sendable {
     /// The folder with the files; nil where there are none.
-    fileprivate let root: Directory?
+    private let root: Directory?
     /// The page that every navigation gets.
     package let index: IndexPage
 
     /// Every file's path; nothing else is ever opened.
     private let paths: Set<FilePath>
+    /// Where files are that no folder has by these paths.
+    private let places: [[UInt8]: FilePlace]
     private let labels: AssetLabels
     private let shelf = Mutex(FileShelf())
     let bareIndex: SiteFile
@@ -29,6 +31,25 @@ package final class Site: Sendable {
         self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
+        places = [:]
+        bareIndex = try Self.bare(index)
+    }
+
+    /// The same of a client's serving root, which may be shown in place.
+    package convenience init(_ root: OrganizedRoot, index: IndexPage, labels: AssetLabels) throws {
+        if root.isInPlace {
+            try self.init(places: root.places, index: index, labels: labels)
+        } else {
+            try self.init(root: root.directory, index: index, labels: labels)
+        }
+    }
+
+    private init(places: [[UInt8]: FilePlace], index: IndexPage, labels: AssetLabels) throws {
+        root = nil
+        self.places = places
+        self.labels = labels
+        self.index = index
+        paths = Set(places.keys.map(FilePath.init(bytes:)))
         bareIndex = try Self.bare(index)
     }
 
@@ -37,6 +58,7 @@ package final class Site: Sendable {
         root = nil
         labels = .none
         index = page
+        places = [:]
         paths = []
         bareIndex = try Self.bare(page)
     }
@@ -56,12 +78,13 @@ package final class Site: Sendable {
     func file(at path: RequestPath) throws -> SiteFile? {
         let path = FilePath(bytes: path.bytes)
         if let file = shelf.withLock({ $0.files[path] }) { return file }
-        guard let root, paths.contains(path) else { return nil }
+        guard paths.contains(path) else { return nil }
         do {
+            guard let opened = try open(path.bytes) else { return nil }
             let label = label(of: path)
             let sourceMap = label?.sourceMapURL.flatMap(SourceMapURL.init(url:))
             let file = try SiteFile(
-                opening: path.bytes, in: root, label: label,
+                opened, at: path.bytes, label: label,
                 sourceMap: sourceMap.flatMap { paths.contains(FilePath(bytes: $0.path)) ? $0.escaped : nil })
             shelf.withLock { $0.put(file, path) }
             return file
@@ -75,12 +98,19 @@ package final class Site: Sendable {
         switch shown {
         case .index: return index
         case .file(let file) where file.isBridged:
-            let name = String(decoding: path.document.bytes, as: UTF8.self)
-            guard let bytes = try root?.file(name).readAll(maximumBytes: .max) else { return nil }
+            guard let bytes = try open(path.document.bytes)?.readAll() else { return nil }
             return try IndexPage(cutting: bytes)
         case .file, .missing: return nil
         case .failed: throw DiskError("read", "\(root?.path ?? "")", code: EIO)
         }
+    }
+
+    /// Whether there is no file beside the page.
+    fileprivate var isOnePage: Bool { root == nil && places.isEmpty }
+
+    private func open(_ path: [UInt8]) throws(DiskError) -> File? {
+        if let place = places[path] { return try place.open() }
+        return try root?.file(String(decoding: path, as: UTF8.self))
     }
 
     private func label(of path: FilePath) -> AssetLabels.Label? {
@@ -142,7 +172,7 @@ extension Site {
         _ path: RequestPath, _ request: Request, _ fallback: ServerConfiguration.Fallback
     ) -> Bool {
         switch fallback {
-        case _ where root == nil && path.isDocument && request.isNavigation: true
+        case _ where isOnePage && path.isDocument && request.isNavigation: true
         case .navigation: request.isNavigation && !path.hasExtension && !path.isSpecial
         case .everything: !path.isNeverPage
         }
@@ -212,9 +242,8 @@ final class SiteFile: Sendable {
 
     /// `label` and `sourceMap` are what is known about the file beside what it holds.
     convenience init(
-        opening path: [UInt8], in root: Directory, label: AssetLabels.Label?, sourceMap: String?
+        _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?
     ) throws {
-        let file = try root.file(String(decoding: path, as: UTF8.self))
         let facts = try FileFacts(of: file)
         let description = FileDescription(path, label: label, ownTag: facts.tag, sourceMap: sourceMap)
         try self.init(file, facts, type: MediaType.of(path), description)

@@ -26,9 +26,10 @@ public actor ClientShell {
     private let localTime: @Sendable () -> ActivationWindows.LocalTime
     private let now: @Sendable () -> Timestamp
     private let thread: ShellThread
-    private let launcher: Launcher
-    private let verdicts: Verdicts
-    private let work: ShellWork
+    private let warn: @Sendable (String) -> Void
+    private var launcher: Launcher
+    private var verdicts: Verdicts
+    private var work: ShellWork
     private let checks: UpdateChecks
     private let observers: AsyncStream<ShellEvent>.Continuation
 
@@ -37,6 +38,11 @@ public actor ClientShell {
 
     private var state: ShellState<Launched>
     private var wakeUp: Task<Void, Never>?
+    /// Removes older clients, one removal after the other.
+    private var isStoreLost = false
+    private var removal: Task<Void, Never>?
+    /// What the feed said last of an offer that this device cannot take, which the next check will say again.
+    private var standing: UpdateFailure?
 
     /// The actor runs on a thread of its own.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
@@ -54,6 +60,7 @@ public actor ClientShell {
     ) throws {
         self.configuration = configuration
         self.bridge = bridge
+        self.warn = warn
         self.clock = clock
         reading = Self.reading(of: clock)
         self.localTime = localTime ?? { .now }
@@ -84,8 +91,17 @@ public actor ClientShell {
     @discardableResult
     public func admit(_ audience: Audience) throws -> SemanticVersion? {
         try handle(.admit(audience))
-        return state.missingShell
+        return missingShell
     }
+
+    /// The shell ends in good order: a client on trial has neither failed nor proved itself. Nothing is shown any more.
+    public func stop() async {
+        _ = carryOut(.admit(.nobody))
+        await removed()
+    }
+
+    /// Waits until older clients are gone, where a start that was confirmed has them removed.
+    package func removed() async { await removal?.value }
 
     /// Checks for updates as `PollRule` says, and for what others do to the store, until it is cancelled.
     public func run() async {
@@ -98,8 +114,32 @@ public actor ClientShell {
 
     private func watchStore() async {
         while !Task.isCancelled {
+            followStore()
             _ = carryOut(.tick(mayActivate: configuration.activation?.isOpen(at: localTime()) == true))
             do { try await clock.sleep(for: configuration.storeInterval) } catch { return }
+        }
+    }
+
+    /// A store that was removed and made anew is another folder under the same path: what is shown comes from that one.
+    private func followStore() {
+        guard !isStoreLost, launcher.isReplaced else { return }
+        do {
+            let device = configuration.device
+            let launcher = try Launcher(device, now: now, warn: warn)
+            verdicts = try Verdicts(store: device.store, now: now, warn: warn)
+            self.launcher = launcher
+            work = ShellWork(launcher, verdicts, bridge)
+            let audience = state.audience
+            state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
+            warn("The store \(device.store) is another one than before: its clients are shown from now on.")
+            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
+            bridge.reload()
+        } catch {
+            // A process that is held to the folders that it began with has no right in another one.
+            isStoreLost = true
+            let reason = UpdateFailure(error)
+            observers.yield(
+                .failed(UpdateFailure(reason.code, subject: reason.subject, "\(reason.message) Restart the shell.")))
         }
     }
 
@@ -146,8 +186,8 @@ public actor ClientShell {
     /// Whether another client is ready to be shown. Asks no network.
     public var isUpdateAvailable: Bool { state.next != nil }
 
-    /// The shell that the best client needs, where this one is too old for it.
-    public var missingShell: SemanticVersion? { state.missingShell }
+    /// The shell that the best client needs, be it here or only offered, where this one is too old for it.
+    public var missingShell: SemanticVersion? { [state.missingShell, standing?.neededShell].compactMap(\.self).max() }
 
     /// The client that `reload` would show.
     public var availableVersion: ClientName? { state.next?.name }
@@ -167,18 +207,32 @@ public actor ClientShell {
     private func check() async -> UpdateFailure? {
         let result = await checks.update()
         let failure = result.failures.first.map { UpdateFailure($0) }
-        if let failure { observers.yield(.failed(failure)) }
+        let isAnswered = failure.map(Self.stands) ?? true
+        // The feed has answered; nothing is to be done until it offers something else, and that was said.
+        if let failure, failure != standing { observers.yield(.failed(failure)) }
+        if isAnswered { standing = failure }
         // What one channel has brought counts, whatever became of the others.
         if failure == nil || result.hasResponse { _ = carryOut(.inspect(retrying: true)) }
-        observers.yield(.checked(failure, next: await checks.ended(result)))
+        observers.yield(.checked(isAnswered ? nil : failure, next: await checks.ended(result)))
         return failure
+    }
+
+    /// Whether this will be said of the same offer at every check.
+    private static func stands(_ failure: UpdateFailure) -> Bool {
+        failure.code == .versionBlocked || failure.code == .incompatibleShell
     }
 
     /// The page whose launch has `token` confirms its start. Refused with any other token.
     public func startupDidComplete(_ token: LaunchToken) async throws {
-        let outcome = carryOut(.confirm(token))
-        if let refusal = outcome.refusal { throw refusal }
-        if outcome.retains { _ = await verdicts.retain(configuration.keep) }
+        try handle(.confirm(token))
+    }
+
+    /// Nobody waits for it: the page that has just confirmed its start is busy enough.
+    private func removeOlder() {
+        removal = Task(priority: .background) { [verdicts, keep = configuration.keep, before = removal] in
+            await before?.value
+            _ = await verdicts.retain(keep)
+        }
     }
 
     /// Shows the client that is ready. Without one: `noPendingVersion`, and nothing changes.
@@ -194,10 +248,7 @@ public actor ClientShell {
 
     /// The client that is shown, or will be, and its index page; nil where there is none.
     public func shownPage() throws -> (name: ClientName, page: [UInt8])? {
-        guard let prepared = state.prepared,
-            let page = try prepared.client.root.directory.contents("index.html", maximumBytes: 16 << 20)
-        else { return nil }
-        return (prepared.name, page)
+        try state.prepared.map { ($0.name, try $0.client.root.page()) }
     }
 
     /// A client to look at, without a launch; nil where there is none of that name or it must not run.
@@ -208,7 +259,6 @@ public actor ClientShell {
     /// What an event came to.
     private struct Outcome {
         var refusal: (any Error)?
-        var retains = false
     }
 
     private func handle(_ event: ShellState<Launched>.Event) throws {
@@ -228,7 +278,7 @@ public actor ClientShell {
         for action in actions {
             switch action {
             case .refuse(let error): outcome.refusal = error
-            case .retain: outcome.retains = true
+            case .retain: removeOlder()
             case .report(let event): observers.yield(event)
             case .reload: bridge.reload()
             case .wake(let moment): wake(at: moment)

@@ -11,7 +11,7 @@ struct ShellState<Launch: BootAttempt> {
 
     private let timeout: StartupTimeout
     private let visibility: ShellConfiguration.Visibility
-    private var audience = Audience.everybody
+    private(set) var audience = Audience.everybody
     /// What the next page load shows, and what runs; between a reload and its page these are two.
     private(set) var prepared: Prepared?
     private(set) var launched: Launch?
@@ -256,8 +256,11 @@ struct ShellState<Launch: BootAttempt> {
     }
 
     private mutating func miss(_ goal: Goal, _ error: any Error, _ now: Duration) -> [Action] {
+        // What has failed its start by this is offered again when its retry comes; what runs goes on.
+        if case .change(let client, _) = goal, client.name == next?.name, StartFailure.isOfClient(error) { next = nil }
         switch goal {
-        case .start(.caller), .start(.page), .change(_, .load), .change(_, .reload): return [.refuse(error)]
+        case .start(.caller), .start(.page), .change(_, .reload): return [.refuse(error)]
+        case .change(_, .load(let load)): return report(error) + open(load, now)
         case .start(.audience):
             let reason = UpdateFailure(error)
             unprepared = reason

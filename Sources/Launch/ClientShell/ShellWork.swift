@@ -19,16 +19,37 @@ struct ShellWork {
     func prepare(_ goal: State.Goal, forGuests: Bool) -> State.Event {
         do {
             if case .change(let client, _) = goal {
-                try bridge.setServerBasePath(client.client)
+                if let error = show(client) { return .notReady(error, goal) }
                 return .ready(.init(client: client, missingShell: nil), goal)
             }
-            let client = try launcher.prepare(forGuests: forGuests)
+            let client = try prepared(for: goal, forGuests: forGuests)
             let missingShell = launcher.missingShell(try launcher.inventory())
-            // What could be changed to is not shown yet.
-            if case .next = goal {} else { try bridge.setServerBasePath(client.client) }
             return .ready(.init(client: client, missingShell: missingShell), goal)
         } catch {
             return .notReady(error, goal)
+        }
+    }
+
+    /// The best client that the web view takes.
+    private func prepared(for goal: State.Goal, forGuests: Bool) throws -> PreparedLaunch {
+        var unfit: [ClientName: any Error] = [:]
+        while true {
+            let client = try launcher.prepare(forGuests: forGuests, without: unfit)
+            // What could be changed to is not shown yet.
+            if case .next = goal { return client }
+            guard let error = show(client) else { return client }
+            unfit[client.name] = error
+        }
+    }
+
+    /// Hands a client to the web view; one that it does not take has failed its start.
+    private func show(_ client: PreparedLaunch) -> (any Error)? {
+        do {
+            try bridge.setServerBasePath(client.client)
+            return nil
+        } catch {
+            launcher.passOver(client.name, error)
+            return error
         }
     }
 
@@ -48,7 +69,7 @@ struct ShellWork {
             case .abandoned: try verdicts.abandon(launched.name, launched.token)
             }
             return .done(wasKnown: false)
-        } catch let error as DiskError where error.isWriteRefusal {
+        } catch let error as DiskError where error.isTrouble {
             launcher.refuseTrials()
             return .refused(error.failure)
         } catch {

@@ -245,14 +245,9 @@ package final class LoopbackBridge: ShellBridge {
 
     /// The files of `client`, its index page cut where the page bridge goes.
     static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
-        let name = "index.html"
-        guard let index = try client.root.directory.contents(name, maximumBytes: 16 << 20) else {
-            throw UpdateFailure(
-                .storeDamaged, subject: client.root.path, "The serving root \(client.root.path) has no \(name).")
-        }
-        let page = try IndexPage(cutting: index)
+        let page = try IndexPage(cutting: try client.root.page())
         return Screen.OpenClient(
-            client: client, site: try Site(root: client.root.directory, index: page, labels: try client.labels()))
+            client: client, site: try Site(client.root, index: page, labels: try client.labels()))
     }
 
     /// Events for a page with `token`; nil where it is not shown, or was told to load again.

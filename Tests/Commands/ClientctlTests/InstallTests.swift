@@ -37,7 +37,9 @@ import Testing
         ]
         #expect(
             store.paths
-                == (clients + folders + ["clients/previousVersion", "ledger.json", "lock", "receipts/v1.0.0.json"])
+                == (clients + folders + [
+                    "clients/previousVersion", "ledger.before.json", "ledger.json", "lock", "receipts/v1.0.0.json",
+                ])
                 .sorted())
         for (path, entry) in store.entries where path.hasPrefix("clients/v1.0.0") {
             #expect(entry.mode == (entry.isFile ? 0o100644 : 0o040755), "\(path)")

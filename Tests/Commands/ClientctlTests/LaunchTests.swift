@@ -45,7 +45,9 @@ import Testing
         try install("1.0.0")
         let launched = try launch().succeeded()
         #expect(
-            Set(launched.json.members.map(\.name)) == ["version", "source", "servingRoot", "token", "trial", "reason"])
+            Set(launched.json.members.map(\.name)) == [
+                "version", "source", "servingRoot", "token", "inPlace", "trial", "reason",
+            ])
         #expect(launched.string("version") == "1.0.0")
         #expect(launched.string("source") == "archive")
         #expect(launched["trial"] == .bool(true))

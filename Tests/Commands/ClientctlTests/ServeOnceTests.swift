@@ -83,6 +83,13 @@ import Testing
         outcome.failed(10, "networkUnavailable")
     }
 
+    @Test func `ends with 40 when no browser comes`() throws {
+        let (program, _) = try serve(["--startup-timeout", "100ms"])
+        let ending = try status(program)
+        #expect(ending.status == 40)
+        #expect(ending.errors.contains("no browser has loaded the page"))
+    }
+
     @Test func `ends with 40 when it is stopped before`() throws {
         let (program, _) = try serve()
         program.send(SIGTERM)

@@ -158,7 +158,7 @@ import Testing
         // Its time runs, whatever the old page says.
         await bench.clock.sleeper(until: .seconds(10))
         bench.clock.advance(by: .seconds(10))
-        #expect(await events.line() == "rolled back v1.1.0 to embedded: healthFailed")
+        #expect(await events.line() == "rolled back v1.1.0 to v1.0.0: healthFailed")
     }
 
     @Test func `a client in the background has all the time of the world`() async throws {
@@ -214,7 +214,65 @@ import Testing
         try await shell.start()
         let launched = try await shell.pageWillLoad()
         try await shell.startupDidComplete(launched.token)
+        await shell.stop()
         #expect(try await shell.clientNames().map(\.description) == ["embedded", "v1.2.0", "v1.3.0"])
+    }
+
+    @Test func `a shell that ends in good order has not seen its client fail`() async throws {
+        let bench = try await ShellBench(installing: ["1.0.0"])
+        for _ in 0..<3 {
+            let (shell, launched, _) = try await Self.running(bench)
+            #expect(launched.name == (try bench.name("1.0.0")))
+            #expect(launched.isTrial)
+            await shell.stop()
+            await #expect(throws: ShellError.notStarted) { try await shell.pageWillLoad() }
+        }
+        #expect(try bench.ledger().record(of: bench.client("1.0.0")) == nil)
+    }
+
+    @Test(arguments: [FailureCode.versionBlocked, .incompatibleShell])
+    func `an offer that this device cannot take is told once, and the check is none that failed`(
+        code: FailureCode
+    ) async throws {
+        let bench = try await Self.good("1.0.0")
+        var (shell, _, events) = try await Self.running(bench)
+        func refuse(_ version: String) throws {
+            bench.breakUpdates(
+                UpdateFailure(
+                    code, subject: version, "\(version) is not for this device.",
+                    neededShell: code == .incompatibleShell ? try bench.version("9.0.0") : nil))
+        }
+        try refuse("2.0.0")
+        // Whoever asks is told.
+        for _ in 0..<3 { await #expect(throws: UpdateFailure.self) { try await shell.checkForUpdates() } }
+        let needed = code == .incompatibleShell ? "9.0.0" : nil
+        #expect(await shell.missingShell?.description == needed)
+        #expect(try await shell.admit(.everybody)?.description == needed)
+        #expect(await events.line() == "error \(code)")
+        try refuse("3.0.0")
+        await #expect(throws: UpdateFailure.self) { try await shell.checkForUpdates() }
+        #expect(await events.line() == "error \(code)")
+        bench.mendUpdates()
+        try await shell.checkForUpdates()
+        #expect(await shell.missingShell == nil)
+        bench.breakUpdates()
+        await #expect(throws: UpdateFailure.self) { try await shell.checkForUpdates() }
+        #expect(await events.line() == "error networkUnavailable")
+    }
+
+    @Test func `a store that was removed and made anew is shown without a new start`() async throws {
+        let bench = try await Self.good("1.0.0")
+        let (shell, _, _) = try await Self.running(bench)
+        let run = Task { await shell.run() }
+        defer { run.cancel() }
+        await bench.clock.sleeper(until: .milliseconds(500))
+        try bench.replaceStore()
+        try await bench.install("3.0.0")
+        bench.clock.advance(by: .milliseconds(500))
+        await bench.clock.sleeper(until: .milliseconds(1000))
+        #expect(try await shell.pageWillLoad().name == (try bench.name("3.0.0")))
+        #expect(bench.bridge.pages.last?.contains("client 3.0.0") == true)
+        #expect(bench.bridge.calls.suffix(2) == ["base v3.0.0", "reload"])
     }
 
     // MARK: Changing
@@ -353,6 +411,8 @@ import Testing
         bench.bridge.refuse()
         await #expect(throws: RecordingBridge.Refusal.self) { try await shell.reload() }
         #expect(await shell.isUpdateAvailable)
+        // Whoever loads the page to see it sees what runs.
+        #expect(try await shell.pageWillLoad(takesNext: true).token == launched.token)
         #expect(try await shell.pageWillLoad().token == launched.token)
     }
 }

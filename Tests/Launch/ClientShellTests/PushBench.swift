@@ -155,6 +155,7 @@ struct PushSession {
     mutating func confirm() async throws {
         try await shell.startupDidComplete(launched.token)
         #expect(await events.line() == "confirmed \(launched.name)")
+        await shell.removed()
     }
 
     /// Brings `version` and shows it; it starts.

@@ -1,5 +1,6 @@
 import BundleCore
 import BundleValues
+import BundleDisk
 import BundleTesting
 import ClientShell
 import Glibc
@@ -75,6 +76,9 @@ final class ShellBench: Sendable {
             random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }
+
+    /// Somebody takes the store away, for another one to be made in its place.
+    func replaceStore() throws { try Directory.open(folder.path).rename("store", to: "store.old") }
 
     func verdicts() throws -> Verdicts { try Verdicts(store: store) { _ in } }
 

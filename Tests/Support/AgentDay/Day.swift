@@ -279,6 +279,7 @@ actor Day {
     private func startUp(_ token: LaunchToken) async throws {
         guard await shell.isCurrent(token) else { return }
         try await shell.startupDidComplete(token)
+        await shell.removed()
         trial = nil
     }
 

@@ -8,9 +8,12 @@ public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible
     public let subject: String
     /// What happened, on what, and what to do next.
     public let message: String
+    /// The shell that is needed, where this one is too old.
+    package let neededShell: SemanticVersion?
 
     /// States a refusal.
-    package init(_ code: FailureCode, subject: String, _ message: String) {
+    package init(_ code: FailureCode, subject: String, _ message: String, neededShell: SemanticVersion? = nil) {
+        self.neededShell = neededShell
         self.code = code
         self.subject = subject
         self.message = message

@@ -13,8 +13,12 @@ int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode)
 /// The walk alone, so that the fallback can be tested on kernels that have openat2.
 int clinux_open_walking(int directory, const char *path, int flags, mode_t mode);
 
-/// renameat2(2) with RENAME_NOREPLACE.
+/// renameat2(2) with RENAME_NOREPLACE. Where that is unknown: a look, then renameat(2), which is as good among those that hold the
+/// same lock; over a folder with anything in it, it is refused by any kernel.
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to);
+
+/// memfd_create(2): a file without a disk.
+int clinux_memory_file(const char *name);
 
 /// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
 int clinux_sync_file_system(int descriptor);

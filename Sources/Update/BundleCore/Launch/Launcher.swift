@@ -1,6 +1,5 @@
 public import BundleValues
 import BundleDisk
-import Synchronization
 
 /// The launch line: select, organize, begin; `Verdicts` settles. It reads from top to bottom.
 ///
@@ -53,6 +52,8 @@ public struct Launcher: Sendable {
     ) throws {
         self.device = device
         self.now = now
+        let writes = Writes(warn)
+        let warn: @Sendable (String) -> Void = { writes.warn($0) }
         self.warn = warn
         folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
         keeper = LedgerKeeper(root: folders.root)
@@ -75,7 +76,8 @@ public struct Launcher: Sendable {
             }
         }
         roots = ServingRoots(device: device, seed: seed, folders: folders, organizer: organizer, warn: warn)
-        writes = Writes(areTaken: try Self.settle(organizer, keeper, folders, seed, at: now(), warn))
+        self.writes = writes
+        if try Self.settle(organizer, keeper, folders, seed, at: now(), warn) { writes.allow() }
     }
 
     /// What an interrupted run left is cleared, and what a start means is written down: another seed, and a trial that its
@@ -85,7 +87,11 @@ public struct Launcher: Sendable {
         at time: Timestamp, _ warn: @escaping @Sendable (String) -> Void
     ) throws -> Bool {
         do {
-            try organizer.clear()
+            do {
+                try organizer.clear()
+            } catch {
+                warn("\(UpdateFailure(error).message) It is left as it is, and tried again by the next run.")
+            }
             // Somebody at work on the store right now has cleared it.
             if let lock = try FileLock.take(StoreLayout.lock, in: folders.root) {
                 defer { withExtendedLifetime(lock) {} }
@@ -100,7 +106,7 @@ public struct Launcher: Sendable {
                 try StoreRecovery(folders, at: time, warn: warn).run()
             }
             return true
-        } catch let error as DiskError where error.isWriteRefusal {
+        } catch let error as DiskError where error.isTrouble {
             warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
             return false
         }
@@ -116,6 +122,9 @@ public struct Launcher: Sendable {
             + (device.sources.map { [.ordered($0)] } ?? [])
     }
 
+    /// Whether the store's path leads to another folder by now.
+    package var isReplaced: Bool { folders.root.isReplaced }
+
     /// The whole line at once, for a shell that shows the client itself.
     public func launch() throws -> Launched {
         while true {
@@ -125,18 +134,22 @@ public struct Launcher: Sendable {
 
     /// Chooses the client that runs next and makes it ready to be shown. Writes no boot attempt.
     ///
-    /// A client that cannot be made ready is passed over, with a warning. For guests only the seed is chosen.
-    package func prepare(forGuests: Bool = false) throws -> PreparedLaunch {
-        var excluded: Set<ClientName> = []
-        var last: (any Error)?
+    /// A client that cannot be made ready is passed over, as if its start had failed. For guests only the seed is chosen.
+    package func prepare(
+        forGuests: Bool = false, without unfit: [ClientName: any Error] = [:]
+    ) throws -> PreparedLaunch {
+        var excluded = Set(unfit.keys)
+        var last = unfit.values.first
         while true {
             let inventory = try inventory()
             if forGuests { excluded.formUnion(inventory.bundles.map(\.name)) }
             // Without a boot attempt on the disk a trial could start for ever.
-            if writes.areRefused {
-                excluded.formUnion(inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial))
+            let trials =
+                writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
+            guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
+                if !trials.isEmpty, !excluded.isSuperset(of: trials), takesWrites() { continue }
+                throw last ?? nothingToLaunch
             }
-            guard let choice = choice(inventory, excluding: excluded) else { throw last ?? nothingToLaunch }
             do {
                 if let client = try ready(choice.name, inventory) {
                     return PreparedLaunch(choice: choice, client: client)
@@ -144,11 +157,38 @@ public struct Launcher: Sendable {
                 // Somebody removes it at this moment.
                 excluded.insert(choice.name)
             } catch {
-                warn("\(UpdateFailure(error).message) \(choice.name) is passed over.")
+                passOver(choice.name, error)
                 excluded.insert(choice.name)
                 last = error
             }
         }
+    }
+
+    /// `name` cannot be shown, for this reason: its start has failed, unless the reason lies with the device.
+    package func passOver(_ name: ClientName, _ error: any Error) {
+        warn("\(UpdateFailure(error).message) \(name) is passed over.")
+        guard let version = name.version, StartFailure.isOfClient(error) else { return }
+        let failure = StartFailure(.notPrepared, detail: UpdateFailure(error).message, at: now())
+        do {
+            guard case .written(let update) = try keeper.propose([.unprepared(version, failure)]),
+                update.after.ledger.block(on: version) != nil
+            else { return }
+            warn("\(name) is blocked: it could not be made ready again.")
+        } catch {
+            // It is tried once more then.
+            if isRefusal(error) { refuseTrials() }
+        }
+    }
+
+    /// Whether the disk takes writes again: the ledger is written once more, as it is.
+    private func takesWrites() -> Bool {
+        do {
+            try keeper.rewrite(standing(at: now()))
+        } catch {
+            return false
+        }
+        writes.allow()
+        return true
     }
 
     /// Makes an installed client or the seed ready to be looked at, without a launch; nil where there is no such client or
@@ -161,7 +201,10 @@ public struct Launcher: Sendable {
 
     /// Nil where somebody removes the client at this moment.
     private func ready(_ name: ClientName, _ inventory: Inventory) throws -> ReadyClient? {
-        guard let root = try roots.root(of: name, inventory), let use = try serving.use(root.name) else { return nil }
+        guard let root = try roots.root(of: name, inventory) else { return nil }
+        // Nobody removes what is shown in place.
+        let use = root.isInPlace ? nil : try serving.use(root.name)
+        if use == nil && !root.isInPlace { return nil }
         return ReadyClient(
             name: name, source: inventory.source(of: name), root: root, use: use,
             manifest: try roots.manifestFolder(of: name), layout: device.layout)
@@ -205,7 +248,7 @@ public struct Launcher: Sendable {
         let time = now()
         let launch = LedgerChange.launched(try LaunchClaim(name, token), shell: device.shell, at: time)
         guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
-        writes.allow()
+        writes.settle()
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
@@ -228,6 +271,7 @@ public struct Launcher: Sendable {
     package func inventory() throws -> Inventory {
         let ledger = try readLedger()
         let trees = try StoredTrees.read(folders.root)
+        if let trouble = trees.trouble { warn("\(trouble.failure.message) What is in there is not shown.") }
         switch ledger.applying(standing(at: now()), in: trees) {
         case .accepted(let ledger): return trees.inventory(of: ledger)
         case .refused(let refusal): throw refusal.failure
@@ -245,7 +289,7 @@ public struct Launcher: Sendable {
 
     /// Whether the disk takes no writes, be it that the ledger cannot be repaired for that.
     private func isRefusal(_ error: any Error) -> Bool {
-        if let error = error as? DiskError { return error.isWriteRefusal }
+        if let error = error as? DiskError { return error.isTrouble }
         return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
     }
 
@@ -266,7 +310,7 @@ public struct ReadyClient: Sendable {
     public let source: String
     /// Its serving root.
     public let root: OrganizedRoot
-    private let use: FileLock
+    private let use: FileLock?
     private let manifest: Directory?
     private let layout: (any MeteorLayout)?
 
@@ -277,7 +321,7 @@ public struct ReadyClient: Sendable {
     }
 
     fileprivate init(
-        name: ClientName, source: String, root: OrganizedRoot, use: FileLock, manifest: Directory?,
+        name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, manifest: Directory?,
         layout: (any MeteorLayout)?
     ) {
         self.manifest = manifest
@@ -322,25 +366,4 @@ public struct Launched: Sendable {
 
     /// The client.
     public var name: ClientName { prepared.choice.name }
-}
-
-/// What the disk takes at present.
-private final class Writes: Sendable {
-    private struct State {
-        var areRefused: Bool
-        var isStartWritten: Bool
-    }
-
-    private let state: Mutex<State>
-
-    init(areTaken: Bool) { state = Mutex(State(areRefused: !areTaken, isStartWritten: areTaken)) }
-
-    /// Whether the last boot attempt was refused.
-    var areRefused: Bool { state.withLock { $0.areRefused } }
-    /// Whether the ledger says what the start of this shell means.
-    var isStartWritten: Bool { state.withLock { $0.isStartWritten } }
-
-    func refuse() { state.withLock { $0.areRefused = true } }
-
-    func allow() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
 }

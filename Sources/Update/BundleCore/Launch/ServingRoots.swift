@@ -1,5 +1,6 @@
 import BundleValues
 import BundleDisk
+import Synchronization
 
 /// Makes the serving roots of installed clients and of the seed, each when it is first asked for.
 struct ServingRoots: Sendable {
@@ -13,7 +14,7 @@ struct ServingRoots: Sendable {
 
     /// The root of `name`, made where it is missing; nil where there is no such client.
     func root(of name: ClientName, _ inventory: Inventory) throws -> OrganizedRoot? {
-        guard let version = name.version else { return try seed.map(organize) }
+        guard let version = name.version else { return try seed.map(shown) }
         guard let bundle = inventory.bundle(version) else { return nil }
         let servingName = bundle.entry.identity.servingName
         if device.verifies { try requireWhole(bundle) }
@@ -28,15 +29,29 @@ struct ServingRoots: Sendable {
         }
     }
 
+    /// The seed is shown in any case: where its root cannot be made, from its own folder.
+    private func shown(_ seed: SeedFolder) throws -> OrganizedRoot {
+        do {
+            return try organize(seed)
+        } catch {
+            let root = try organizer.inPlace(map(of: seed), in: seed.directory, as: SeedFolder.servingPrefix)
+            warn(
+                "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, where its page has no "
+                    + "WebAppLocalServer but what serves it puts it in.")
+            return root
+        }
+    }
+
     private func organize(_ seed: SeedFolder) throws -> OrganizedRoot {
         let name = try seed.servingName(shell: device.shell)
         if let root = try organizer.existing(name) { return root }
         try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
-        guard let layout = device.layout, seed.facts != nil else {
-            return try organized(AssetMap(tree: seed.directory), as: name)
-        }
-        return try organized(
-            layout.assets(of: seed.directory, owned: nil, inheriting: nil), as: name)
+        return try organized(map(of: seed), as: name)
+    }
+
+    private func map(of seed: SeedFolder) throws -> AssetMap {
+        guard let layout = device.layout, seed.facts != nil else { return try AssetMap(tree: seed.directory) }
+        return try layout.assets(of: seed.directory, owned: nil, inheriting: nil)
     }
 
     private func map(of bundle: InstalledBundle, in tree: Directory) throws -> AssetMap {
@@ -94,4 +109,34 @@ struct ServingRoots: Sendable {
         guard let version = name.version else { return seed?.facts == nil ? nil : seed?.directory }
         return version.source == .meteor ? try folders.meteor.directory(version.folderName) : nil
     }
+}
+
+/// What the disk takes at present, and what was said about it.
+final class Writes: Sendable {
+    private struct State {
+        var areRefused = true
+        var isStartWritten = false
+        var said: Set<String> = []
+    }
+
+    private let state = Mutex(State())
+    private let say: @Sendable (String) -> Void
+
+    /// Nothing is taken until it is allowed.
+    init(_ say: @escaping @Sendable (String) -> Void) { self.say = say }
+
+    /// Whether the last boot attempt was refused.
+    var areRefused: Bool { state.withLock { $0.areRefused } }
+    /// Whether the ledger says what the start of this shell means.
+    var isStartWritten: Bool { state.withLock { $0.isStartWritten } }
+
+    func refuse() { state.withLock { $0.areRefused = true } }
+
+    func allow() { state.withLock { ($0.areRefused, $0.isStartWritten) = (false, true) } }
+
+    /// A launch is on the disk: whatever was wrong is over, or worth to be said again.
+    func settle() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
+
+    /// Says `line` unless it has been said since the last launch: a shell looks twice a second, and the disk may be full.
+    func warn(_ line: String) { if state.withLock({ $0.said.insert(line).inserted }) { say(line) } }
 }

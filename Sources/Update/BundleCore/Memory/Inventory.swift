@@ -59,8 +59,13 @@ package struct Inventory: Sendable, Equatable {
     /// The picture of a store that needs no recovery; nil where an interrupted run or damage must be cleared first.
     static func settled(at path: String) throws -> Inventory? {
         do {
-            let inventory = try read(at: path)
+            let root = try Directory.open(path)
+            let generations = try LedgerFile.generations(root)
+            if generations.damage != nil { return nil }
+            let inventory = try read(root, ledger: generations.ledger ?? Ledger())
             return inventory.isUnsettled ? nil : inventory
+        } catch let error as DiskError where error.kind == .missing {
+            return Inventory(path: path, ledger: Ledger(), bundles: [])
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             return nil
         }
@@ -102,8 +107,11 @@ struct StoredTrees: Sendable, Equatable {
     private let path: String
     private let names: Set<String>
     private let isStaging: Bool
+    /// Why a folder could not be listed: what is in it counts as not there.
+    let trouble: DiskError?
 
-    init(path: String, names: Set<String>, isStaging: Bool = false) {
+    init(path: String, names: Set<String>, isStaging: Bool = false, trouble: DiskError? = nil) {
+        self.trouble = trouble
         self.path = path
         self.names = names
         self.isStaging = isStaging
@@ -111,19 +119,27 @@ struct StoredTrees: Sendable, Equatable {
 
     static func read(_ root: Directory) throws(DiskError) -> StoredTrees {
         var names: Set<String> = []
+        var trouble: DiskError?
         for source in SourceName.allCases {
             let folder = StoreLayout.trees(of: source)
-            names.formUnion(try list(folder, in: root).map { "\(folder)/\($0)" })
+            names.formUnion(try list(folder, in: root, &trouble).map { "\(folder)/\($0)" })
         }
         names.remove("\(StoreLayout.clients)/\(StoreLayout.previousVersion)")
+        let isStaging = try !list(StoreLayout.staging, in: root, &trouble).isEmpty
         return StoredTrees(
-            path: root.path, names: names, isStaging: try !list(StoreLayout.staging, in: root).isEmpty)
+            path: root.path, names: names, isStaging: isStaging || trouble != nil, trouble: trouble)
     }
 
-    private static func list(_ folder: String, in root: Directory) throws(DiskError) -> [String] {
+    /// A folder that is there and cannot be read must not keep what lies beside it from being shown.
+    private static func list(
+        _ folder: String, in root: Directory, _ trouble: inout DiskError?
+    ) throws(DiskError) -> [String] {
         do {
             return try root.directory(folder).list()
         } catch  where error.kind == .missing {
+            return []
+        } catch  where error.isUnreadable {
+            trouble = error
             return []
         }
     }

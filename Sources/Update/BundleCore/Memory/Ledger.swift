@@ -276,7 +276,12 @@ extension Ledger {
     mutating func settle(faulty failure: StartFailure) {
         guard let name = launch?.name else { return }
         launch?.verdict = .faulty
-        guard let version = name.version else { return }
+        if let version = name.version { fail(version, failure) }
+    }
+
+    /// A start of `version` has failed: it is retried once, then blocked.
+    mutating func fail(_ version: ClientVersion, _ failure: StartFailure) {
+        let name = ClientName.installed(version)
         var record = record(of: version) ?? StartRecord(version: version, goodSince: nil, failures: [])
         record.goodSince = nil
         record.failures.append(failure)

@@ -6,31 +6,79 @@ import BundleSigning
 enum LedgerFile {
     private static let maximumBytes = 16 << 20
 
-    /// The ledger of the store; nil where it has none yet. A file that is no ledger is `storeDamaged`.
-    static func read(_ store: Directory) throws -> Ledger? {
+    /// What a store has of its ledger.
+    struct Generations {
+        /// The ledger; nil where there is none yet.
+        let ledger: Ledger?
+        /// Why the newest one cannot be read, where this is the one before it.
+        let damage: UpdateFailure?
+    }
+
+    /// The ledger of the store; nil where it has none yet. Where the newest one is damaged, the one before it; where that is
+    /// no help either, `storeDamaged`.
+    static func read(_ store: Directory) throws -> Ledger? { try generations(store).ledger }
+
+    /// The same, with the reason why it is not the newest one.
+    static func generations(_ store: Directory) throws -> Generations {
         do {
-            guard let kind = try store.kind(of: StoreLayout.ledger) else { return nil }
+            return Generations(ledger: try read(StoreLayout.ledger, store), damage: nil)
+        } catch let damage as UpdateFailure where damage.code == .storeDamaged {
+            do {
+                if let before = try read(StoreLayout.ledgerBefore, store) {
+                    return Generations(ledger: before, damage: damage)
+                }
+            } catch let failure as UpdateFailure where failure.code == .storeDamaged {}
+            throw damage
+        }
+    }
+
+    private static func read(_ name: String, _ store: Directory) throws -> Ledger? {
+        do {
+            guard let kind = try store.kind(of: name) else { return nil }
             guard case .file(let size) = kind, size <= maximumBytes,
-                let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes)
+                let bytes = try store.contents(name, maximumBytes: maximumBytes)
             else {
                 throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
             }
             let value = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
             return try Ledger(MemberReader(value, of: "ledger"))
-        } catch let error as DiskError {
+        } catch let error as DiskError where !error.isUnreadable {
             throw error
         } catch {
             throw UpdateFailure(
-                .storeDamaged, subject: store.path + "/" + StoreLayout.ledger,
-                "The store's ledger cannot be read: \(error). The next install rebuilds it from the receipts.")
+                .storeDamaged, subject: "\(store.path)/\(name)",
+                "The store's ledger cannot be read: \(error). The next install rebuilds it.")
         }
     }
 
-    /// Replaces the ledger, whole and durably.
-    static func write(_ ledger: Ledger, to store: Directory) throws {
+    /// Replaces the ledger, whole and durably. The one that it takes the place of is kept beside it, if it `isReadable`.
+    static func write(_ ledger: Ledger, to store: Directory, keepingLast isReadable: Bool = false) throws {
         var object = ledger.object
         object["checksum"] = .string(try checksum(object).hex)
-        try store.replaceFile(StoreLayout.ledger, with: JSONWriter.bytes(of: .object(object), layout: .pretty))
+        let aside = StoreLayout.ledger + StoreLayout.asideSuffix
+        try store.removeFile(aside)
+        try store.createDurableFile(aside, JSONWriter.bytes(of: .object(object), layout: .pretty))
+        if isReadable { try keepLast(store) }
+        try store.rename(aside, to: StoreLayout.ledger)
+        try store.sync()
+    }
+
+    /// A second name for the file that is about to lose its own. It was synced when it was written; a power cut leaves this name
+    /// with what it had or with what it gets, and the ledger beside it whole.
+    private static func keepLast(_ store: Directory) throws {
+        let aside = StoreLayout.ledgerBefore + StoreLayout.asideSuffix
+        try store.removeFile(aside)
+        do {
+            try store.link(StoreLayout.ledger, to: store, as: aside)
+        } catch {
+            // A file system without links.
+            guard error.kind == .permission || error.kind == .tooManyLinks else { throw error }
+            guard let bytes = try store.contents(StoreLayout.ledger, maximumBytes: maximumBytes) else { return }
+            try store.createDurableFile(aside, bytes)
+        }
+        try store.rename(aside, to: StoreLayout.ledgerBefore)
+        // Of two names of one file, renaming leaves both.
+        try store.removeFile(aside)
     }
 
     /// A bit that the disk turned must not let a blocked version run, so the ledger vouches for itself.

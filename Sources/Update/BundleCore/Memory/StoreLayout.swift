@@ -9,6 +9,8 @@ package enum StoreLayout {
     static let downloads = "downloads"
     static let serving = "serving"
     static let ledger = "ledger.json"
+    /// The ledger before the last change.
+    static let ledgerBefore = "ledger.before.json"
     package static let session = "session.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"

@@ -79,8 +79,8 @@ extension Decision.Verdict {
         case .incompatible(.shellTooOld(let minimum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,
-                "Version \(version) \(ShellCompatibility.shellTooOld(minimum: minimum)): update the shell, then try again."
-            )
+                "Version \(version) \(ShellCompatibility.shellTooOld(minimum: minimum)): update the shell, then try again.",
+                neededShell: minimum)
         case .incompatible(.shellTooNew(let maximum)):
             UpdateFailure(
                 .incompatibleShell, subject: version.description,

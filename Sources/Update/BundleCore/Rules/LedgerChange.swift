@@ -40,6 +40,8 @@ enum LedgerChange: Sendable, Equatable {
     case confirmed(LaunchClaim, at: Timestamp)
     /// The client of the last launch does not work, and the rules choose what runs next.
     case failed(LaunchClaim, StartFailure)
+    /// An installed client could not be made ready to be shown: a start has failed, though nobody saw it.
+    case unprepared(ClientVersion, StartFailure)
     /// The shell has taken the client of the last launch off the screen before there was a verdict.
     case abandoned(LaunchClaim)
 
@@ -97,6 +99,10 @@ extension Ledger {
         case .launched(let claim, let shell, let time): return launch(claim, shell: shell, at: time)
         case .confirmed(let claim, let time): return confirm(claim, at: time)
         case .failed(let claim, let failure): return fail(claim, failure, trees)
+        case .unprepared(let version, let failure):
+            if entry(version) == nil { return .notInstalled(version) }
+            fail(version, failure)
+            reschedule(trees)
         case .abandoned(let claim):
             if let refusal = refusal(of: claim) { return refusal }
             abandonTrial()

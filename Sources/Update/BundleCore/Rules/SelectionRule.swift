@@ -2,7 +2,8 @@ package import BundleValues
 
 /// Which client is launched next. A pure rule.
 ///
-/// After a failed launch, unless its client was left by hand, it is the last known good client or the embedded seed.
+/// After a failed launch, unless its client was left by hand, it is the last known good client, else the next lower archive that
+/// may run and has not failed, else the embedded seed; after a Meteor bundle the seed follows the last known good client.
 /// Otherwise the first source in order that has a usable client gives its best one: the highest version of the archives,
 /// the Meteor bundle that was offered last. The seed comes last. A client that failed once is among the usable ones again,
 /// which is its retry.
@@ -36,6 +37,8 @@ package enum SelectionRule {
         case retry(StartFailure)
         /// `failed` was launched last and failed; this one is the last known good.
         case fallback(failed: ClientName)
+        /// `failed` was launched last and failed, and nothing is known to be good: this one is the next that has not failed.
+        case lower(failed: ClientName)
         /// Nothing else can run.
         case onlyOne
     }
@@ -119,13 +122,19 @@ package enum SelectionRule {
         from failed: ClientName, _ good: [InstalledBundle], _ ranked: [InstalledBundle], _ ledger: Ledger, hasSeed: Bool
     ) -> Choice? {
         let seed: [ClientName] = hasSeed ? [.embedded] : []
+        // An archive's start says little about the ones below it; a hot code push is followed by what was good, or by the seed.
+        let lower = ranked.filter { bundle in
+            guard let version = bundle.version.semantic, let failed = failed.version?.semantic else { return false }
+            return version < failed && ledger.record(of: bundle.version)?.failures.isEmpty != false
+        }
         // What revoked keys have signed may run, but one does not go back to it while there is anything else.
         let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(bundle.entry.identity) }
         let candidates =
-            good.filter(isTrusted).map(\.name) + seed + ranked.filter(isTrusted).map(\.name)
-            + (good + ranked).map(\.name)
+            good.filter(isTrusted).map(\.name) + lower.filter(isTrusted).map(\.name) + seed
+            + ranked.filter(isTrusted).map(\.name) + (good + ranked).map(\.name)
         if let name = candidates.first(where: { $0 != failed }) {
-            return Choice(name: name, reason: .fallback(failed: failed))
+            let isLower = lower.contains { $0.name == name } && !good.contains { $0.name == name }
+            return Choice(name: name, reason: isLower ? .lower(failed: failed) : .fallback(failed: failed))
         }
         return ranked.contains { $0.name == failed } || (failed == .embedded && hasSeed)
             ? Choice(name: failed, reason: .onlyOne) : nil
@@ -140,6 +149,7 @@ extension SelectionRule.Reason: CustomStringConvertible {
         case .hotCodePush: "the last usable hot code push"
         case .retry(let failure): "the newest usable client, once more: \(failure)"
         case .fallback(let failed): "the last known good client, because \(failed) failed"
+        case .lower(let failed): "the next lower client, because \(failed) failed"
         case .onlyOne: "nothing else can run"
         }
     }

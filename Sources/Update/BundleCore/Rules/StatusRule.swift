@@ -75,7 +75,7 @@ package enum StatusRule {
         switch choice?.reason {
         case .newest?, .hotCodePush?, .retry?:
             return choice?.name.version?.source == source ? "" : ": the order of the sources is \(ledger.sources)"
-        case .fallback?, .onlyOne?, nil: return ""
+        case .fallback?, .lower?, .onlyOne?, nil: return ""
         }
     }
 }

@@ -30,7 +30,8 @@ package struct BundleOrganizer: Sendable {
             try folder.syncFileSystem()
             try serving.move(aside, to: serving, as: name)
             try serving.sync()
-            return OrganizedRoot(name: name, directory: try serving.directory(name), warnings: builder.warnings)
+            return OrganizedRoot(
+                name: name, directory: try serving.directory(name), assets: nil, warnings: builder.warnings)
         } catch {
             try? serving.removeTree(aside)
             throw error
@@ -43,7 +44,7 @@ package struct BundleOrganizer: Sendable {
         do {
             let root = try serving.directory(name)
             if case .file? = try root.kind(of: BundlePath.index.string) {
-                return OrganizedRoot(name: name, directory: root, warnings: [])
+                return OrganizedRoot(name: name, directory: root, assets: nil, warnings: [])
             }
         } catch {
             if error.kind == .missing { return nil }
@@ -52,6 +53,13 @@ package struct BundleOrganizer: Sendable {
         }
         try remove(name)
         return nil
+    }
+
+    /// The client in `folder` as it lies there, for a disk that takes no root; nothing is written.
+    func inPlace(_ map: AssetMap, in folder: Directory, as name: String) throws -> OrganizedRoot {
+        let root = OrganizedRoot(name: name, directory: folder, assets: map, warnings: map.warnings)
+        _ = try root.page()
+        return root
     }
 
     /// Removes the root `name`: first its name in one rename, then its files; nothing happens where there is none.
@@ -92,6 +100,8 @@ package struct BundleOrganizer: Sendable {
 
 /// A complete serving root: a client's files by URL path, its index page with the shim. For reading only, since the files
 /// are those of the store. Only `BundleOrganizer` gives one out.
+///
+/// Where no folder of its own could be made, the files stay where they are, and the shim is in no file: `isInPlace`.
 public struct OrganizedRoot: Sendable {
     /// Its name in the serving folder.
     public let name: String
@@ -99,15 +109,56 @@ public struct OrganizedRoot: Sendable {
     package let directory: Directory
     /// What was left out when it was made, one sentence each; empty for one that was found.
     public let warnings: [String]
+    /// Where every file is, of a client that is shown in place.
+    private let assets: AssetMap?
 
-    init(name: String, directory: Directory, warnings: [String]) {
+    init(name: String, directory: Directory, assets: AssetMap?, warnings: [String]) {
         self.name = name
         self.directory = directory
+        self.assets = assets
         self.warnings = warnings
     }
 
-    /// The folder's path, as the serving folder was opened.
+    /// The folder's path, as it was opened: of the root, or of the client that is shown in place.
     public var path: String { directory.path }
+
+    /// Whether its files are not laid out: by URL path they are found through `file(at:)` only, and only `page()` has the shim.
+    public var isInPlace: Bool { assets != nil }
+
+    /// The index page with the shim.
+    package func page() throws -> [UInt8] {
+        guard let assets else { return try directory.file(BundlePath.index.string).readAll() }
+        guard let index = assets.assets.first(where: { $0.urlPath == BundlePath.index }) else {
+            throw OrganizingError.indexMissing(path: BundlePath.index.string)
+        }
+        return ShimInjector.inject(into: try index.source.file(index.path.string).readAll())
+    }
+
+    /// Where every file of a client that is shown in place is, by the bytes of its URL path.
+    package var places: [[UInt8]: FilePlace] {
+        var places: [[UInt8]: FilePlace] = [:]
+        for asset in assets?.assets ?? [] {
+            places[Array(asset.urlPath.bytes)] = .folder(asset.source, name: asset.path.string)
+        }
+        for file in assets?.generated ?? [] {
+            places[Array(file.urlPath.bytes)] = .memory(file.bytes, name: file.urlPath.string)
+        }
+        return places
+    }
+}
+
+/// Where a file is that has its URL path in no folder.
+package enum FilePlace: Sendable {
+    case folder(Directory, name: String)
+    case memory([UInt8], name: String)
+
+    /// Opens it for reading.
+    package func open() throws(DiskError) -> File {
+        switch self {
+        case .folder(let directory, let name): try directory.file(name)
+        case .memory(let bytes, let name): try File.inMemory(bytes, named: name)
+        }
+    }
 }
 
 /// Why a client cannot be laid out for serving.

@@ -12,9 +12,6 @@ struct RootBuilder {
     private var source: (root: Directory, parent: ArraySlice<UInt8>, folder: Directory)?
     private var made: Set<BundlePath> = []
 
-    /// The largest index page that is read.
-    static let maximumIndexBytes = 32 << 20
-
     init(_ root: Directory) { self.root = root }
 
     mutating func build(_ map: AssetMap) throws {
@@ -38,7 +35,7 @@ struct RootBuilder {
     private mutating func writeIndex(_ asset: AssetMap.Asset) throws {
         do {
             let folder = try sourceFolder(of: asset)
-            let page = try folder.file(asset.path.name).readAll(maximumBytes: Self.maximumIndexBytes)
+            let page = try folder.file(asset.path.name).readAll()
             try root.createDurableFile(asset.urlPath.string, ShimInjector.inject(into: page))
         } catch {
             switch error.kind {

@@ -234,9 +234,18 @@ struct StoreFolders {
     static func openRoot(_ path: String) throws -> Directory {
         try Directory.createAll(path, mode: 0o700)
         let root = try Directory.open(path)
+        try requireOwn(root)
         try requirePrivate(root)
         try StoreMark.require(in: root)
         return root
+    }
+
+    /// What the system's administrator makes in another user's store is not that user's, who could neither change nor remove it.
+    private static func requireOwn(_ root: Directory) throws {
+        if try geteuid() != 0 || root.permissions().owner == 0 { return }
+        throw UpdateFailure(
+            .permissionDenied, subject: root.path,
+            "The store \(root.path) belongs to another user: use it as its owner, with `sudo -u`.")
     }
 
     /// Refuses a folder that everybody may write to: whoever can write a client and its receipt can plant one.

@@ -37,6 +37,9 @@ struct LedgerKeeper: Sendable {
         }
     }
 
+    /// Applies `changes`, and writes the ledger even where they change nothing: the disk shows that it takes it.
+    func rewrite(_ changes: [LedgerChange]) throws { _ = try exclusively { try $0.write(changes, always: true) } }
+
     /// Brings `clients/previousVersion` up to the ledger.
     func publishPrevious(clients: Directory, staging: Directory) throws {
         try exclusively { _ in try PreviousVersionFile.write(try read().previous, clients: clients, staging: staging) }
@@ -58,26 +61,29 @@ struct LedgerDoor {
 
     /// Replaces the ledger by what `changes` make of it; durable when it returns. After a failure it is what it was.
     @discardableResult
-    func write(_ changes: [LedgerChange]) throws -> LedgerAnswer {
-        let written = try read()
-        let before = written ?? Ledger()
+    func write(_ changes: [LedgerChange], always: Bool = false) throws -> LedgerAnswer {
+        let generations = try LedgerFile.generations(root)
+        let before = generations.ledger ?? Ledger()
         let trees = try StoredTrees.read(root)
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let next):
-            try replace(written, by: next)
+            try replace(generations, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }
     }
 
-    private func replace(_ written: Ledger?, by next: Ledger) throws {
+    private func replace(_ generations: LedgerFile.Generations, by next: Ledger, always: Bool) throws {
+        let written = generations.damage == nil ? generations.ledger : nil
         // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.
-        if next == written { return try root.sync() }
+        if next == written, !always { return try root.sync() }
+        // What was said before the ledger was lost is not what was said before this.
+        if generations.ledger == nil { try root.removeTree(StoreLayout.ledgerBefore) }
         do {
-            try LedgerFile.write(next, to: root)
+            try LedgerFile.write(next, to: root, keepingLast: written != nil && next != written)
         } catch {
             // Where the last sync failed, the new one has the name already.
-            if let written { try? LedgerFile.write(written, to: root) }
+            if let written { try? LedgerFile.write(written, to: root, keepingLast: false) }
             throw error
         }
     }

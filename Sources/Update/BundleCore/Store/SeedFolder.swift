@@ -6,8 +6,6 @@ package import BundleSigning
 package struct SeedFolder: Sendable {
     static let servingPrefix = "embedded-"
 
-    private static let maximumIndexBytes = 16 << 20
-
     /// The folder.
     package let directory: Directory
     /// Which seed it is: its index page and, where there is one, its asset manifest. Another one is another shell.
@@ -26,14 +24,13 @@ package struct SeedFolder: Sendable {
                 .configInvalid, subject: path,
                 "The seed cannot be opened: \(error). Name the shell's own client folder.")
         }
-        guard let index = try Self.contents("index.html", directory) else {
+        var hasher = try SHA256Hasher()
+        guard try Self.add("index.html", of: directory, to: &hasher) else {
             throw UpdateFailure(
                 .configInvalid, subject: path,
                 "The seed \(path) has no index.html: name the shell's own client folder.")
         }
-        var hasher = try SHA256Hasher()
-        try hasher.update(index)
-        if let manifest = try Self.contents("program.json", directory) { try hasher.update(manifest) }
+        _ = try Self.add("program.json", of: directory, to: &hasher)
         identity = try hasher.finish()
         do {
             facts = try layout?.facts(of: directory)
@@ -44,9 +41,11 @@ package struct SeedFolder: Sendable {
         }
     }
 
-    private static func contents(_ name: String, _ directory: Directory) throws -> [UInt8]? {
-        guard case .file? = try directory.kind(of: name) else { return nil }
-        return try directory.contents(name, maximumBytes: maximumIndexBytes)
+    /// False where the folder has no such file.
+    private static func add(_ name: String, of directory: Directory, to hasher: inout SHA256Hasher) throws -> Bool {
+        guard case .file? = try directory.kind(of: name) else { return false }
+        _ = try directory.file(name).forEachBlock { try hasher.update($0) }
+        return true
     }
 
     /// The name of its serving root. A shell's update replaces files, so every folder's names and times are in it: the

@@ -5,7 +5,8 @@ package import BundleDisk
 package enum StoreMark {
     /// What only a store has.
     private static let files = [
-        StoreLayout.ledger, StoreLayout.session, StoreLayout.lock, StoreLayout.ledger + StoreLayout.asideSuffix,
+        StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session, StoreLayout.lock,
+        StoreLayout.ledger + StoreLayout.asideSuffix,
         StoreLayout.session + StoreLayout.asideSuffix, StoreLayout.ledger + StoreLayout.damagedSuffix,
     ]
 

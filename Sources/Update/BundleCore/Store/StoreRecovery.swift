@@ -3,6 +3,9 @@ import BundleSigning
 import BundleValues
 
 /// Brings a store back to what its ledger says, after a run that was stopped anywhere. Idempotent; runs under the lock.
+///
+/// What cannot be cleared, because it is another user's, immutable, a mount point or unreadable, is left, and told once; only what
+/// the ledger is written to must work.
 struct StoreRecovery {
     let root: Directory
     let folders: StoreFolders
@@ -30,28 +33,68 @@ struct StoreRecovery {
     func run() throws { try LedgerKeeper(root: root).exclusively(repair) }
 
     private func repair(_ door: LedgerDoor) throws {
-        for name in [StoreLayout.ledger, StoreLayout.session] { try root.removeTree(name + StoreLayout.asideSuffix) }
-        var repairs = Repairs(of: try readLedger(door), in: try StoredTrees.read(root))
-        try dropEntriesWithoutFolder(&repairs)
-        try adoptOrRemoveFolders(&repairs)
-        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
-        let left = try staging.list()
-        // What an earlier attempt had downloaded was used by the one that came to its end.
-        if try left.contains(where: attempts.isPlacedPush) { try downloads.removeTree(StoreLayout.interrupted) }
-        for name in left { try attempts.keep(name) }
-        for name in try downloads.list() where name != StoreLayout.interrupted {
-            if case .file? = try downloads.kind(of: name) { continue }
-            try downloads.removeTree(name)
+        var left = Leftovers()
+        for name in [StoreLayout.ledger, StoreLayout.ledgerBefore, StoreLayout.session] {
+            left.attempt { try root.removeTree(name + StoreLayout.asideSuffix) }
         }
+        var repairs = Repairs(of: try readLedger(door), in: try StoredTrees.read(root))
+        dropEntriesWithoutFolder(&repairs, &left)
+        adoptOrRemoveFolders(&repairs, &left)
+        clearAttempts(&left)
         for version in repairs.ledger.mentioned where repairs.ledger.entry(version) == nil {
             repairs.add(.lost(version))
         }
-        try removeReceiptsWithoutEntry(repairs.ledger)
+        removeReceiptsWithoutEntry(repairs.ledger, &left)
         let roots = Set(repairs.ledger.entries.map(\.identity.servingName))
-        try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) }
-        try serving.clearRemoved()
+        left.attempt { try serving.removeUnused { !$0.hasPrefix(SeedFolder.servingPrefix) && !roots.contains($0) } }
+        left.attempt { try serving.clearRemoved() }
         try door.write(repairs.changes)
-        try PreviousVersionFile.write(repairs.ledger.previous, clients: clients, staging: staging)
+        left.attempt {
+            try PreviousVersionFile.write(repairs.ledger.previous, clients: clients, staging: staging)
+        }
+        left.tell(warn)
+    }
+
+    /// What a run could not clear.
+    private struct Leftovers {
+        private var first: (any Error)?
+        private var count = 0
+
+        /// What `body` says; nil where it cannot.
+        @discardableResult
+        mutating func attempt<Value>(_ body: () throws -> Value) -> Value? {
+            do {
+                return try body()
+            } catch {
+                if first == nil { first = error }
+                count += 1
+                return nil
+            }
+        }
+
+        func tell(_ warn: (String) -> Void) {
+            guard let first else { return }
+            let others = count > 1 ? " (and \(count - 1) more)" : ""
+            warn(
+                "The store could not be cleared up: \(UpdateFailure(first).message)\(others) It is left as it is, and tried again "
+                    + "by the next run.")
+        }
+    }
+
+    private func clearAttempts(_ left: inout Leftovers) {
+        let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
+        let names = left.attempt { try staging.list() } ?? []
+        // What an earlier attempt had downloaded was used by the one that came to its end.
+        if names.contains(where: { name in left.attempt { try attempts.isPlacedPush(name) } == true }) {
+            left.attempt { try downloads.removeTree(StoreLayout.interrupted) }
+        }
+        for name in names { left.attempt { try attempts.keep(name) } }
+        for name in left.attempt({ try downloads.list() }) ?? [] where name != StoreLayout.interrupted {
+            left.attempt {
+                if case .file? = try downloads.kind(of: name) { return }
+                try downloads.removeTree(name)
+            }
+        }
     }
 
     /// The changes that bring the ledger up to the disk, and the ledger after them.
@@ -75,53 +118,84 @@ struct StoreRecovery {
     /// A ledger that cannot be read must not brick the device: what it said about clients stands in the receipts too.
     private func readLedger(_ door: LedgerDoor) throws -> Ledger {
         do {
-            return try door.read() ?? Ledger()
+            let generations = try LedgerFile.generations(root)
+            if let damage = generations.damage {
+                warn(
+                    "\(damage.message) What it said before its last change counts; kept as \(StoreLayout.ledger).damaged."
+                )
+                try keepDamaged()
+                if let ledger = generations.ledger { try LedgerFile.write(ledger, to: root) }
+            }
+            return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
             warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
-            let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
-            try root.removeTree(aside)
-            try root.rename(StoreLayout.ledger, to: aside)
+            try setAside()
             return Ledger()
         }
     }
 
-    private func dropEntriesWithoutFolder(_ repairs: inout Repairs) throws {
+    /// The name goes on: without it, a stop now would leave a store that has forgotten everything.
+    private func keepDamaged() throws {
+        guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside() }
+        let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
+        try root.removeTree(aside)
+        do {
+            try root.link(StoreLayout.ledger, to: root, as: aside)
+        } catch  where error.kind == .permission {
+            // No links here, and nothing that could be read: it goes.
+        }
+    }
+
+    private func setAside() throws {
+        let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
+        try root.removeTree(aside)
+        try root.rename(StoreLayout.ledger, to: aside)
+    }
+
+    private func dropEntriesWithoutFolder(_ repairs: inout Repairs, _ left: inout Leftovers) {
         for entry in repairs.ledger.entries {
-            if case .directory? = try folders.trees(of: entry.version).kind(of: entry.version.folderName) { continue }
+            let kind = left.attempt { try folders.trees(of: entry.version).kind(of: entry.version.folderName) }
+            // Nobody knows whether it is there.
+            guard let kind else { continue }
+            if case .directory? = kind { continue }
             warn("\(ClientName.installed(entry.version)) is in the ledger but not in the store; it is forgotten.")
             repairs.add(.lost(entry.version))
         }
     }
 
     /// A folder that no entry vouches for is a client only if every byte of it agrees with its receipt.
-    private func adoptOrRemoveFolders(_ repairs: inout Repairs) throws {
+    private func adoptOrRemoveFolders(_ repairs: inout Repairs, _ left: inout Leftovers) {
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
-        let wasInstalling = try staging.list().contains { try attempts.isPlaced($0) }
+        let wasInstalling = left.attempt { try staging.list().contains { try attempts.isPlaced($0) } } ?? false
         for source in SourceName.allCases {
-            let trees = folders.trees(of: source)
-            for name in try trees.list() where source != .archive || name != StoreLayout.previousVersion {
-                let version = StoreLayout.version(ofTree: name, of: source)
-                if let version, repairs.ledger.entry(version) != nil { continue }
-                if let version,
-                    let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees, at: time),
-                    repairs.ledger.fitsSeed(entry.identity)
-                {
-                    repairs.add(.adopted(entry, isNewest: wasInstalling))
-                    warn("\(ClientName.installed(version)) was complete but not in the ledger; it is known again.")
-                } else {
-                    warn(
-                        "\(StoreLayout.trees(of: source))/\(name) is no client of this store, or no longer; it is removed."
-                    )
-                    try trees.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
-                }
+            let names = left.attempt { try folders.trees(of: source).list() } ?? []
+            for name in names where source != .archive || name != StoreLayout.previousVersion {
+                left.attempt { try adoptOrRemove(name, of: source, wasInstalling: wasInstalling, &repairs) }
             }
         }
     }
 
-    private func removeReceiptsWithoutEntry(_ ledger: Ledger) throws {
-        for name in try receipts.list() {
+    private func adoptOrRemove(
+        _ name: String, of source: SourceName, wasInstalling: Bool, _ repairs: inout Repairs
+    ) throws {
+        let trees = folders.trees(of: source)
+        let version = StoreLayout.version(ofTree: name, of: source)
+        if let version, repairs.ledger.entry(version) != nil { return }
+        if let version,
+            let entry = try InstalledTree.entry(vouchedBy: receipts, for: version, in: trees, at: time),
+            repairs.ledger.fitsSeed(entry.identity)
+        {
+            repairs.add(.adopted(entry, isNewest: wasInstalling))
+            return warn("\(ClientName.installed(version)) was complete but not in the ledger; it is known again.")
+        }
+        try trees.move(name, to: staging, as: randomName(StoreLayout.trashPrefix))
+        warn("\(StoreLayout.trees(of: source))/\(name) is no client of this store, or no longer; it is removed.")
+    }
+
+    private func removeReceiptsWithoutEntry(_ ledger: Ledger, _ left: inout Leftovers) {
+        for name in left.attempt({ try receipts.list() }) ?? [] {
             if let version = StoreLayout.version(ofReceipt: name), ledger.entry(version) != nil { continue }
-            try receipts.removeTree(name)
+            left.attempt { try receipts.removeTree(name) }
         }
     }
 }

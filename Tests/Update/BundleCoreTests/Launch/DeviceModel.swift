@@ -42,7 +42,12 @@ struct DeviceModel {
     var next: ClientName? {
         let newestFirst = usable.reversed().map(ClientName.archive)
         guard let heldBack else { return newestFirst.first ?? (hasSeed ? .embedded : nil) }
-        let others = ([lastKnownGood, .embedded] + newestFirst).filter { $0 != heldBack && canRun($0) }
+        let lower = usable.reversed().filter { version in
+            (heldBack.archive.map { version < $0 } ?? false) && failures[version, default: 0] == 0
+        }
+        let good = lastKnownGood == .embedded ? [] : [lastKnownGood]
+        let others = (good + lower.map(ClientName.archive) + [.embedded] + newestFirst)
+            .filter { $0 != heldBack && canRun($0) }
         return others.first ?? (canRun(heldBack) ? heldBack : nil)
     }
 

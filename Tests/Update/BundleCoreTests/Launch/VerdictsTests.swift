@@ -14,7 +14,7 @@ struct VerdictsTests {
     // MARK: On a launch
 
     @Test func `a verdict counts for the launch whose token it shows, and for no other`() async throws {
-        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let bench = try await LaunchBench(installing: "1.1.0")
         let old = try bench.launch()
         let new = try bench.launch()
         let verdicts = try bench.verdicts()
@@ -202,7 +202,7 @@ struct VerdictsTests {
     @Test func `a client that was left by hand stays blocked by hand, however it ends`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launchAndFail()
-        _ = try bench.launch()
+        _ = try bench.launchAndConfirm()
         let retried = try bench.launch()
         #expect(retried.name.description == "v1.1.0")
         let verdicts = try bench.verdicts()
@@ -215,7 +215,7 @@ struct VerdictsTests {
 
     @Test func `a rollback outlives a new seed also where the version had failed twice`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
-        for _ in 0..<4 { _ = try bench.launch() }
+        for _ in 0..<5 { _ = try bench.launch() }
         #expect(try bench.ledger().block(on: try Sample.version("1.1.0"))?.cause == .failedStarts)
         #expect(
             try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).blocked.map(\.shortDescription) == ["1.1.0"])

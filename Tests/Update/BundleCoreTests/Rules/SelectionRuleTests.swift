@@ -85,19 +85,28 @@ struct SelectionRuleTests {
             failed: ["1.2.0"], chosen: "v1.0.0", reason: "fallback"),
         Case(
             testDescription: "a failed launch, no good client", launched: "1.2.0", verdict: .faulty, failed: ["1.2.0"],
+            chosen: "v1.1.0", reason: "lower"),
+        Case(
+            testDescription: "the next lower one has failed, too", launched: "1.2.0", verdict: .faulty,
+            failed: ["1.2.0", "1.1.0"], chosen: "v1.0.0", reason: "lower"),
+        Case(
+            testDescription: "all that are lower have failed", launched: "1.2.0", verdict: .faulty,
+            failed: ["1.2.0", "1.1.0", "1.0.0"], chosen: "embedded", reason: "fallback"),
+        Case(
+            testDescription: "a higher one is no way back", launched: "1.0.0", verdict: .faulty, failed: ["1.0.0"],
             chosen: "embedded", reason: "fallback"),
         Case(
             testDescription: "a failed launch, neither good client nor seed", launched: "1.2.0", verdict: .faulty,
-            failed: ["1.2.0"], hasSeed: false, chosen: "v1.1.0", reason: "fallback"),
+            failed: ["1.2.0"], hasSeed: false, chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the good client is blocked", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
-            failed: ["1.2.0"], blocked: ["1.0.0"], chosen: "embedded", reason: "fallback"),
+            failed: ["1.2.0"], blocked: ["1.0.0"], chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the good client could not be made ready", launched: "1.2.0", verdict: .faulty,
-            good: "1.0.0", excluded: ["1.0.0"], chosen: "embedded", reason: "fallback"),
+            good: "1.0.0", excluded: ["1.0.0"], chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "neither could the seed", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
-            excluded: ["1.0.0", "embedded"], chosen: "v1.1.0", reason: "fallback"),
+            excluded: ["1.0.0", "embedded"], chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the seed failed", launched: "embedded", verdict: .faulty, chosen: "v1.2.0",
             reason: "fallback"),
@@ -150,6 +159,7 @@ struct SelectionRuleTests {
             case .hotCodePush: "hotCodePush"
             case .retry: "retry"
             case .fallback(let failed): failed == ledger.launch?.name ? "fallback" : "fallback from another"
+            case .lower(let failed): failed == ledger.launch?.name ? "lower" : "lower than another"
             case .onlyOne: "onlyOne"
             case nil: ""
             }
@@ -159,13 +169,15 @@ struct SelectionRuleTests {
     @Test func `the reasons are told in words`() throws {
         let failure = StartFailure(.interrupted, detail: "", at: Timestamp(clamping: 0))
         let reasons: [SelectionRule.Reason] = [
-            .newest, .hotCodePush, .retry(failure), .fallback(failed: try Sample.name("1.2.0")), .onlyOne,
+            .newest, .hotCodePush, .retry(failure), .fallback(failed: try Sample.name("1.2.0")),
+            .lower(failed: try Sample.name("1.2.0")), .onlyOne,
         ]
         #expect(
             reasons.map(\.description) == [
                 "the newest usable client", "the last usable hot code push",
                 "the newest usable client, once more: its start at 1970-01-01T00:00:00Z ended before it was confirmed",
-                "the last known good client, because v1.2.0 failed", "nothing else can run",
+                "the last known good client, because v1.2.0 failed",
+                "the next lower client, because v1.2.0 failed", "nothing else can run",
             ])
     }
 }

@@ -276,6 +276,7 @@ struct UpdaterTests {
         let ledger = try Inventory.read(at: bench.path).ledger
         let words = "\(ledger.current) \(String(describing: ledger.previous)) \(ledger.entries.map(\.contentSha256))"
         contents["ledger.json"] = Array(words.utf8)
+        contents["ledger.before.json"] = nil
         return contents
     }
 

@@ -1,0 +1,177 @@
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// Disks, folders and processes in a bad way, and what is shown all the same: the program as it is started on devices.
+@Suite(.ownThread) struct NeverDarkTests {
+    private let site: Site
+    private let seed: String
+
+    init() throws {
+        site = try Site()
+        let page = bytes("<!doctype html><head></head><title>seed</title>")
+        seed = try site.folder.writeTree(["index.html": page, "app.js": bytes("seed()")], to: "seed")
+        try site.publish("1.0.0")
+    }
+
+    private var launch: [String] {
+        ["launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json"]
+    }
+
+    /// Runs a script in which `mount` works; its arguments are the program, a folder, the seed, the feed and the trusted key.
+    private func mounting(_ script: String) throws -> (ending: Outcome, folder: String) {
+        let folder = try site.folder.makeFolder("mount")
+        let ending = try Program.run(
+            try #require(PrivateMounts.command) + [
+                "bash", "-c", "program=$0 mount=$1 seed=$2 feed=$3 key=$4; \(script)", Clientctl.path, folder, seed,
+                site.feed, site.trust,
+            ], environment: Clientctl.environment())
+        return (Outcome(ending), folder)
+    }
+
+    private static let install = """
+        install() {
+            "$program" install --manifest "$feed/manifest.json" --trust "$key" --store "$mount/store" \\
+                --shell-version 1.5.0 "$@" > /dev/null || exit 91
+        }
+        launch() { "$program" launch --store "$mount/store" --shell-version 1.5.0 --seed "$seed" --json; }
+        mount -t tmpfs -o size=4m,mode=700 tmpfs "$mount" || exit 90
+
+        """
+
+    // MARK: The seed in place
+
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `a disk that was read-only before anything was launched shows the seed in place`() throws {
+        let (ending, _) = try mounting(
+            Self.install + "install; mount -o remount,ro \"$mount\" || exit 92; launch")
+        let launched = ending.succeeded()
+        #expect(launched.string("version") == "embedded")
+        #expect(launched["inPlace"] == .bool(true))
+        #expect(launched.string("servingRoot") == seed)
+    }
+
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `a full disk shows the seed with its WebAppLocalServer, and says so once`() throws {
+        let script = """
+            install
+            cat /dev/zero > "$mount/filler" 2> /dev/null
+            "$program" serve --store "$mount/store" --shell-version 1.5.0 --seed "$seed" --port 0 \\
+                > "$seed/url" 2> "$seed/errors" &
+            server=$!
+            for try in $(seq 300); do [ -s "$seed/url" ] && break; sleep 0.1; done
+            url=$(cat "$seed/url")
+            curl -s --max-time 5 -H 'Accept: text/html' "$url" > "$seed/page"
+            curl -s --max-time 5 "${url}app.js" > "$seed/script"
+            kill $server
+            wait $server
+            """
+        let (ending, _) = try mounting(Self.install + script)
+        func text(_ name: String) throws -> String {
+            String(decoding: try contents(ofFile: "\(seed)/\(name)"), as: UTF8.self)
+        }
+        let errors = try text("errors")
+        #expect(ending.status == 0, "\(errors)")
+        let page = try text("page")
+        #expect(page.contains("<title>seed</title>") && page.contains("WebAppLocalServer"), "\(page) \(errors)")
+        #expect(try text("script") == "seed()")
+        #expect(errors.split(separator: "\n").count <= 4, "\(errors)")
+    }
+
+    // MARK: Recovery
+
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `a mount point among the leftovers stops nothing`() throws {
+        let (ending, _) = try mounting(
+            Self.install + """
+                install
+                mkdir -p "$mount/store/staging/attempt-1123456789abcdef"
+                mount -t tmpfs none "$mount/store/staging/attempt-1123456789abcdef" || exit 92
+                install
+                launch
+                """)
+        let launched = ending.succeeded()
+        #expect(launched.string("version") == "1.0.0")
+        #expect(launched.errors.contains("could not be cleared up"))
+    }
+
+    /// The call of a run that reads `path`, made to fail.
+    private func launch(failing call: String, of path: String) throws -> Outcome {
+        Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/\(path)", "-e", "trace=\(call)",
+                    "-e",
+                    "inject=\(call):error=EIO", Clientctl.path,
+                ] + launch, environment: Clientctl.environment()))
+    }
+
+    @Test(
+        .enabled(if: Strace.works, "no strace, or it may not trace"),
+        arguments: [
+            ("pread64", "clients/previousVersion"), ("pread64", "ledger.json"), ("getdents64", "staging"),
+            ("getdents64", "downloads"), ("getdents64", "meteor"), ("getdents64", "receipts"),
+        ])
+    func `what cannot be read stops no launch`(call: String, path: String) throws {
+        try site.install().succeeded("installed")
+        let launched = try Clientctl.run(launch).succeeded()
+        try Clientctl.run([
+            "confirm", "--store", site.store, "--version", "1.0.0", "--token", launched.string("token") ?? "",
+        ]).succeeded()
+        let outcome = try self.launch(failing: call, of: path)
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.string("version") == "1.0.0", "\(outcome.errors)")
+    }
+
+    // MARK: File systems
+
+    @Test(
+        .enabled(if: Strace.works, "no strace, or it may not trace"), arguments: ["EINVAL", "ENOSYS", "EPERM"])
+    func `a file system that cannot refuse to replace is as good under the store's lock`(error: String) throws {
+        func traced(_ arguments: [String]) throws -> Outcome {
+            Outcome(
+                try Program.run(
+                    [
+                        "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e",
+                        "inject=renameat2:error=\(error)", Clientctl.path,
+                    ] + arguments, environment: Clientctl.environment()))
+        }
+        let install = site.arguments("install", "\(site.feed)/manifest.json")
+        #expect(try traced(install).status == 0)
+        let launched = try traced(launch).succeeded()
+        #expect(launched.string("version") == "1.0.0")
+        try site.publish("1.1.0")
+        #expect(try traced(install).status == 0)
+        #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
+        try Clientctl.run(["verify", "--store", site.store]).succeeded()
+    }
+
+    // MARK: Processes
+
+    @Test func `descriptors that are closed at the start are nobody else's`() throws {
+        let ending = try Program.run(
+            [
+                "bash", "-c",
+                "\"$0\" serve --store \"$1\" --shell-version 1.5.0 --seed \"$2\" --port 0 <&- >&- 2>&- & "
+                    + "for try in $(seq 300); do [ -d \"$1/serving\" ] && break; sleep 0.1; done; "
+                    + "readlink /proc/$!/fd/0 /proc/$!/fd/1 /proc/$!/fd/2; kill $!; wait $!",
+                Clientctl.path, site.store, seed,
+            ], environment: Clientctl.environment())
+        #expect(ending.text == "/dev/null\n/dev/null\n/dev/null\n", "\(ending.errors)")
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody with a limit"))
+    func `a process that may start no threads says so`() throws {
+        let ending = try Program.run(
+            [
+                "setpriv", "--reuid", "4321", "--clear-groups", "prlimit", "--nproc=3", Clientctl.path, "list",
+                "--store", "/x",
+            ],
+            environment: Clientctl.environment())
+        #expect(ending.status == 78)
+        #expect(ending.errors.contains("raise the limit on processes"), "\(ending.errors)")
+    }
+}

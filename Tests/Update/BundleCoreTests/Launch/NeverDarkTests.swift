@@ -1,0 +1,181 @@
+import BundleDisk
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+@testable import BundleCore
+
+/// Whatever cannot be read, laid out, cleared or written: something is shown.
+struct NeverDarkTests {
+    // MARK: Clients that cannot be prepared
+
+    @Test func `a client that cannot be made ready has failed its start, and is blocked after the second one`()
+        async throws
+    {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        try await bench.install(try MemoryOffer("1.1.0", files: ["app.js": "no page"]))
+        let version: ClientVersion = try Sample.version("1.1.0")
+        #expect(try bench.launch().name.description == "v1.0.0")
+        let failures = try #require(try bench.ledger().record(of: version)?.failures)
+        #expect(failures.map(\.cause) == [.notPrepared])
+        #expect(failures.first?.detail.contains("no index page") == true)
+        #expect(try bench.ledger().block(on: version) == nil)
+        #expect(try bench.launch().name.description == "v1.0.0")
+        #expect(try bench.ledger().block(on: version)?.cause == .failedStarts)
+        let said = bench.warnings.lines.count
+        #expect(try bench.launch().name.description == "v1.0.0")
+        #expect(bench.warnings.lines.count == said)
+    }
+
+    @Test func `what the device is to blame for is no failed start`() throws {
+        let full = DiskError("write", "x", code: ENOSPC)
+        #expect(!StartFailure.isOfClient(full))
+        #expect(!StartFailure.isOfClient(OrganizingError.notPlaced(urlPath: "x", link: full, copy: full)))
+        #expect(!StartFailure.isOfClient(DiskError("open", "x", code: EMFILE)))
+        #expect(!StartFailure.isOfClient(UpdateFailure(.configInvalid, subject: "x", "No seed.")))
+        #expect(!StartFailure.isOfClient(CancellationError()))
+        #expect(StartFailure.isOfClient(DiskError("read", "x", code: EIO)))
+        #expect(StartFailure.isOfClient(OrganizingError.indexMissing(path: "x")))
+        #expect(StartFailure.isOfClient(UpdateFailure(.storeDamaged, subject: "x", "Damaged.")))
+    }
+
+    @Test func `a page has no largest size`() throws {
+        let folder = try TemporaryFolder()
+        let page = Array("<!doctype html><title>x</title>".utf8) + [UInt8](repeating: 0x20, count: 33 << 20)
+        try folder.write(page, to: "index.html")
+        let seed = try SeedFolder(at: folder.path, layout: nil)
+        let map = try AssetMap(tree: seed.directory)
+        let serving = try TemporaryDirectory()
+        let root = try BundleOrganizer(serving: serving.directory).organize(map, as: "x")
+        #expect(try root.page().count > page.count)
+        #expect(!root.isInPlace)
+    }
+
+    @Test func `trials begin again when the disk takes writes, though nothing else could be launched`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        let launcher = try bench.launcher(try bench.device(seed: nil))
+        launcher.refuseTrials()
+        #expect(try launcher.prepare().choice.name.description == "v1.0.0")
+    }
+
+    // MARK: The seed in place
+
+    @Test func `a seed that no root can be made for is shown from its own folder`() throws {
+        let bench = try LaunchBench()
+        let launcher = try bench.launcher()
+        // Nothing can be made in a folder that was removed.
+        let serving = try bench.root().directory("serving")
+        try bench.remove("serving")
+        let launched = try launcher.launch()
+        withExtendedLifetime(serving) {}
+        let root = launched.prepared.client.root
+        #expect(root.isInPlace)
+        #expect(root.path == bench.path("seed"))
+        #expect(hasShim(String(decoding: try root.page(), as: UTF8.self)))
+        #expect(Set(root.places.keys) == [Array("index.html".utf8), Array("assets/app.js".utf8)])
+        let script = try #require(root.places[Array("assets/app.js".utf8)])
+        #expect(try script.open().readAll() == Array("seed 1".utf8))
+        #expect(bench.warnings.lines.contains { $0.contains("the seed is shown from") })
+    }
+
+    @Test func `a file that no folder has is read like any other`() throws {
+        #expect(try FilePlace.memory(Array("x".utf8), name: "cordova.js").open().readAll() == Array("x".utf8))
+    }
+
+    // MARK: Recovery
+
+    @Test func `what cannot be cleared is told once, and stops nothing`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        // A name that no call of ours takes: too long for what is put in front of it.
+        let name = String(repeating: "x", count: 250)
+        try bench.root().directory("clients").makeDirectory(name)
+        try bench.root().directory("staging").makeDirectory("attempt-1")
+        let folder = try bench.root().directory("clients").directory(name)
+        #expect(try bench.launch().name.description == "v1.0.0")
+        withExtendedLifetime(folder) {}
+        #expect(try bench.names("staging") == [])
+    }
+
+    @Test func `another user's store is not touched by the administrator`() async throws {
+        guard geteuid() == 0 else { return }
+        let bench = try await LaunchBench(installing: "1.0.0")
+        #expect(chown(bench.store, 4321, 4321) == 0)
+        for attempt in [
+            { _ = try bench.launcher() }, { _ = try bench.open() }, { _ = try bench.verdicts() },
+        ] as [() throws -> Void] {
+            let failure = #expect(throws: UpdateFailure.self) { try attempt() }
+            #expect(failure?.code == .permissionDenied)
+            #expect(failure?.message.contains("sudo -u") == true)
+        }
+    }
+
+    // MARK: Two ledgers
+
+    private static func twice(_ bench: LaunchBench) throws -> (before: Ledger, after: Ledger) {
+        let keeper = LedgerKeeper(root: try bench.root())
+        let version: ClientVersion = try Sample.version("1.1.0")
+        for _ in 0..<2 {
+            try keeper.apply([.unprepared(version, StartFailure(.notPrepared, detail: "", at: .now))])
+        }
+        let before = try bench.ledger()
+        try keeper.apply([.bound(appId: "org.example.app")])
+        return (before, try bench.ledger())
+    }
+
+    @Test(arguments: ["", "x", "{}", "cut"]) func `a damaged ledger is followed by the one before it`(
+        damage: String
+    ) async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let (before, after) = try Self.twice(bench)
+        #expect(before.blocks.count == 1 && after.appId != nil)
+        let bytes = damage == "cut" ? Array((try bench.text("ledger.json") ?? "").utf8.dropLast(3)) : Array(damage.utf8)
+        try bench.root().removeFile("ledger.json")
+        try bench.root().createDurableFile("ledger.json", bytes)
+        #expect(try bench.ledger() == before)
+        #expect(try Inventory.settled(at: bench.store) == nil)
+        _ = try bench.open()
+        #expect(try bench.text("ledger.json.damaged").map { Array($0.utf8) } == bytes)
+        #expect(try LedgerFile.generations(try bench.root()).damage == nil)
+        #expect(try bench.ledger() == before)
+        #expect(bench.warnings.lines.contains { $0.contains("before its last change counts") })
+        #expect(try Inventory.settled(at: bench.store)?.ledger == before)
+    }
+
+    @Test func `where both are damaged the store is`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        _ = try Self.twice(bench)
+        for name in ["ledger.json", "ledger.before.json"] {
+            try bench.root().removeFile(name)
+            try bench.root().createDurableFile(name, [0])
+        }
+        let failure = #expect(throws: UpdateFailure.self) { try bench.ledger() }
+        #expect(failure?.code == .storeDamaged)
+        #expect(failure?.subject.hasSuffix("/ledger.json") == true)
+    }
+
+    @Test func `a ledger that is lost forgets what was before it, too`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        _ = try Self.twice(bench)
+        try bench.remove("ledger.json")
+        _ = try bench.open()
+        #expect(try bench.ledger().blocks == [])
+        #expect(try bench.root().kind(of: "ledger.before.json") == nil)
+    }
+
+    @Test func `a stop while the last ledger is kept leaves both`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let (_, after) = try Self.twice(bench)
+        let root = try bench.root()
+        // After the link, and after the rename of it.
+        try root.link("ledger.json", to: root, as: "ledger.before.json.new")
+        try LedgerFile.write(after, to: root, keepingLast: true)
+        try root.removeFile("ledger.before.json")
+        try root.link("ledger.json", to: root, as: "ledger.before.json")
+        try LedgerFile.write(after, to: root, keepingLast: true)
+        #expect(try bench.ledger() == after)
+        #expect(try root.list().filter { $0.hasSuffix(".new") } == [])
+    }
+}
