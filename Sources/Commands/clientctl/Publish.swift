@@ -7,7 +7,7 @@ import BundlePublish
 import BundleSigning
 
 /// `clientctl publish`.
-struct Publish: ParsableCommand {
+struct Publish: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         abstract: "Packs a built web folder, signs it, and writes it into a feed.",
         discussion: """
@@ -27,6 +27,11 @@ struct Publish: ParsableCommand {
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
                 --public release.pub.pem
+
+            Private keys are never published, nor is a feed inside the folder. Repositories,
+            node_modules, .env and its like and native code are refused unless --allow names
+            them. What --exclude leaves out is no part of the release: give verify --rebuild
+            the same.
 
             Without a trust root in the feed, a release is signed by a key that signed what the
             feed offers now; --trust says otherwise what devices trust.
@@ -68,6 +73,14 @@ struct Publish: ParsableCommand {
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
+    @OptionGroup var excluding: ExcludeOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "Publish what has this name or path, though it looks like a mistake, such as node_modules; repeat it.",
+            valueName: "pattern"))
+    var allow: [String] = []
+
     @Option(help: ArgumentHelp("File with release notes.", valueName: "file"))
     var notes: String?
 
@@ -91,6 +104,18 @@ struct Publish: ParsableCommand {
 
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
+
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        let signs = try settings.list("sign-command", signCommand)
+        let signsChannel = try settings.list("channel-sign-command", channelOptions.channelSignCommand)
+        let startsPrograms = !signs.isEmpty || !signsChannel.isEmpty
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        // A dry run packs into a temporary folder, and a signing command gets its message there.
+        let folders =
+            (isDryRun ? [] : try settings.folders("feed", feed))
+            + (isDryRun || startsPrograms ? [TemporaryDirectory.place] : [])
+        return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
+    }
 
     func run() throws {
         let settings = try common.settings()
@@ -116,6 +141,12 @@ struct Publish: ParsableCommand {
             Output.say(
                 "clientctl: this release is larger than devices allow by default: every device needs "
                     + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
+        }
+        if let first = release.leftovers.first {
+            let others = release.leftovers.count - 1
+            Output.say(
+                "clientctl: devices get files that only developers need, \(first)\(others > 0 ? " and \(others) more" : ""): "
+                    + "--exclude '*.map' --exclude .DS_Store leaves such files out")
         }
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
@@ -156,6 +187,8 @@ struct Publish: ParsableCommand {
             }
             options.windowLog = number
         }
+        options.excluded = try excluding.patterns(settings)
+        options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
         options.isDryRun = isDryRun
@@ -188,6 +221,7 @@ struct Publish: ParsableCommand {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["leftovers"] = .array(release.leftovers.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
         return object

@@ -32,6 +32,7 @@ struct Verify: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"))
     var rebuild: String?
 
+    @OptionGroup var excluding: ExcludeOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
@@ -43,6 +44,7 @@ struct Verify: AsyncParsableCommand {
             return
         }
         let rebuild = try settings.optional("rebuild", rebuild)
+        let excluded = try excluding.patterns(settings)
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
@@ -54,7 +56,9 @@ struct Verify: AsyncParsableCommand {
             limits: try limits.limits(settings), fetcher: try Wiring.fetcher(network, for: url, settings),
             scratch: temporary.directory
         ).verify()
-        if let rebuild { try ReleaseVerifier.require(try Directory.open(rebuild), rebuilds: report) }
+        if let rebuild {
+            try ReleaseVerifier.require(try Directory.open(rebuild), excluding: excluded, rebuilds: report)
+        }
         let manifest = report.manifest.manifest
         Output.give(
             json: try settings.isOn("json", common.json),

@@ -29,12 +29,9 @@ struct ArchivePacker {
             size += bytes.count
         }
         let sink = try sink(output)
-        var done = 0
         var packed = 0
         let total = tree.tarBytes
         try tree.stream { piece in
-            if case .data(let entry, let bytes) = piece { try Self.requireWebContent(entry, bytes, done: &done) }
-            if case .header = piece { done = 0 }
             try contentHasher.update(piece.bytes)
             try sink.write(piece)
             packed += piece.bytes.count
@@ -42,17 +39,6 @@ struct ArchivePacker {
         }
         try sink.finish()
         return Packed(sha256: try archiveHasher.finish(), size: size, contentSha256: try contentHasher.finish())
-    }
-
-    /// Only the first bytes of a file tell what it is.
-    private static func requireWebContent(
-        _ entry: CanonicalTree.Entry, _ bytes: UnsafeRawBufferPointer, done: inout Int
-    ) throws {
-        defer { done += bytes.count }
-        guard done == 0, let kind = NativeCode.kind(of: bytes) else { return }
-        throw UpdateFailure(
-            .archiveRejected, subject: "native-code: \(entry.path)",
-            "\(entry.path) is a native executable (\(kind)): a client is web content only. Remove it from the folder.")
     }
 
     private struct PieceSink {

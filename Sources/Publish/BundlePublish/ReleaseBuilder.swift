@@ -25,7 +25,8 @@ package struct ReleaseBuilder {
         guard let first = signers.first else {
             throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
         }
-        let tree = try CanonicalTree(Directory.open(source))
+        try ForeignContent.refuse(in: source, feed: feed, options)
+        let tree = try CanonicalTree(Directory.open(source), excluding: options.excluded)
         try tree.requireInstallable(options.limits)
         let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
         let seat = ChannelSeat(
@@ -213,6 +214,7 @@ package struct ReleaseBuilder {
         ReleaseReport(
             outcome: outcome, manifest: manifest, isNewest: isNewest,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
+            leftovers: tree.entries.filter { ForeignContent.isLeftover($0.path) }.map(\.path.string),
             raisedLimits: raisedLimits(manifest, tree), channel: prepared?.report)
     }
 

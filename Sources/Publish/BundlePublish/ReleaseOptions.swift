@@ -18,6 +18,10 @@ package struct ReleaseOptions: Sendable {
     package var level: Int?
     /// log2 of the zstd window in bytes: what an installer needs in memory.
     package var windowLog = ReleaseOptions.defaultWindowLog
+    /// What is in the folder and not in the client.
+    package var excluded: [PathPattern] = []
+    /// What is meant to be in the client, though it looks as if it were not.
+    package var allowed: [PathPattern] = []
     /// What installers are expected to allow.
     package var limits = ArchiveLimits()
     /// When it is made.

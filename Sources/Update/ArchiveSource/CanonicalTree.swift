@@ -20,18 +20,24 @@ package struct CanonicalTree: Sendable {
     package let folder: Directory
     /// Its files, sorted by the bytes of their paths.
     package let entries: [Entry]
+    private let excluded: [PathPattern]
 
-    /// Lists the files below `folder`; symbolic links, devices and names that an installer would refuse are refused.
-    package init(_ folder: Directory) throws {
+    /// Lists the files below `folder` but for those that are `excluded`; symbolic links, devices and names that an installer
+    /// would refuse are refused.
+    package init(_ folder: Directory, excluding excluded: [PathPattern] = []) throws {
         self.folder = folder
+        self.excluded = excluded
         var found: [Entry] = []
-        try Self.list(folder, prefix: [], into: &found)
+        try Self.list(folder, prefix: [], excluded, into: &found)
         entries = found.sorted { $0.path < $1.path }
     }
 
-    private static func list(_ folder: Directory, prefix: [UInt8], into found: inout [Entry]) throws {
+    private static func list(
+        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [Entry]
+    ) throws {
         for name in try folder.names() {
             let bytes = prefix + name
+            if excluded.contains(where: { $0.matches(bytes) }) { continue }
             let path: BundlePath
             do { path = try BundlePath(parsing: bytes) } catch { throw ArchiveRejection(error) }
             switch try folder.kind(of: String(decoding: name, as: UTF8.self)) {
@@ -41,7 +47,7 @@ package struct CanonicalTree: Sendable {
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
-                    into: &found)
+                    excluded, into: &found)
             case .symbolicLink?:
                 throw ArchiveRejection("type-symlink", entry: path.string, "it is a symbolic link")
             case .other?:
@@ -91,7 +97,7 @@ package struct CanonicalTree: Sendable {
 
     /// The same names with the same stamps as when it was listed; two halves of one length would else be taken for one file.
     private func requireUnchanged() throws {
-        let now = try CanonicalTree(folder).entries
+        let now = try CanonicalTree(folder, excluding: excluded).entries
         if now == entries { return }
         let before = Set(entries), after = Set(now)
         let changed = before.symmetricDifference(after).map(\.path).min()
@@ -163,5 +169,54 @@ package struct CanonicalTree: Sendable {
         var hasher = try SHA256Hasher()
         try stream { try hasher.update($0.bytes) }
         return try hasher.finish()
+    }
+}
+
+/// Files and folders by their names, as in `*.map`, or by their paths from the top, as in `docs/*.md`: `*` and `?` stand for
+/// anything but a slash. A folder stands for all that is in it.
+package struct PathPattern: Sendable {
+    private let components: [[UInt8]]
+    private let isPath: Bool
+
+    /// nil for a text that names nothing: every part between slashes has a name.
+    package init?(_ text: String) {
+        var bytes = Array(text.utf8)[...]
+        if bytes.last == UInt8(ascii: "/") { bytes = bytes.dropLast() }
+        isPath = bytes.contains(UInt8(ascii: "/"))
+        if bytes.first == UInt8(ascii: "/") { bytes = bytes.dropFirst() }
+        components = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { Array($0) }
+        if components.contains([]) { return nil }
+    }
+
+    /// Whether it names the file or folder at `path` itself.
+    package func matches(_ path: [UInt8]) -> Bool {
+        let names = path.split(separator: UInt8(ascii: "/"))
+        if !isPath { return names.last.map { Self.matches(components[0][...], $0) } ?? false }
+        return names.count == components.count && zip(components, names).allSatisfy { Self.matches($0[...], $1) }
+    }
+
+    /// Whether it names `path` or a folder that it is in.
+    package func covers(_ path: [UInt8]) -> Bool {
+        path.indices.contains { path[$0] == UInt8(ascii: "/") && matches(Array(path[..<$0])) } || matches(path)
+    }
+
+    /// A star first takes nothing, then as much as it must.
+    private static func matches(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
+        var (pattern, name) = (pattern, name)
+        var star: (pattern: ArraySlice<UInt8>, name: ArraySlice<UInt8>)?
+        while let byte = name.first {
+            if pattern.first == UInt8(ascii: "*") {
+                pattern = pattern.dropFirst()
+                star = (pattern, name)
+            } else if pattern.first == byte || pattern.first == UInt8(ascii: "?") {
+                (pattern, name) = (pattern.dropFirst(), name.dropFirst())
+            } else if let last = star {
+                (pattern, name) = (last.pattern, last.name.dropFirst())
+                star = (pattern, name)
+            } else {
+                return false
+            }
+        }
+        return pattern.allSatisfy { $0 == UInt8(ascii: "*") }
     }
 }

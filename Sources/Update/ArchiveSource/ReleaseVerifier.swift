@@ -46,8 +46,10 @@ package struct ReleaseVerifier: Sendable {
     }
 
     /// Refuses a folder whose content is not what `report` describes.
-    package static func require(_ folder: Directory, rebuilds report: Report) throws {
-        let found = try CanonicalTree(folder).digest()
+    package static func require(
+        _ folder: Directory, excluding excluded: [PathPattern] = [], rebuilds report: Report
+    ) throws {
+        let found = try CanonicalTree(folder, excluding: excluded).digest()
         if found == report.contentSha256 { return }
         throw UpdateFailure(
             .digestMismatch, subject: folder.path,

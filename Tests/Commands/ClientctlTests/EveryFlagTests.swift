@@ -142,6 +142,7 @@ import Testing
         case "app-id": "com.example.other"
         case "expect-sequence": "9"
         case "csp": "nothing"
+        case "exclude", "allow": "a//b"
         default: "many"
         }
     }

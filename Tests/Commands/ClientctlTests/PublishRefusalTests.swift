@@ -1,4 +1,5 @@
 import BundleCore
+import BundleValues
 import BundleTestTraits
 import BundleTesting
 import Glibc
@@ -98,6 +99,85 @@ import Testing
     func `a native executable`(content: [UInt8]) throws {
         try site.folder.write(content, to: "web/app/tool")
         #expect(try refused(24, "archiveRejected").subject == "native-code: app/tool")
+    }
+
+    @Test(arguments: [
+        ("release.key.pem", "-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----\n"),
+        (
+            "both.pem",
+            "# mine\n-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n"
+        ),
+        ("img/id", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n"), ("age.txt", "AGE-SECRET-KEY-1ABC\n"),
+        ("minisign.key", "untrusted comment: minisign encrypted secret key\n"),
+    ])
+    func `a private key, whatever is allowed`(name: String, content: String) throws {
+        try site.folder.write(bytes(content), to: "web/\(name)")
+        let refusal = try refused(24, "archiveRejected", ["--allow", name, "--allow", "*"])
+        #expect(refusal.subject == "private-key: \(name)")
+        #expect(!refusal.errors.contains("--allow"))
+        try site.publish(source, as: "2.0.0", ["--exclude", name]).succeeded("published")
+    }
+
+    @Test(arguments: [
+        ("docs/keys.html", "<pre>\n-----BEGIN PRIVATE KEY-----\n"),
+        ("pem.js", "let a = '\n-----BEGIN PRIVATE KEY-----"),
+        ("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"), ("Main.class", "\u{0}"), (".well-known/x", "env"),
+    ])
+    func `what only looks like something secret is web content`(name: String, content: String) throws {
+        let java: [UInt8] = [0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 61, 0, 1]
+        _ = try site.folder.writeTree([name: name == "Main.class" ? java : bytes(content)], to: "web")
+        try site.publish(source, as: "2.0.0").succeeded("published")
+    }
+
+    @Test func `a build folder with everything that got into it, each named once`() throws {
+        let tool = [0x7F] + bytes("ELF rest of it")
+        _ = try site.folder.writeTree(
+            [
+                ".env": bytes("A=1"), ".env.local": bytes("A=1"), ".git/config": bytes("[core]"),
+                ".git/HEAD": bytes("x"),
+                "lib/node_modules/a/x.js": bytes("1"), "bin/tool": tool, "k.pfx": bytes("x"), "app.js.map": bytes("{}"),
+            ], to: "web")
+        try #require(symlink("x.js", "\(source)/lib/node_modules/a/link") == 0)
+        let names = [".env", ".env.local", ".git", "bin/tool", "k.pfx", "lib/node_modules"]
+        let refusal = try refused(24, "archiveRejected")
+        for name in names { #expect(refusal.errors.contains("\(name) is "), "\(name)") }
+        #expect(!refusal.errors.contains("x.js"))
+        try Clientctl.stock(["rm", "\(source)/lib/node_modules/a/link"])
+        for name in names {
+            let others = names.filter { $0 != name }.flatMap { ["--allow", $0] }
+            #expect(try refused(24, "archiveRejected", others).subject?.hasSuffix(": \(name)") == true)
+        }
+        let excluded = names.dropLast().flatMap { ["--exclude", $0] }
+        let published = try site.publish(source, as: "2.0.0", excluded + ["--allow", "node_modules"])
+            .succeeded("published")
+        #expect(published.strings("leftovers") == ["app.js.map"])
+        #expect(published.errors.contains("app.js.map"))
+        #expect(published["files"] == .integer(Site.client("2.0.0").count + 2))
+        // The same without what was left out is the same release.
+        let verify = ["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]
+        try Clientctl.run(verify).failed(23, "digestMismatch")
+        try Clientctl.run(verify + excluded).succeeded("verified")
+    }
+
+    @Test(arguments: ["web", "web/feed", "web/app/../deep/feed"]) func `the feed inside the folder`(place: String)
+        throws
+    {
+        try site.folder.makeFolder("web/deep")
+        let before = try TreeSnapshot(of: source)
+        let feed = ["--feed", site.folder.file(place)]
+        let refusal = try site.publish(source, as: "2.0.0", feed).failed(24, "archiveRejected")
+        #expect(refusal.subject?.hasPrefix("feed: ") == true)
+        #expect(try TreeSnapshot(of: source).changes(since: before) == [])
+        if place == "web" { return }
+        for version in ["2.0.0", "2.0.1"] {
+            let published = try site.publish(source, as: version, feed + ["--exclude", "feed"]).succeeded("published")
+            #expect(published["files"] == .integer(Site.client(version).count))
+        }
+    }
+
+    @Test(arguments: ["", "/", "a//b"]) func `a pattern that names nothing`(pattern: String) throws {
+        _ = try refused(64, "usage", ["--exclude", pattern])
+        _ = try refused(64, "usage", ["--allow", pattern])
     }
 
     @Test func `text that starts like an executable is web content`() throws {

@@ -56,4 +56,22 @@ import Testing
         #expect(failure?.code == .configInvalid)
         #expect(failure?.subject == "app/main.js")
     }
+
+    @Test(
+        arguments: [
+            ("*.map", ["app/main.js", "index.html"]), ("app/*", ["a.map", "index.html", "x.map"]),
+            ("app/", ["a.map", "index.html", "x.map"]),
+            ("/a.map", ["app/main.js", "app/main.js.map", "index.html", "x.map"]),
+            ("?.map", ["app/main.js", "app/main.js.map", "index.html"]),
+            ("app/*.j?", ["a.map", "app/main.js.map", "index.html", "x.map"]),
+            ("*a*m*", ["app/main.js", "index.html", "x.map"]), ("main", nil), ("a", nil), ("*", []),
+        ] as [(String, [String]?)])
+    func `leaves out what a pattern names`(pattern: String, left: [String]?) throws {
+        for name in ["a.map", "x.map"] { try folder.replaceFile(name, with: []) }
+        try app.replaceFile("main.js.map", with: [])
+        let tree = try CanonicalTree(folder, excluding: [try #require(PathPattern(pattern))])
+        let all = ["a.map", "app/main.js", "app/main.js.map", "index.html", "x.map"]
+        #expect(tree.entries.map(\.path.string) == left ?? all)
+        _ = try tree.digest()
+    }
 }
