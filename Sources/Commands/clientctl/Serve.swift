@@ -84,8 +84,23 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @Flag(help: "Check once, show the client once, and end with its verdict.")
     var once = false
 
-    @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
+    @Option(
+        help: ArgumentHelp(
+            "More sources for directives of the content security policy; the log names those that a page lacks.",
+            valueName: "policy"))
     var csp: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What pages may ask of the device, such as \"camera=(self)\"; camera, microphone and geolocation are off by default.",
+            valueName: "policy"))
+    var permissions: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How far pages are from others: separate (the default), popups (those that they open may talk to them), or isolated (for SharedArrayBuffer).",
+            valueName: "distance"))
+    var crossOrigin: String?
 
     @Option(
         help: ArgumentHelp(
@@ -198,10 +213,35 @@ extension Serve {
         if let text = try settings.optional("csp", csp) {
             configuration.extraSources = try Self.sources(text)
         }
+        configuration.policies = try policies(settings)
+        configuration.say = Self.say
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
         return configuration
+    }
+
+    private func policies(_ settings: Settings) throws -> PagePolicies {
+        var policies = PagePolicies()
+        for item in try settings.optional("permissions", permissions)?.split(separator: ",") ?? [] {
+            let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
+            guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
+                !parts[0].isEmpty, parts[0].utf8.allSatisfy({ $0 == UInt8(ascii: "-") || (97...122).contains($0) })
+            else {
+                throw ValidationError(
+                    "--permissions takes features with who may use them, such as \"camera=(self), midi=()\", not "
+                        + "\(UntrustedName.display(String(item))).")
+            }
+            policies.permissions[String(parts[0])] = String(parts[1])
+        }
+        if let text = try settings.optional("cross-origin", crossOrigin) {
+            guard let isolation = PagePolicies.Isolation(rawValue: text) else {
+                throw ValidationError(
+                    "--cross-origin is separate, popups or isolated, not \(UntrustedName.display(text)).")
+            }
+            policies.isolation = isolation
+        }
+        return policies
     }
 
     /// A Meteor page talks to its server, over HTTP and WebSockets.
