@@ -40,10 +40,10 @@ struct Keys: AsyncParsableCommand {
             }
             let prefix = try settings.required("out", out)
             let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
-            if secret == nil {
-                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
-            }
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
+            if secret == nil {
+                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt one")
+            }
             Output.give(
                 json: try settings.isOn("json", common.json), afterChange: true,
                 [

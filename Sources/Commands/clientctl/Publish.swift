@@ -25,8 +25,7 @@ struct Publish: ParsableCommand {
                 --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
                 --channel stable --channel-key channel.key.pem --rollout 10% --create
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
-                --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
-                --public release.pub.pem
+                --sign-command './sign-with-token' --public token.pub.pem
 
             Private keys are never published, nor is a feed inside the folder. Repositories,
             node_modules, .env and its like and native code are refused unless --allow names
@@ -102,6 +101,7 @@ struct Publish: ParsableCommand {
     @Flag(help: "Do everything but write.")
     var dryRun = false
 
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
@@ -136,6 +136,7 @@ struct Publish: ParsableCommand {
                 "clientctl: devices get files that only developers need, \(first)\(others > 0 ? " and \(others) more" : ""): "
                     + "--exclude '*.map' --exclude .DS_Store leaves such files out")
         }
+        release.channel.map(ChannelOutput.warn)
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
         )
@@ -143,11 +144,10 @@ struct Publish: ParsableCommand {
 
     private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
         let minimum = try settings.required("min-shell", minShell)
+        let lowest = try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) }
         let maximum = try settings.optional("max-shell", maxShell)
         let shells = try settings.parsed("max-shell", maximum ?? "") { _ in
-            try ShellRange(
-                minimum: try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) },
-                maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
+            try ShellRange(minimum: lowest, maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
         }
         var options = ReleaseOptions(
             version: try version.semantic(settings),
@@ -175,6 +175,7 @@ struct Publish: ParsableCommand {
             }
             options.windowLog = number
         }
+        options.wait = try waiting.wait(settings)
         options.excluded = try excluding.patterns(settings)
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.limits = try limits.limits(settings)
@@ -184,7 +185,15 @@ struct Publish: ParsableCommand {
     }
 
     private static func text(of path: String) throws -> String {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: ManifestFormat.maximumBytes / 2)
+        let file = try File.open(reading: path)
+        let most = ManifestFormat.maximumBytes / 2
+        if try file.size() > most {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The notes \(path) have \(ByteCount(bytes: try file.size())), a manifest has room for \(ByteCount(bytes: most)): shorten "
+                    + "them, or name a page that has them.")
+        }
+        let bytes = try file.readAll(maximumBytes: most)
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UpdateFailure(.configInvalid, subject: path, "The notes \(path) are not UTF-8 text.")
         }
@@ -209,6 +218,7 @@ struct Publish: ParsableCommand {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["offered"] = .string(orNull: release.offered?.description)
         object["leftovers"] = .array(release.leftovers.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
@@ -233,7 +243,7 @@ struct Publish: ParsableCommand {
             "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
             "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
             "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
-            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers another version")",
+            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
         ] + (release.channel.map(ChannelOutput.lines) ?? [])

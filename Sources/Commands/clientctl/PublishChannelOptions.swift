@@ -47,6 +47,9 @@ struct PublishChannelOptions: ParsableArguments {
         help: ArgumentHelp("Refuse unless the channel's document has this sequence now; 0 for none.", valueName: "n"))
     var expectSequence: String?
 
+    @Flag(help: "The clock is right, though it is long after the channel's present document expired.")
+    var clockChecked = false
+
     /// What devices trust, as far as it tells whose releases: plain keys may be those of the channel alone.
     func anchor(_ settings: Settings) throws -> TrustAnchor? {
         guard let anchor = try settings.optional("trust", trust).map(TrustAnchor.read) else { return nil }
@@ -77,6 +80,7 @@ struct PublishChannelOptions: ParsableArguments {
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
         options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
         options.isDryRun = isDryRun
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille

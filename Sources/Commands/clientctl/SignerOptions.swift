@@ -41,9 +41,9 @@ enum Signers {
 
 /// Times of the publisher's.
 enum PublishTime {
-    /// `SOURCE_DATE_EPOCH`, else now.
+    /// `SOURCE_DATE_EPOCH`, else now; a variable that is empty is none.
     static func issued() throws -> Timestamp {
-        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }) else {
+        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }), !text.isEmpty else {
             return Timestamp(clamping: Glibc.time(nil))
         }
         guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
@@ -62,6 +62,21 @@ enum PublishTime {
             throw ValidationError("--\(name) takes a second or more, such as 30d, not \(UntrustedName.display(text)).")
         }
         return duration
+    }
+}
+
+/// How long others may keep a feed that is to be changed.
+struct WaitOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for another clientctl that changes the feed; 30s by default.", valueName: "duration"))
+    var wait: String?
+
+    func wait(_ settings: Settings) throws -> FeedWait {
+        let limit = try settings.optional("wait", wait).map { text in
+            try settings.parsed("wait", text) { try DurationText(parsing: $0).duration }
+        }
+        return FeedWait(limit ?? FeedWait.standard) { Output.say("clientctl: \($0)") }
     }
 }
 
@@ -104,6 +119,10 @@ struct ChannelEditOptions: ParsableArguments {
     @Flag(help: "Tell what would change, and write nothing.")
     var dryRun = false
 
+    @Flag(help: "The clock is right, though it is long after the present document expired.")
+    var clockChecked = false
+
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: String, channel: String) {
@@ -122,6 +141,8 @@ struct ChannelEditOptions: ParsableArguments {
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)
         options.isDryRun = try settings.isOn("dry-run", dryRun)
+        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
+        options.wait = try waiting.wait(settings)
         return options
     }
 
@@ -166,6 +187,7 @@ enum ChannelOutput {
             "issuedAt": .string(report.document.issuedAt.description),
             "expires": .string(report.document.expires.description),
             "changes": .array(report.changes.map(JSONValue.string)), "manifest": manifest(report.newest),
+            "warnings": .array(report.warnings.map(JSONValue.string)),
         ]
     }
 
@@ -188,6 +210,11 @@ enum ChannelOutput {
                     + "go on with \(version) until a higher version is published."
             ]
         }
+    }
+
+    /// What the publisher should know, on standard error.
+    static func warn(_ report: ChannelReport) {
+        for warning in report.warnings { Output.say("clientctl: channel \(report.document.channel): \(warning)") }
     }
 
     static func lines(_ report: ChannelReport) -> [String] {

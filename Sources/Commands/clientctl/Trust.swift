@@ -94,7 +94,7 @@ struct TrustInit: ParsableCommand {
             throw ValidationError(
                 "Missing --\(role)-key: name at least one public key that signs for the role \(role).")
         }
-        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings))
+        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings) ?? TrustFile.standardLifetime)
         for path in try settings.list("sign-key", signKey) {
             _ = try file.sign(try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) })
         }
@@ -126,8 +126,8 @@ struct TrustLifetime: ParsableArguments {
     @Option(help: ArgumentHelp("How long it counts; 365d by default.", valueName: "duration"))
     var expiresIn: String?
 
-    func duration(_ settings: Settings) throws -> Duration {
-        try PublishTime.duration("expires-in", expiresIn, settings) ?? TrustFile.standardLifetime
+    func duration(_ settings: Settings) throws -> Duration? {
+        try PublishTime.duration("expires-in", expiresIn, settings)
     }
 }
 
@@ -223,13 +223,14 @@ struct TrustPublish: ParsableCommand {
     @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
     var feed: String?
 
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
         let feed = try settings.feedFolder(feed)
         let root = try TrustFile.read(file)
-        let report = try TrustPublisher(feed: feed).publish(root)
+        let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
         for name in report.channelsToSign {
             Output.say(
                 "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "

@@ -180,6 +180,6 @@ struct TrustRenew: ParsableCommand {
         let settings = try edit.common.settings()
         let draft = try TrustFile.read(edit.file).renewing(
             issued: try PublishTime.issued(), lifetime: try edit.lifetime.duration(settings))
-        try edit.finish(draft, ["until \(draft.claims.expires)"], settings)
+        try edit.finish(draft, ["renewed"], settings)
     }
 }

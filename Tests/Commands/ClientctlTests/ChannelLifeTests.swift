@@ -181,6 +181,29 @@ import Testing
         try site.install("d").succeeded("installed")
     }
 
+    @Test func `devices that a publisher's wrong clock led a year ahead come back with another channel key`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded("published")
+        try site.install("d").succeeded("installed")
+        let ahead = ["SOURCE_DATE_EPOCH": "\(time(nil) + 400 * 86_400)"]
+        try site.publish("1.1.0", environment: ahead).failed(78, "configInvalid")
+        try site.publish("1.1.0", ["--clock-checked"], environment: ahead).succeeded("published")
+        try site.install("d").succeeded("installed")
+        // The right clock is of no use: every device has a trust root that is out of date by its time.
+        let warned = try site.publish("1.2.0").succeeded("published")
+        #expect(warned.errors.contains("has not reached"))
+        try site.install("d").failed(21, "expired")
+        try Clientctl.run([
+            "trust", "rotate", site.trust, "--old", site.pub("channel"), "--new", site.pub("new"), "--json",
+        ]).succeeded("drafted")
+        try site.signRoot("root1", "root2")
+        try site.publishRoot().succeeded("published")
+        try site.release("resign", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        let back = try site.install("d").succeeded("installed")
+        #expect(back.string("version") == "1.2.0")
+        #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)
+    }
+
     @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
         try site.publish("1.0.0", ["--rollout", "1%"])
         try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")
