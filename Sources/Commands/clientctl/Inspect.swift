@@ -18,7 +18,7 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL or a path.")
+    @Argument(help: "A URL or a path.", completion: .file())
     var source: String
 
     @OptionGroup var network: NetworkOptions

@@ -22,7 +22,9 @@ struct Keys: AsyncParsableCommand {
         @Option(help: ArgumentHelp("Path in front of .key.pem and .pub.pem.", valueName: "prefix"))
         var out: String?
 
-        @Option(help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).")
+        @Option(
+            help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).",
+            completion: .list(["ed25519", "ecdsa-p256", "rsa-pss"]))
         var algorithm: String?
 
         @OptionGroup var passphrase: PassphraseOptions
@@ -66,7 +68,7 @@ struct Keys: AsyncParsableCommand {
                   clientctl keys show release.pub.pem
                 """)
 
-        @Argument(help: "A PEM key.")
+        @Argument(help: "A PEM key.", completion: .file())
         var file: String
 
         @OptionGroup var passphrase: PassphraseOptions

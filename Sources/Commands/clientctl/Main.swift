@@ -6,6 +6,7 @@ import Glibc
 @main
 enum Main {
     static func main() async {
+        var running: (any ParsableCommand.Type)?
         do {
             try prepareProcess()
             // Alone: in commands the flag names the version of a client, and a flag of the parser's own would win over theirs.
@@ -13,7 +14,9 @@ enum Main {
                 Output.give(json: false, [:], [Product.version])
                 return
             }
+            if let problem = CommandName.problem(CommandLine.arguments.dropFirst()) { throw ValidationError(problem) }
             var command = try Clientctl.parseAsRoot()
+            running = type(of: command)
             try requireCommand(command)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
@@ -23,7 +26,7 @@ enum Main {
         } catch let status as ExitCode {
             exit(status.rawValue)
         } catch {
-            end(with: error, wantsJSON: Settings.askForJSON(CommandLine.arguments))
+            end(with: error, of: running, wantsJSON: Settings.askForJSON(CommandLine.arguments))
         }
     }
 
@@ -55,12 +58,18 @@ enum Main {
         signal(SIGXFSZ, SIG_IGN)
     }
 
-    private static func end(with error: any Error, wantsJSON: Bool) -> Never {
+    private static func end(with error: any Error, of running: (any ParsableCommand.Type)?, wantsJSON: Bool) -> Never {
         if Clientctl.exitCode(for: error) == .success { Clientctl.exit(withError: error) }
         if isUsage(error) {
             let message = Clientctl.message(for: error)
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
-            Output.say(Clientctl.fullMessage(for: error))
+            // The parser knows which command's words it did not take; of what the command itself refuses it does not.
+            let words = running.flatMap { CommandName.words(of: $0) }
+            Output.say(
+                words.map {
+                    "Error: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
+                }
+                    ?? Clientctl.fullMessage(for: error))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)

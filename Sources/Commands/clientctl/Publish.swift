@@ -40,15 +40,18 @@ struct Publish: ParsableCommand {
             `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
             """)
 
-    @Argument(help: "The folder with index.html at its top.")
+    @Argument(help: "The folder with index.html at its top.", completion: .directory)
     var directory: String
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"),
+        completion: .file())
     var key: [String] = []
 
     @Option(
@@ -57,7 +60,7 @@ struct Publish: ParsableCommand {
             valueName: "command"))
     var signCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -80,10 +83,10 @@ struct Publish: ParsableCommand {
             valueName: "pattern"))
     var allow: [String] = []
 
-    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
 
-    @Option(help: "tar.zst (default), tar.gz, zip or tar.")
+    @Option(help: "tar.zst (default), tar.gz, zip or tar.", completion: .list(["tar.zst", "tar.gz", "zip", "tar"]))
     var format: String?
 
     @Option(

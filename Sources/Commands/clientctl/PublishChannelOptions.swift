@@ -16,13 +16,13 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Private key (PEM) that signs the channel, by default those of the release; repeat it where several must.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
     @Option(help: ArgumentHelp("Command that signs the channel, as --sign-command.", valueName: "command"))
     var channelSignCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
     var channelPublic: [String] = []
 
     @Flag(help: "Make the channel, which is not there yet.")
@@ -37,7 +37,7 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "What devices trust. With --channel also what vouches for its present document, by default the keys that sign it.",
-            valueName: "path"))
+            valueName: "path"), completion: .file())
     var trust: String?
 
     @Option(help: ArgumentHelp("How long the channel's new document counts; 30d by default.", valueName: "duration"))

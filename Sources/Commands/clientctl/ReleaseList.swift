@@ -9,19 +9,22 @@ struct ReleaseList: ParsableCommand {
         commandName: "list",
         abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
         discussion: """
-            Nothing is verified unless --trust is given.
+            Nothing is verified unless --trust is given. Without --channel, all channels.
 
-            Example:
+            Examples:
+              clientctl release list --feed feed
               clientctl release list --feed feed --channel stable --trust trust.json
             """)
 
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
     var channel: String?
 
-    @Option(help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"))
+    @Option(
+        help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
     var trust: String?
 
     @OptionGroup var common: CommonOptions
@@ -30,14 +33,21 @@ struct ReleaseList: ParsableCommand {
         let settings = try common.settings()
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
-        let document = try ChannelEditor.read(
-            try settings.required("channel", channel), inFeed: try settings.feedFolder(feed), trust: trust,
-            clock: now)
-        var object = ChannelView.object(document, now: now)
-        object["verified"] = .bool(trust != nil)
+        let feed = try settings.feedFolder(feed)
+        let named = try settings.optional("channel", channel)
+        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(inFeed: feed)).map {
+            try ChannelEditor.read($0, inFeed: feed, trust: trust, clock: now)
+        }
+        let objects = documents.map { document in
+            var object = ChannelView.object(document, now: now)
+            object["verified"] = .bool(trust != nil)
+            return object
+        }
+        let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
         Output.give(
-            json: try settings.isOn("json", common.json), object,
-            ChannelView.lines(document, now: now) + (trust == nil ? ["nothing in it is verified"] : []))
+            json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
+            documents.flatMap { ChannelView.lines($0, now: now) }
+                + (documents.isEmpty ? ["\(feed) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
     }
 }
 
@@ -72,6 +82,9 @@ enum ChannelView {
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
+            "createdAt": .string(orNull: claims.createdAt?.description),
+            "size": claims.size.map(JSONValue.integer) ?? .null,
+            "keyId": .string(orNull: claims.keyId), "notes": .string(orNull: claims.notes),
         ]
     }
 
@@ -94,12 +107,14 @@ enum ChannelView {
     }
 
     private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
-        let shells = release.manifest.claims.shells
+        let claims = release.manifest.claims
+        let shells = claims.shells
         return
             ([
                 "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
                 "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
-            ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
+            ] + (claims.size.map { ["\(ByteCount(bytes: $0))"] } ?? []) + (claims.createdAt.map { ["\($0)"] } ?? [])
+            + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
             .joined(separator: "  ")
     }
 }

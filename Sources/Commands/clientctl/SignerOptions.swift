@@ -82,14 +82,16 @@ struct WaitOptions: ParsableArguments {
 
 /// How every change of a channel document is made.
 struct ChannelEditOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file")
+        help: ArgumentHelp(
+            "Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file"),
+        completion: .file()
     )
     var channelKey: [String] = []
 
@@ -99,7 +101,7 @@ struct ChannelEditOptions: ParsableArguments {
             valueName: "command"))
     var signCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -107,7 +109,7 @@ struct ChannelEditOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "What vouches for the present document, by default the signing keys: a PEM, a folder of *.pem, a trust root.",
-            valueName: "path"))
+            valueName: "path"), completion: .file())
     var trust: String?
 
     @Option(help: ArgumentHelp("How long the new document counts; 30d by default.", valueName: "duration"))

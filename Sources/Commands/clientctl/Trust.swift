@@ -48,31 +48,32 @@ struct TrustInit: ParsableCommand {
                 --sign-key root1.key.pem --sign-key root2.key.pem
             """)
 
-    @Option(help: ArgumentHelp("The file to make.", valueName: "file"))
+    @Option(help: ArgumentHelp("The file to make.", valueName: "file"), completion: .file())
     var out: String?
 
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"), completion: .file())
     var rootKey: [String] = []
 
     @Option(help: ArgumentHelp("How many root keys must sign; 1 by default.", valueName: "n"))
     var rootThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"), completion: .file())
     var releaseKey: [String] = []
 
     @Option(help: ArgumentHelp("How many release keys must sign; 1 by default.", valueName: "n"))
     var releaseThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
     @Option(help: ArgumentHelp("How many channel keys must sign; 1 by default.", valueName: "n"))
     var channelThreshold: String?
 
-    @Option(help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"), completion: .file())
     var signKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -140,7 +141,7 @@ struct TrustShow: ParsableCommand {
               clientctl trust show trust.json
             """)
 
-    @Argument(help: "The trust root.")
+    @Argument(help: "The trust root.", completion: .file())
     var file: String
 
     @OptionGroup var common: CommonOptions
@@ -164,10 +165,10 @@ struct TrustSign: ParsableCommand {
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
             """)
 
-    @Argument(help: "The trust root, or a draft of one.")
+    @Argument(help: "The trust root, or a draft of one.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"))
+    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"), completion: .file())
     var key: String?
 
     @Option(
@@ -176,7 +177,7 @@ struct TrustSign: ParsableCommand {
             valueName: "command"))
     var signCommand: String?
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: String?
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -217,10 +218,11 @@ struct TrustPublish: ParsableCommand {
               clientctl trust publish trust.json --feed feed
             """)
 
-    @Argument(help: "The trust root.")
+    @Argument(help: "The trust root.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
     var feed: String?
 
     @OptionGroup var waiting: WaitOptions
@@ -264,10 +266,10 @@ struct TrustUpdateFile: AsyncParsableCommand {
               clientctl trust update trust.json --feed feed
             """)
 
-    @Argument(help: "The trust root to start from.")
+    @Argument(help: "The trust root to start from.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"))
+    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"), completion: .directory)
     var feed: String?
 
     @OptionGroup var network: NetworkOptions

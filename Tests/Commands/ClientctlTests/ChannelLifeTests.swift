@@ -204,6 +204,29 @@ import Testing
         #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)
     }
 
+    @Test func `all channels of a feed are listed, and one is verified where it lies`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded("published")
+        try site.publish("1.1.0", channel: "beta").succeeded("published")
+        let list = try Clientctl.run(["release", "list", "--feed", site.feed, "--json"]).succeeded()
+        let channels = list["channels"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(channels.map { $0["channel"] } == [.string("beta"), .string("stable")])
+        let release = try site.list()["releases"]?.arrayValue?.first?.objectValue
+        #expect(release?["size"]?.integerValue ?? 0 > 0)
+        #expect(release?["keyId"] == .string(try site.id("release")))
+        let verify = ["verify", "\(site.feed)/channels/beta.json", "--json", "--trust"]
+        let verified = try Clientctl.run(verify + [site.pinned]).succeeded("verified")
+        #expect(verified.strings("keyIds") == [try site.id("channel")])
+        try Clientctl.run(verify + [site.pub("channel")]).failed(20, "keyUnknown")
+        try Clientctl.run(verify + [site.pub("release")]).failed(20, "keyUnknown")
+        let old = ["SOURCE_DATE_EPOCH": "\(time(nil) - 40 * 86_400)"]
+        try site.publish("1.0.0", ["--expires-in", "41d"], channel: "late", environment: old).succeeded()
+        try Clientctl.stock(["sh", "-c", "echo '{' > '\(site.feed)/channels/late.json'"])
+        let damaged = try site.release("resign", channel: "late").failed(25, "manifestMalformed")
+        #expect(damaged.subject == "\(site.feed)/channels/late.json")
+        #expect(damaged.errors.contains("restore it from a copy"))
+    }
+
     @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
         try site.publish("1.0.0", ["--rollout", "1%"])
         try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")

@@ -40,7 +40,9 @@ import Testing
     }
 
     private var drafts: [String] {
-        get throws { try TreeSnapshot(of: "\(site.feed)/releases").paths.filter { $0.hasPrefix(".") && !$0.contains("/") } }
+        get throws {
+            try TreeSnapshot(of: "\(site.feed)/releases").paths.filter { $0.hasPrefix(".") && !$0.contains("/") }
+        }
     }
 
     @Test func `a recall does not wait for a publisher whose token wants to be touched`() throws {

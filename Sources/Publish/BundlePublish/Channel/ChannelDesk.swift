@@ -25,7 +25,7 @@ struct ChannelDesk {
         }
     }
 
-    private static let folder = "channels"
+    static let folder = "channels"
 
     /// The feed's folder; nil where there is none yet.
     let root: Directory?

@@ -13,6 +13,16 @@ package struct ChannelEditor {
         self.options = options
     }
 
+    /// The names of the channels in the feed at `feed`.
+    package static func channels(inFeed feed: String) throws -> [String] {
+        let root = try Directory.open(feed)
+        guard case .directory? = try root.kind(of: ChannelDesk.folder) else { return [] }
+        return try root.directory(ChannelDesk.folder).list().sorted().compactMap { file in
+            let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : ""
+            return ChannelFileName.isName(name) ? name : nil
+        }
+    }
+
     /// The document of `channel`, checked by `trust` where one is given.
     package static func read(
         _ channel: String, inFeed feed: String, trust: TrustAnchor?, clock: Timestamp
