@@ -125,7 +125,10 @@ let package = Package(
         // Publish: what release engineers run.
         ours(
             .publish, "BundlePublish",
-            ["BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource"]),
+            [
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore",
+                "ArchiveSource",
+            ]),
         ours(
             .publish, "FeedHost",
             [
@@ -200,7 +203,7 @@ let package = Package(
         tests(
             .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
         tests(
-            .base, "BundleDiskTests", ["CLinux", "BundleDisk", "BundleTesting"]),
+            .base, "BundleDiskTests", ["CLinux", "BundleThreads", "BundleDisk", "BundleTesting"]),
         tests(
             .base, "BundleValuesTests", ["BundleValues", "BundleTesting"]),
         tests(
@@ -268,7 +271,8 @@ let package = Package(
         tests(
             .commands, "ClientctlTests",
             [
-                "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource", "BundlePlatform",
+                "BundleDisk", "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource",
+                "BundlePlatform",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
         tests(

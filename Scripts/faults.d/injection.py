@@ -7,6 +7,7 @@ import subprocess
 from typing import NamedTuple
 
 from published import Answer, dies_with_parent
+from unconfined import unconfined
 
 CALLS = (
     "open,creat,openat,openat2,write,pwrite64,writev,copy_file_range,sendfile,mkdir,mkdirat,rename,renameat,renameat2,"
@@ -54,9 +55,15 @@ class Injector:
         return None
 
     def run(self, command, environment=None):
+        def prepare():
+            dies_with_parent()
+            # The shim writes its log where clientctl may not.
+            if environment:
+                unconfined()
+
         done = subprocess.run(
             command, env=environment or self.world.environment, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", timeout=120, preexec_fn=dies_with_parent)
+            text=True, errors="replace", timeout=120, preexec_fn=prepare)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def strace(self, arguments, *options):

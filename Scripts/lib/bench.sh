@@ -70,13 +70,9 @@ clean_up() {
 
 # Sets $binary, unless one was given.
 build_binary() {
-    local built
     [ -z "$binary" ] || return 0
-    say "building the release binary: static Swift runtime, stripped"
-    (cd "$root" && swift build -c release --static-swift-stdlib --scratch-path .build-bench --product clientctl) >&2
-    built=$(cd "$root" && swift build -c release --static-swift-stdlib --scratch-path .build-bench --show-bin-path)
-    binary=$work/clientctl
-    strip -o "$binary" "$built/clientctl"
+    say "building the release binary"
+    binary=$("$root/Scripts/release" "$work/clientctl")
 }
 
 # ext4 passes over inodes deleted in the last minutes, one by one for every file it creates: an install beside a tree

@@ -61,6 +61,14 @@ def built(product, named, *flags):
     return os.path.join(shown.stdout.strip(), product)
 
 
+def released(named):
+    """The path of clientctl as devices get it, unless another is named."""
+    if named:
+        return os.path.realpath(named)
+    shown = subprocess.run([str(ROOT / "Scripts/release")], check=True, stdout=subprocess.PIPE, text=True)
+    return shown.stdout.split("\n")[-2]
+
+
 def dies_with_parent():
     """For a child between fork and exec: it ends when this process does, however that ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)

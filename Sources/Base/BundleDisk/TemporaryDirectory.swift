@@ -7,9 +7,12 @@ package final class TemporaryDirectory: Sendable {
     private let parent: Directory
     private let name: String
 
-    /// Creates a folder below `$TMPDIR`, or `/tmp`.
+    /// Where they are made: `$TMPDIR`, or `/tmp`.
+    package static var place: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
+
+    /// Creates a folder below `place`.
     package init() throws(DiskError) {
-        parent = try Directory.open(getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp")
+        parent = try Directory.open(Self.place)
         name = randomName("clientctl-")
         try parent.makeDirectory(name, mode: 0o700)
         directory = try parent.directory(name)

@@ -301,6 +301,11 @@ struct Settings {
         return value
     }
 
+    /// The folder that flag `name` gives, if it gives one, for what a command may change.
+    func folders(_ name: String, _ given: String?) throws -> [String] {
+        try optional(name, given).map { [$0] }?.filter { !$0.isEmpty } ?? []
+    }
+
     /// Whether a switch is on.
     func isOn(_ name: String, _ given: Bool) throws -> Bool {
         if given { return true }

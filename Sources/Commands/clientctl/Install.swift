@@ -1,10 +1,11 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleValues
 import ClientShell
 
 /// `clientctl install`.
-struct Install: AsyncParsableCommand {
+struct Install: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         abstract: "Brings the newest release into the store, if it is for this device.",
         discussion: """
@@ -34,6 +35,10 @@ struct Install: AsyncParsableCommand {
 
     @OptionGroup var update: UpdateOptions
     @OptionGroup var common: CommonOptions
+
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(made: try settings.folders("store", update.place.store)), false)
+    }
 
     func run() async throws {
         let settings = try common.settings()

@@ -1,9 +1,10 @@
 import BundleValues
 import BundleCore
+import BundleDisk
 import ArgumentParser
 
 /// `clientctl launch`.
-struct LaunchCommand: ParsableCommand {
+struct LaunchCommand: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
         abstract: "Chooses the client to show, makes it ready, and writes the boot attempt down.",
@@ -24,6 +25,10 @@ struct LaunchCommand: ParsableCommand {
     @OptionGroup var place: StoreOptions
     @OptionGroup var shell: ShellOptions
     @OptionGroup var common: CommonOptions
+
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        (Confinement(made: try settings.folders("store", place.store)), false)
+    }
 
     func run() throws {
         let settings = try common.settings()

@@ -1,12 +1,17 @@
 import ArgumentParser
 import BundleValues
 import BundleDisk
+import BundleThreads
+import Dispatch
 import Glibc
+import Synchronization
 
 @main
 enum Main {
-    static func main() async {
-        var running: (any ParsableCommand.Type)?
+    /// Folders that were made for the command, and go with its failure unless it put something there.
+    nonisolated static let made = Mutex<[String]>([])
+
+    static func main() {
         do {
             try prepareProcess()
             // Alone: in commands the flag names the version of a client, and a flag of the parser's own would win over theirs.
@@ -14,24 +19,43 @@ enum Main {
                 Output.give(json: false, [:], [Product.version])
                 return
             }
-            if let problem = CommandName.problem(CommandLine.arguments.dropFirst()) { throw ValidationError(problem) }
-            var command = try Clientctl.parseAsRoot()
-            running = type(of: command)
-            try requireCommand(command)
-            if var asynchronous = command as? any AsyncParsableCommand {
-                try await asynchronous.run()
-            } else {
-                try command.run()
-            }
-        } catch let status as ExitCode {
-            exit(status.rawValue)
+            let command = try command()
+            Task.detached { await run(command) }
+            dispatchMain()
         } catch {
-            end(with: error, of: running, wantsJSON: Settings.askForJSON(CommandLine.arguments))
+            end(with: error)
         }
     }
 
+    /// What the arguments ask for, held to what it needs while this thread is the only one: one that runs already would be left out.
+    nonisolated private static func command() throws -> sending any ParsableCommand {
+        if let problem = CommandName.problem(CommandLine.arguments.dropFirst()) { throw ValidationError(problem) }
+        let command = try Clientctl.parseAsRoot()
+        do {
+            try requireCommand(command)
+            if let confined = command as? any ConfinedCommand { try confined.confine() }
+        } catch {
+            end(with: error, of: type(of: command))
+        }
+        return command
+    }
+
+    nonisolated private static func run(_ command: any ParsableCommand) async -> Never {
+        do {
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                var command = command
+                try command.run()
+            }
+        } catch {
+            end(with: error, of: type(of: command))
+        }
+        exit(0)
+    }
+
     /// A group of commands does nothing by itself.
-    private static func requireCommand(_ command: any ParsableCommand) throws {
+    nonisolated private static func requireCommand(_ command: any ParsableCommand) throws {
         let names = type(of: command).configuration.subcommands.map { $0._commandName }
         if names.isEmpty { return }
         throw ValidationError("Missing subcommand: give one of \(names.joined(separator: ", ")).")
@@ -58,7 +82,10 @@ enum Main {
         signal(SIGXFSZ, SIG_IGN)
     }
 
-    private static func end(with error: any Error, of running: (any ParsableCommand.Type)?, wantsJSON: Bool) -> Never {
+    nonisolated private static func end(with error: any Error, of running: (any ParsableCommand.Type)? = nil) -> Never {
+        for folder in made.withLock({ $0 }) { rmdir(folder) }
+        if let status = error as? ExitCode { exit(status.rawValue) }
+        let wantsJSON = Settings.askForJSON(CommandLine.arguments)
         if Clientctl.exitCode(for: error) == .success { Clientctl.exit(withError: error) }
         if isUsage(error) {
             let message = Clientctl.message(for: error)
@@ -79,8 +106,30 @@ enum Main {
     }
 
     /// What ArgumentParser throws is about the arguments; everything of ours is classified or a fault.
-    private static func isUsage(_ error: any Error) -> Bool {
+    nonisolated private static func isUsage(_ error: any Error) -> Bool {
         if error is UpdateFailure || error is any ClassifiedFailure { return false }
         return Clientctl.exitCode(for: error) == .validationFailure
+    }
+}
+
+/// A command that is held to what its settings say that it needs, before it does anything.
+protocol ConfinedCommand: ParsableCommand {
+    var common: CommonOptions { get }
+
+    /// What it changes, and whether it starts programs.
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool)
+}
+
+extension ConfinedCommand {
+    /// A machine that cannot do so runs it all the same; `clientctl status` tells.
+    func confine() throws {
+        let (confinement, startsPrograms) = try needs(try common.settings())
+        if startsPrograms { try Starting.begin() }
+        do {
+            let made = try confinement.enforce()
+            Main.made.withLock { $0 = made }
+        } catch {
+            Output.say("clientctl: goes on without Landlock: \(error)")
+        }
     }
 }

@@ -4,7 +4,7 @@ import BundleDisk
 
 /// A file for the textfile collector of Prometheus's node_exporter: replaced whole, so that nobody reads half of it.
 struct MetricsFile {
-    private let folder: String
+    let folder: String
     private let name: String
 
     /// Under a name that the collector reads.

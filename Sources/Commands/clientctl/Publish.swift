@@ -7,7 +7,7 @@ import BundlePublish
 import BundleSigning
 
 /// `clientctl publish`.
-struct Publish: ParsableCommand {
+struct Publish: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         abstract: "Packs a built web folder, signs it, and writes it into a feed.",
         discussion: """
@@ -107,6 +107,18 @@ struct Publish: ParsableCommand {
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
+
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        let signs = try settings.list("sign-command", signCommand)
+        let signsChannel = try settings.list("channel-sign-command", channelOptions.channelSignCommand)
+        let startsPrograms = !signs.isEmpty || !signsChannel.isEmpty
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        // A dry run packs into a temporary folder, and a signing command gets its message there.
+        let folders =
+            (isDryRun ? [] : try settings.folders("feed", feed))
+            + (isDryRun || startsPrograms ? [TemporaryDirectory.place] : [])
+        return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
+    }
 
     func run() throws {
         let settings = try common.settings()

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleValues
 import BundleServe
 import ClientShell
@@ -7,7 +8,7 @@ import LoopbackShell
 import MeteorSource
 
 /// `clientctl serve`.
-struct Serve: AsyncParsableCommand {
+struct Serve: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         abstract: "The Linux shell host: shows the client to a browser on this machine, watches it, takes it back.",
         discussion: """
@@ -94,6 +95,11 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var agent: AgentOptions
     @OptionGroup var common: CommonOptions
+
+    func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
+        let store = try settings.folders("store", update.place.store)
+        return (Confinement(folders: try agent.folders(settings), made: store), false)
+    }
 
     func run() async throws {
         let settings = try common.settings()

@@ -121,6 +121,11 @@ struct AgentOptions: ParsableArguments {
             valueName: "file"), completion: .file())
     var metricsFile: String?
 
+    /// Where the metrics are written.
+    func folders(_ settings: Settings) throws -> [String] {
+        try settings.optional("metrics-file", metricsFile).map { [try MetricsFile($0).folder] } ?? []
+    }
+
     /// The agent of a `serve` that begins, and the log as it is wanted.
     func agent(_ store: String?, _ settings: Settings) throws -> ServeAgent {
         let manager = Wiring.serviceManager()

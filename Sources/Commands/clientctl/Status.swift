@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleValues
 import BundlePlatform
 
@@ -9,7 +10,8 @@ struct Status: ParsableCommand {
         abstract: "Tells what runs, what runs next, and why each other client does not.",
         discussion: """
             Without --shell-version it answers for the shell that launched last; where none
-            has, every shell range counts as met.
+            has, every shell range counts as met. It also says where the kernel has no Landlock,
+            with which install, launch, serve and publish keep to what they need.
 
             Examples:
               clientctl status --store /var/lib/kiosk
@@ -52,9 +54,9 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": describe(ledger.feed, stale),
-                "session": session.value,
+                "session": session.value, "landlock": landlock.value,
             ],
-            rows.map(line) + session.lines + (stale.map { ["! \($0)"] } ?? []))
+            rows.map(line) + session.lines + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
 
     /// A session that cannot be read keeps nobody from seeing the rest.
@@ -69,6 +71,15 @@ struct Status: ParsableCommand {
                     "state": .string("unreadable"), "required": .bool(true), "reason": .string(failure.message),
                 ]), ["! session: \(failure.message)"]
             )
+        }
+    }
+
+    /// Whether this machine can hold a command to what it needs.
+    private var landlock: (value: JSONValue, lines: [String]) {
+        switch Confinement.support {
+        case .offered(let version): (.object(["version": .integer(version), "reason": .null]), [])
+        case .missing(let reason):
+            (.object(["version": .null, "reason": .string(reason)]), ["! not confined: \(reason)"])
         }
     }
 

@@ -1,3 +1,4 @@
+import BundleThreads
 import BundleValues
 import BundleDisk
 import Glibc
@@ -29,7 +30,8 @@ package struct SigningCommand: Sendable {
         let input = try scratch.directory.file("message")
         // A pipe, not a file: it ends with its reader, however much the command writes.
         let output = try OutputPipe()
-        let process = try input.withDescriptor { try spawn($0, output.writingEnd) }
+        let end = output.writingEnd
+        let process = try input.withDescriptor { input in try Starting.run { try spawn(input, end) } }
         output.closeWritingEnd()
         let (status, signature) = try wait(for: process, reading: output)
         guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
@@ -65,7 +67,10 @@ package struct SigningCommand: Sendable {
         sigemptyset(&signals)
         for signal in [SIGPIPE, SIGXFSZ] { sigaddset(&signals, signal) }
         posix_spawnattr_setsigdefault(&attributes, &signals)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+        var mask = sigset_t()
+        sigemptyset(&mask)
+        posix_spawnattr_setsigmask(&attributes, &mask)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
 
         let words = ["sh", "-c", line]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]

@@ -40,6 +40,8 @@ actor Day {
     private var tally = Tally()
     /// When the next check is, as the shell says.
     private var due = Duration.zero
+    /// A busy server asked for no check before this, whatever is heard of.
+    private var quietUntil = Duration.zero
     private var lastCheck = Duration.zero
     /// The longest gap that may follow the last check.
     private var longestGap: Duration
@@ -218,7 +220,7 @@ actor Day {
 
     private func hearNews() async {
         await shell.checkSoon()
-        due = now
+        if now >= quietUntil { due = now }
     }
 
     private func begin(_ outage: Outage) {
@@ -324,8 +326,10 @@ actor Day {
         if gap > longestGap { wrong("no check for \(Tally.time(gap)), more than \(Tally.time(longestGap))") }
         lastCheck = now
         longestGap = Self.interval * 4
+        quietUntil = .zero
         if failure?.code == .httpStatus, case .busy(let seconds) = server.outage {
             longestGap = max(longestGap, .seconds(seconds) + Self.interval / 10)
+            quietUntil = next.map { now + $0 } ?? .zero
         }
         if let reason = failure, reason.code != expectedFailure, reason.code != .versionBlocked || !isNewestBlocked {
             wrong("a check failed: \(reason.message)")

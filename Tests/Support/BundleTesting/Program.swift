@@ -70,6 +70,21 @@ package final class Program: Sendable {
     /// Sends it a signal.
     package func send(_ signal: Int32) { kill(process, signal) }
 
+    /// The folders of its threads below /proc.
+    package func threads() throws -> [String] {
+        let parent = "/proc/\(process)/task"
+        guard let folder = opendir(parent) else { throw SystemCallError("opendir") }
+        defer { closedir(folder) }
+        var threads: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix(".") { threads.append("\(parent)/\(name)") }
+        }
+        return threads
+    }
+
     /// What it has said so far.
     package func printed() throws -> (output: String, errors: String) {
         let output = String(decoding: try Self.contents(of: output), as: UTF8.self)

@@ -3,6 +3,7 @@
 #define CLINUX_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; -EXDEV for any `..`.
@@ -30,5 +31,32 @@ int clinux_use_utf8(void);
 
 /// mallopt(3) with M_ARENA_MAX: how many heaps the threads of the process share; 1, or 0 where that cannot be set.
 int clinux_limit_heaps(int count);
+
+/// Rights of Landlock, as the kernel numbers them: headers may be older than the kernel.
+enum {
+    CLINUX_MAY_EXECUTE = 1 << 0,
+    CLINUX_MAY_WRITE_FILE = 1 << 1,
+    CLINUX_MAY_READ_FILE = 1 << 2,
+    CLINUX_MAY_READ_FOLDER = 1 << 3,
+    CLINUX_MAY_REMOVE_FOLDER = 1 << 4,
+    CLINUX_MAY_REMOVE_FILE = 1 << 5,
+    CLINUX_MAY_MAKE_FOLDER = 1 << 7,
+    CLINUX_MAY_MAKE_FILE = 1 << 8,
+    /// Every right that the first version knows, devices, sockets and links among them.
+    CLINUX_MAY_FIRST = (1 << 13) - 1,
+    /// From version 2 on: names move from one folder to another.
+    CLINUX_MAY_MOVE = 1 << 13,
+    /// From version 3 on.
+    CLINUX_MAY_TRUNCATE = 1 << 14,
+};
+
+/// How much of Landlock the kernel has: its version, 1 or more.
+int clinux_landlock_version(void);
+/// A ruleset under which everything in `handled` is refused that no rule allows; its descriptor.
+int clinux_landlock_ruleset(uint64_t handled);
+/// Allows `rights` below the folder at `path`, or for the file there.
+int clinux_landlock_allow(int ruleset, uint64_t rights, const char *path);
+/// From now on `ruleset` holds for this thread and all that it starts, and none of them gains privileges.
+int clinux_landlock_enforce(int ruleset);
 
 #endif
