@@ -57,7 +57,7 @@ import Testing
         let refused = try Clientctl.run(arguments)
         #expect(refused.status == 64)
         #expect(refused.errors.contains(told), "\(refused.errors)")
-        #expect(!refused.errors.contains("See 'clientctl --help'") || told.contains("no command publsih"))
+        if told.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
     }
 
     @Test func `one flag names a version in every command`() throws {
