@@ -27,7 +27,7 @@ struct Host: AsyncParsableCommand {
                 --token-file token --trust trust.json --store store --shell-version 1.2.0
             """)
 
-    @Argument(help: ArgumentHelp("The feed's folder.", valueName: "feed"))
+    @Argument(help: ArgumentHelp("The feed's folder.", valueName: "feed"), completion: .directory)
     var feed: String?
 
     @Option(
@@ -40,10 +40,13 @@ struct Host: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "File with the bearer tokens that may ask, one a line; no one else may read it.", valueName: "file"))
+            "File with the bearer tokens that may ask, one a line; no one else may read it.", valueName: "file"),
+        completion: .file())
     var tokenFile: String?
 
-    @Option(help: ArgumentHelp("Write a line an answer to this file, not to standard error.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Write a line an answer to this file, not to standard error.", valueName: "file"),
+        completion: .file())
     var accessLog: String?
 
     @OptionGroup var logging: LogOptions

@@ -100,6 +100,9 @@ import Testing
         for (line, found) in [
             (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["hos"], ["host"]),
             (["serve", "--metr"], ["--metrics-file"]), (["host", "--log-f"], ["--log-format"]),
+            (["publish", "--key", "\(out)/clientctl.f"], ["\(out)/clientctl.fish"]),
+            (["keys", "show", "\(out)/_cl"], ["\(out)/_clientctl"]),
+            (["publish", "--format", "z"], ["zip"]), (["keys", "generate", "--algorithm", "r"], ["rsa-pss"]),
         ] as [([String], [String])] {
             let words = ["clientctl"] + line
             let answer = try Clientctl.stock(
@@ -118,6 +121,9 @@ import Testing
 
     @Test(.enabled(if: isInstalled("zsh"), "no zsh")) func `zsh can read it`() throws {
         try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
+        #expect(
+            try made("_clientctl").contains(
+                "--key[The private key (PEM); repeat it where several must sign.]:file:_files"))
     }
 
     @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {
