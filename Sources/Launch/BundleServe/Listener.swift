@@ -38,7 +38,8 @@ final class Listener: Sendable {
             .serverChannelOption(.autoRead, value: false)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptGate(limit: limits.connections))
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptGate(limit: limits.connections) { table.value.makeRoom() })
                 }
             }
             .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
@@ -75,7 +76,8 @@ enum ServerLoop {
     static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 }
 
-/// Stands before the acceptance of connections: while there are as many as may be, further ones wait in the kernel's queue.
+/// Stands before the acceptance of connections: while there are as many as may be, further ones wait in the kernel's queue, and room is
+/// made for the next one where that takes nothing from anybody.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
@@ -85,10 +87,17 @@ final class AcceptGate: ChannelDuplexHandler {
     private var open = 0
     private var holdsRead = false
 
-    init(limit: Int) { self.limit = limit }
+    private let makeRoom: () -> Void
+
+    init(limit: Int, makeRoom: @escaping () -> Void) {
+        self.limit = limit
+        self.makeRoom = makeRoom
+    }
 
     func read(context: ChannelHandlerContext) {
-        if open < limit { context.read() } else { holdsRead = true }
+        if open < limit { return context.read() }
+        holdsRead = true
+        makeRoom()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

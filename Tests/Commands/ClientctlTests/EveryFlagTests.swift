@@ -143,6 +143,7 @@ import Testing
         case "app-id": "com.example.other"
         case "expect-sequence": "9"
         case "csp": "nothing"
+        case "proxy": "nowhere"
         case "exclude", "allow": "a//b"
         default: "many"
         }
@@ -243,7 +244,7 @@ import Testing
     }
 
     /// Flags whose effect cannot be seen in what a command says here: there is no network, and no terminal.
-    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "ca-file"]
+    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id"]
     /// A refused token is all that is said; a file needs none.
     private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]
     /// A device may have its store in its configuration, and verify a manifest all the same.
