@@ -105,7 +105,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let settings = try common.settings()
         let agent = try agent.agent(update.place.store, settings)
         let configuration = try shellConfiguration(settings)
-        let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        listening.link = { agent.note(link: $0, isUp: $1) }
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let shell = try container.shell(bridge: bridge)
@@ -118,7 +119,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
             sessions: Wiring.sessions(configuration.device.store), shell, host,
-            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
+            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
         let shown = try await boot.first()
         var serving = try serverConfiguration(
             settings, application: await shell.meteorAppId(), server: container.followedServer)
@@ -135,7 +136,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             if isOnce {
                 group.addTask { await verdict.limit(configuration.startupTimeout) }
             } else {
-                group.addTask { await listening.run(shell) }
+                group.addTask { [listening] in await listening.run(shell) }
             }
             var status: Int32 = 0
             if isOnce { status = await verdict.status() } else { await signals.wait() }
@@ -145,6 +146,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         }
         await shell.stop()
         await server.stop(grace: .seconds(2))
+        agent.end()
         if status != 0 { throw ExitCode(status) }
     }
 }

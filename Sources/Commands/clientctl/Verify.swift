@@ -21,7 +21,7 @@ struct Verify: AsyncParsableCommand {
               clientctl verify --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The manifest: a URL or a path.")
+    @Argument(help: "The manifest: a URL or a path; of a feed's folder, its manifest.json.")
     var source: String?
 
     @OptionGroup var place: StoreOptions
@@ -48,7 +48,7 @@ struct Verify: AsyncParsableCommand {
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
-        let url = try Wiring.url(source)
+        let url = try Wiring.url(try Wiring.document(source))
         let temporary = try TemporaryDirectory()
         let report = try await ReleaseVerifier(
             manifestURL: url,

@@ -149,7 +149,7 @@ extension StartFailure {
         case let error as DiskError: isOfClient(error)
         case OrganizingError.notPlaced(_, _, let copy): isOfClient(copy)
         case let failure as UpdateFailure:
-            ![.configInvalid, .storeLocked, .diskFull, .permissionDenied].contains(failure.code)
+            ![.configInvalid, .storeLocked, .diskFull, .permissionDenied, .resourcesExhausted].contains(failure.code)
         // What a shell of somebody else's says about its own web view is not known to be about the client.
         default: error is any ClassifiedFailure
         }
