@@ -109,7 +109,7 @@ enum Main {
             }
             for thread in threads { thread.join() }
         } catch let failure as ThreadFailure {
-            throw UpdateFailure(.configInvalid, subject: "threads", "clientctl cannot run: \(failure).")
+            throw UpdateFailure(.resourcesExhausted, subject: "threads", "clientctl cannot run: \(failure).")
         }
     }
 

@@ -171,7 +171,7 @@ import Testing
                 "--store", "/x",
             ],
             environment: Clientctl.environment())
-        #expect(ending.status == 78)
+        #expect(ending.status == 34)
         #expect(ending.errors.contains("raise the limit on processes"), "\(ending.errors)")
     }
 }

@@ -1,5 +1,6 @@
 import BundleValues
 import BundleDisk
+import Glibc
 import Synchronization
 
 /// Makes the serving roots of installed clients and of the seed, each when it is first asked for.
@@ -139,4 +140,22 @@ final class Writes: Sendable {
 
     /// Says `line` unless it has been said since the last launch: a shell looks twice a second, and the disk may be full.
     func warn(_ line: String) { if state.withLock({ $0.said.insert(line).inserted }) { say(line) } }
+}
+
+extension StartFailure {
+    /// Whether a client that cannot be made ready is to blame, and not the device: its disk, its limits, its settings.
+    package static func isOfClient(_ error: any Error) -> Bool {
+        switch error {
+        case let error as DiskError: isOfClient(error)
+        case OrganizingError.notPlaced(_, _, let copy): isOfClient(copy)
+        case let failure as UpdateFailure:
+            ![.configInvalid, .storeLocked, .diskFull, .permissionDenied, .resourcesExhausted].contains(failure.code)
+        // What a shell of somebody else's says about its own web view is not known to be about the client.
+        default: error is any ClassifiedFailure
+        }
+    }
+
+    private static func isOfClient(_ error: DiskError) -> Bool {
+        !error.isWriteRefusal && ![EMFILE, ENFILE, ENOMEM, ENOSYS].contains(error.code)
+    }
 }

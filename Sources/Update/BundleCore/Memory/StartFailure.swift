@@ -1,5 +1,3 @@
-import BundleDisk
-import Glibc
 package import BundleValues
 
 /// Why a start counts as failed, with its evidence.
@@ -47,23 +45,5 @@ extension StartFailure: CustomStringConvertible {
             case .notPrepared: "could not be prepared"
             }
         return "its start at \(at) \(what)" + (detail.isEmpty ? "" : ": \(detail)")
-    }
-}
-
-extension StartFailure {
-    /// Whether a client that cannot be made ready is to blame, and not the device: its disk, its limits, its settings.
-    package static func isOfClient(_ error: any Error) -> Bool {
-        switch error {
-        case let error as DiskError: isOfClient(error)
-        case OrganizingError.notPlaced(_, _, let copy): isOfClient(copy)
-        case let failure as UpdateFailure:
-            ![.configInvalid, .storeLocked, .diskFull, .permissionDenied].contains(failure.code)
-        // What a shell of somebody else's says about its own web view is not known to be about the client.
-        default: error is any ClassifiedFailure
-        }
-    }
-
-    private static func isOfClient(_ error: DiskError) -> Bool {
-        !error.isWriteRefusal && ![EMFILE, ENFILE, ENOMEM, ENOSYS].contains(error.code)
     }
 }

@@ -73,6 +73,9 @@ struct LedgerDoor {
         }
     }
 
+    /// Puts the ledger before it in the place of one that is damaged.
+    func restore(_ ledger: Ledger) throws { try LedgerFile.write(ledger, to: root) }
+
     private func replace(_ generations: LedgerFile.Generations, by next: Ledger, always: Bool) throws {
         let written = generations.damage == nil ? generations.ledger : nil
         // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.

@@ -124,7 +124,7 @@ struct StoreRecovery {
                     "\(damage.message) What it said before its last change counts; kept as \(StoreLayout.ledger).damaged."
                 )
                 try keepDamaged()
-                if let ledger = generations.ledger { try LedgerFile.write(ledger, to: root) }
+                if let ledger = generations.ledger { try door.restore(ledger) }
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
