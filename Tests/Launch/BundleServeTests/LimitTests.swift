@@ -91,13 +91,13 @@ import Testing
 
     @Test func `over the limit waits while all others are being answered`() async throws {
         let fixture = try await Fixture { $0.limits.connections = 2 }
-        _ = try fixture.ask("/", navigation)
-        var connections: [RawConnection] = []
-        for _ in 0..<2 {
-            let connection = try fixture.connect()
+        // The page comes over one of the two: a third would take their room until the server has seen its end.
+        var connections = [try fixture.connect(), try fixture.connect()]
+        connections[0].send(fixture.request("/", navigation))
+        #expect(try connections[0].receiveAnswer().status == 200)
+        for connection in connections {
             connection.send(fixture.request("/__clientctl/v1/events", ["X-Client-Token: token-1"]))
             #expect(try String(decoding: connection.receive(upTo: "\r\n\r\n"), as: UTF8.self).contains(" 200 "))
-            connections.append(connection)
         }
         let third = try fixture.connect(patience: 100)
         third.send(fixture.request("/plain"))
@@ -191,6 +191,20 @@ import Testing
 @Suite(.ownThread) struct `Starting a server` {
     private func start(_ fixture: Fixture, _ port: PortChoice) async throws -> PageServer {
         try await PageServer.start(ServerConfiguration(port: port, bridge: Fixture.bridge), host: fixture.host)
+    }
+
+    @Test func `leads to one that closes with its last reference, and its connections with it`() async throws {
+        let fixture = try await Fixture()
+        func connection() async throws -> RawConnection {
+            var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
+            configuration.limits.idle = .seconds(600)
+            let server = try await PageServer.start(configuration, host: fixture.host)
+            let connection = try RawConnection(port: server.port)
+            connection.send("GET /plain HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n\r\n")
+            #expect(try connection.receiveAnswer().status == 200)
+            return connection
+        }
+        #expect(try await connection().receiveAll() == [])
     }
 
     @Test func `on a fixed port that is taken fails and says so`() async throws {
