@@ -2,6 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleValues
 import Glibc
 
@@ -89,9 +90,52 @@ struct NetworkOptions: ParsableArguments {
     var caFile: String?
 
     @Option(
+        help: ArgumentHelp(
+            "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
+            valueName: "url"))
+    var proxy: String?
+
+    @Option(
         help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
         completion: .file())
     var tokenFile: String?
+
+    /// How this program fetches and connects.
+    func fetching(_ settings: Settings) throws -> FetchOptions {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
+        options.proxy = try settings.optional("proxy", proxy).map(address)
+        return options
+    }
+
+    /// A file that is not there, or holds something else, is a mistake here and not one of the network.
+    private static func authorities(_ path: String) throws -> String {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: 16 << 20)
+        if bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The CA file \(path) has no certificate that can be read: name a PEM file of certificate authorities.")
+        }
+        return path
+    }
+
+    /// The address for libcurl; empty is its word for none.
+    private func address(_ text: String) throws -> String {
+        if text == "none" { return "" }
+        if let proxy, proxy.contains("@") {
+            throw ValidationError(
+                "--proxy with a password would stand in the list of processes: set CLIENTCTL_PROXY, or use the configuration file."
+            )
+        }
+        let parts = text.split(separator: "://", maxSplits: 1)
+        let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+        guard parts.count == 2, schemes.contains(String(parts[0])), !text.utf8.contains(where: { $0 <= 0x20 }) else {
+            throw ValidationError(
+                "--proxy takes the address of a proxy, such as http://proxy.example.com:3128 or socks5h://127.0.0.1:1080, or none."
+            )
+        }
+        return text
+    }
 }
 
 /// Which store.
@@ -221,7 +265,7 @@ struct Settings {
             getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
             ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
-        let named = config ?? Self.environment("config")
+        let named = try config ?? Self.environment("config")
         guard let path = named ?? defaults.first(where: File.exists) else {
             path = ""
             file = [:]
@@ -258,13 +302,19 @@ struct Settings {
         path = ""
     }
 
-    private static func environment(_ name: String) -> String? {
-        getenv(FlagNames.variable(name)).map { String(cString: $0) }
+    private static func environment(_ name: String) throws -> String? {
+        guard let bytes = getenv(FlagNames.variable(name)) else { return nil }
+        guard let text = String(validatingCString: bytes) else {
+            throw UpdateFailure(
+                .configInvalid, subject: FlagNames.variable(name),
+                "\(FlagNames.variable(name)) is not UTF-8 text: correct it.")
+        }
+        return text
     }
 
     /// The value of flag `name`: as given, else from the environment, else from the file.
     func optional(_ name: String, _ given: String?) throws -> String? {
-        if let value = given ?? Self.environment(name) { return value }
+        if let value = try given ?? Self.environment(name) { return value }
         switch file[name] {
         case nil, .null?: return nil
         case .string(let text)?: return text
@@ -278,7 +328,7 @@ struct Settings {
 
     /// The values of a flag that may be repeated: as given, else one from the environment, else those of the file.
     func list(_ name: String, _ given: [String]) throws -> [String] {
-        if !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
+        if try !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
             return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
         }
         return try (file[name]?.arrayValue ?? []).map { value in

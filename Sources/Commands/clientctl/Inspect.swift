@@ -18,7 +18,7 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL or a path.", completion: .file())
+    @Argument(help: "A URL or a path; of a feed's folder, its manifest.json.", completion: .file())
     var source: String
 
     @OptionGroup var network: NetworkOptions
@@ -36,7 +36,9 @@ struct Inspect: AsyncParsableCommand {
 
     private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
         // No copy of what is here already.
-        if !source.contains("://") { return try describe(any: try File.open(reading: source), limits) }
+        if !source.contains("://") {
+            return try describe(any: try File.open(reading: try Wiring.document(source)), limits)
+        }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let file = try await SpoolFile.fetch(

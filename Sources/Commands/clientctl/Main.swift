@@ -69,6 +69,16 @@ enum Main {
                 .configInvalid, subject: "/proc",
                 "The arguments cannot be read, so nothing was done: mount /proc where clientctl runs.")
         }
+        for index in 1..<max(1, Int(CommandLine.argc)) {
+            // Swift mends such an argument, and a path would be another one without a word.
+            guard let bytes = CommandLine.unsafeArgv[index], String(validatingCString: bytes) == nil else { continue }
+            throw UpdateFailure(
+                .usage, subject: UntrustedName.display(String(cString: bytes)),
+                "The argument \(UntrustedName.display(String(cString: bytes))) is not UTF-8 text: rename what it names, or link to it."
+            )
+        }
+        // A device writes nobody's session keys down.
+        unsetenv("SSLKEYLOGFILE")
         // libarchive reads names in the process's character set, and Swift starts in "C".
         if !CharacterSet.useUTF8() {
             throw UpdateFailure(

@@ -23,7 +23,7 @@ struct Verify: AsyncParsableCommand {
               clientctl verify --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The manifest: a URL or a path.", completion: .file())
+    @Argument(help: "The manifest: a URL or a path; of a feed's folder, its manifest.json.", completion: .file())
     var source: String?
 
     @OptionGroup var place: StoreOptions
@@ -50,7 +50,7 @@ struct Verify: AsyncParsableCommand {
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
-        let url = try Wiring.url(source)
+        let url = try Wiring.url(try Wiring.document(source))
         let temporary = try TemporaryDirectory()
         let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
         let fetcher = try Wiring.fetcher(network, for: url, settings)

@@ -2,6 +2,7 @@ import BundleValues
 import BundleDisk
 import BundleSigning
 import BundleTesting
+import Glibc
 import Testing
 
 @testable import BundlePublish
@@ -44,6 +45,14 @@ import Testing
     @Test func `may be a script with a copy of its input`() throws {
         let script = "cat > KEY.msg && openssl pkeyutl -sign -rawin -inkey KEY -in KEY.msg; rm -f KEY.msg"
         #expect(try signer(script).sign([1, 2, 3]).count == 64)
+    }
+
+    @Test func `has no descriptors but those of its message and its signature`() throws {
+        let inherited = dup(0)
+        defer { close(inherited) }
+        // The last one is that of the folder, while it is read.
+        let signature = try SigningCommand("ls /proc/self/fd", limit: .seconds(60)).sign([])
+        #expect(String(decoding: signature, as: UTF8.self) == "0\n1\n2\n3\n")
     }
 
     @Test(arguments: [
