@@ -4,7 +4,8 @@ import Glibc
 package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     /// What the reason means for the person who has to act on it.
     package enum Kind: Sendable {
-        case full, permission, missing, exists, unsuitable, crossesDevice, busy, tooManyLinks, damaged
+        case full, permission, missing, exists, unsuitable, crossesDevice, busy, tooManyLinks, exhausted, refused,
+            damaged
     }
 
     /// The call, as a verb phrase: "create", "rename".
@@ -33,6 +34,10 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         case EXDEV: .crossesDevice
         case EWOULDBLOCK: .busy
         case EMLINK: .tooManyLinks
+        // This process or machine has no more to give, whatever the disk.
+        case EMFILE, ENFILE, ENOMEM: .exhausted
+        // The kernel, or what shuts the process in, does not have the call.
+        case ENOSYS, EOPNOTSUPP: .refused
         default: .damaged
         }
     }

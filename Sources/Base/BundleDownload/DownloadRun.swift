@@ -258,8 +258,8 @@ struct ArrivingFile: FetchSink, Sendable {
 }
 
 extension ThreadFailure: ClassifiedFailure {
-    /// Always `internal`: this machine's fault, not that of what was to be done.
+    /// Always `resourcesExhausted`: this machine's fault, not that of what was to be done.
     package var failure: UpdateFailure {
-        UpdateFailure(.internal, subject: "thread", "\(self). Then run it again.")
+        UpdateFailure(.resourcesExhausted, subject: "thread", "\(self). Then run it again.")
     }
 }

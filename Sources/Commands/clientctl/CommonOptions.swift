@@ -2,6 +2,7 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleValues
 import Glibc
 
@@ -10,7 +11,7 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print one JSON object on stdout and nothing else.")
     var json = false
 
-    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"))
+    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"), completion: .file())
     var config: String?
 
     func settings() throws -> Settings { try Settings(config: config) }
@@ -83,16 +84,63 @@ struct ExcludeOptions: ParsableArguments {
 
 /// How to reach a server.
 struct NetworkOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"),
+        completion: .file())
     var caFile: String?
 
-    @Option(help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp(
+            "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
+            valueName: "url"))
+    var proxy: String?
+
+    @Option(
+        help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
+        completion: .file())
     var tokenFile: String?
+
+    /// How this program fetches and connects.
+    func fetching(_ settings: Settings) throws -> FetchOptions {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = try settings.optional("ca-file", caFile).map(Self.authorities)
+        options.proxy = try settings.optional("proxy", proxy).map(address)
+        return options
+    }
+
+    /// A file that is not there, or holds something else, is a mistake here and not one of the network.
+    private static func authorities(_ path: String) throws -> String {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: 16 << 20)
+        if bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The CA file \(path) has no certificate that can be read: name a PEM file of certificate authorities.")
+        }
+        return path
+    }
+
+    /// The address for libcurl; empty is its word for none.
+    private func address(_ text: String) throws -> String {
+        if text == "none" { return "" }
+        if let proxy, proxy.contains("@") {
+            throw ValidationError(
+                "--proxy with a password would stand in the list of processes: set CLIENTCTL_PROXY, or use the configuration file."
+            )
+        }
+        let parts = text.split(separator: "://", maxSplits: 1)
+        let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+        guard parts.count == 2, schemes.contains(String(parts[0])), !text.utf8.contains(where: { $0 <= 0x20 }) else {
+            throw ValidationError(
+                "--proxy takes the address of a proxy, such as http://proxy.example.com:3128 or socks5h://127.0.0.1:1080, or none."
+            )
+        }
+        return text
+    }
 }
 
 /// Which store.
 struct StoreOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"))
+    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"), completion: .directory)
     var store: String?
 }
 
@@ -101,7 +149,9 @@ struct ShellOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
     var shellVersion: String?
 
-    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
+        completion: .directory)
     var seed: String?
 
     @Flag(help: "Compare every file with its receipt before a client is launched.")
@@ -152,16 +202,20 @@ struct SourceOptions: ParsableArguments {
 
 /// Everything that `check` and `install` share.
 struct UpdateOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"))
+    @Option(
+        help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"),
+        completion: .file())
     var manifest: String?
 
     @Option(
         help: ArgumentHelp(
             "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.",
-            valueName: "url|file"))
+            valueName: "url|file"), completion: .file())
     var channel: String?
 
-    @Option(help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"))
+    @Option(
+        help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"),
+        completion: .file())
     var trust: String?
 
     @Option(
@@ -179,7 +233,9 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The device's application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
+        completion: .directory)
     var seed: String?
 
     @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
@@ -209,7 +265,7 @@ struct Settings {
             getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
             ?? (getenv("HOME").map { String(cString: $0) + "/.config" })
         let defaults = ["/etc/clientctl.json"] + (home.map { [$0 + "/clientctl.json"] } ?? [])
-        let named = config ?? Self.environment("config")
+        let named = try config ?? Self.environment("config")
         guard let path = named ?? defaults.first(where: File.exists) else {
             path = ""
             file = [:]
@@ -246,13 +302,19 @@ struct Settings {
         path = ""
     }
 
-    private static func environment(_ name: String) -> String? {
-        getenv(FlagNames.variable(name)).map { String(cString: $0) }
+    private static func environment(_ name: String) throws -> String? {
+        guard let bytes = getenv(FlagNames.variable(name)) else { return nil }
+        guard let text = String(validatingCString: bytes) else {
+            throw UpdateFailure(
+                .configInvalid, subject: FlagNames.variable(name),
+                "\(FlagNames.variable(name)) is not UTF-8 text: correct it.")
+        }
+        return text
     }
 
     /// The value of flag `name`: as given, else from the environment, else from the file.
     func optional(_ name: String, _ given: String?) throws -> String? {
-        if let value = given ?? Self.environment(name) { return value }
+        if let value = try given ?? Self.environment(name) { return value }
         switch file[name] {
         case nil, .null?: return nil
         case .string(let text)?: return text
@@ -266,7 +328,7 @@ struct Settings {
 
     /// The values of a flag that may be repeated: as given, else one from the environment, else those of the file.
     func list(_ name: String, _ given: [String]) throws -> [String] {
-        if !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
+        if try !given.isEmpty || Self.environment(name) != nil || file[name]?.arrayValue == nil {
             return given.isEmpty ? try optional(name, nil).map { [$0] } ?? [] : given
         }
         return try (file[name]?.arrayValue ?? []).map { value in

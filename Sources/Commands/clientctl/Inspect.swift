@@ -18,7 +18,7 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL or a path.")
+    @Argument(help: "A URL or a path; of a feed's folder, its manifest.json.", completion: .file())
     var source: String
 
     @OptionGroup var network: NetworkOptions
@@ -36,7 +36,9 @@ struct Inspect: AsyncParsableCommand {
 
     private func description(_ limits: ArchiveLimits, _ settings: Settings) async throws -> (JSONObject, [String]) {
         // No copy of what is here already.
-        if !source.contains("://") { return try describe(any: try File.open(reading: source), limits) }
+        if !source.contains("://") {
+            return try describe(any: try File.open(reading: try Wiring.document(source)), limits)
+        }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()
         let file = try await SpoolFile.fetch(
@@ -105,7 +107,9 @@ struct Inspect: AsyncParsableCommand {
                         ])
                     }),
             ],
-            ["an archive (\(listing.format.rawValue)), \(listing.entries.count) entries; nothing in it is verified"]
+            [
+                "an archive (\(listing.format.rawValue)), \(listing.entries.count) entries\(listing.entries.count == limits.entries ? " or more" : ""); nothing in it is verified"
+            ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])
         )

@@ -30,6 +30,8 @@ struct Listening: Sendable {
     let host: Host?
     let server: Server?
     let say: @Sendable (String) -> Void
+    /// Hears of each connection when it stands and when it is lost, by who is at the other end.
+    var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
 
     /// Listens until the task is cancelled, and has `shell` check soon.
     func run(_ shell: ClientShell) async {
@@ -49,7 +51,7 @@ struct Listening: Sendable {
             check: { await shell.checkSoon() }
         ) { report in
             switch report {
-            case .link(let link): say(Self.describe(link, host.url))
+            case .link(let report): note(report, of: "host", host.url)
             case .heard(let sequence):
                 say("\(host.url) announces sequence \(sequence) of the channel \(host.channel): checking")
             }
@@ -78,7 +80,7 @@ struct Listening: Sendable {
             onNewVersion: { version in
                 say("\(configuration.url) states version \(version): checking")
                 await shell.checkSoon(within: .zero)
-            }, report: { say(Self.describe($0, configuration.url.socket)) })
+            }, report: { note($0, of: "meteor", configuration.url.socket) })
         try await withThrowingTaskGroup(of: VersionWatcher.End?.self) { group in
             group.addTask { await watcher.run() }
             group.addTask {
@@ -121,6 +123,15 @@ struct Listening: Sendable {
     }
 
     // MARK: Words
+
+    private func note(_ report: LinkReport, of peer: String, _ url: SocketURL) {
+        switch report {
+        case .connected: link(peer, true)
+        case .lost: link(peer, false)
+        case .note: break
+        }
+        say(Self.describe(report, url))
+    }
 
     private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {
         switch report {

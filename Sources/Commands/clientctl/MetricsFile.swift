@@ -25,4 +25,7 @@ struct MetricsFile {
     func write(_ text: String) throws(DiskError) {
         try Directory.open(folder).replaceBriefly(name, with: Array(text.utf8), mode: 0o644)
     }
+
+    /// Takes it away.
+    func remove() throws(DiskError) { try Directory.open(folder).removeFile(name) }
 }

@@ -15,26 +15,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
-            without, it notices what `clientctl install` brings. With --push it hears from a
-            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
-            then checks at once. Ends on SIGTERM or SIGINT.
+            blocked. With --meteor, or --trust and --channel or --manifest, it checks for
+            updates itself; without, it notices what `clientctl install` brings. With
+            --push it hears from a host (`clientctl host`) when its channel changes, from
+            a Meteor server by DDP, and then checks at once. Ends on SIGTERM or SIGINT.
 
-            The first check comes after 10 to 90 % of the interval, the next ones as often as
-            the channel's document asks, or every 15m, or as --check-interval says; an outage
-            is asked about after a minute, then less and less, up to four intervals, or when
-            the server says (Retry-After). With --activation-window a client that is ready is
-            shown by itself in these times, and else only where the page asks for it or the
-            shell starts. With --once it checks at once and ends with the verdict on what
-            it shows: 0 when that confirms its start, 40 when it is rolled back.
+            The first check comes after 10 to 90 % of the interval, the next ones as often
+            as the channel's document asks, or every 15m, or as --check-interval says; an
+            outage is asked about after a minute, then less and less, up to four
+            intervals, or when the server says (Retry-After). With --activation-window a
+            client that is ready is shown by itself in these times, and else only where
+            the page asks for it or the shell starts. With --once it checks at once and
+            ends with the verdict on what it shows: 0 when that confirms its start, 40
+            when it is rolled back.
 
             Once somebody has logged in (`clientctl login`), the client is shown to those
-            that are logged in, the seed to guests, and on a locked device neither; the page
-            changes within a second. A device that nobody ever logged in on shows its client.
+            that are logged in, the seed to guests, and on a locked device neither; the
+            page changes within a second. A device that nobody ever logged in on shows its
+            client.
 
-            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
-            works. GET /__clientctl/v1/metrics answers in the text format of Prometheus, to
-            this machine only; --metrics-file writes the same for node_exporter.
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it
+            still works. GET /__clientctl/v1/metrics answers in the text format of
+            Prometheus, to this machine only; --metrics-file writes the same for
+            node_exporter.
 
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
@@ -120,7 +123,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let settings = try common.settings()
         let agent = try agent.agent(update.place.store, settings)
         let configuration = try shellConfiguration(settings)
-        let listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
+        listening.link = { agent.note(link: $0, isUp: $1) }
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let shell = try container.shell(bridge: bridge)
@@ -133,7 +137,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
             sessions: Wiring.sessions(configuration.device.store), shell, host,
-            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) })
+            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
         let shown = try await boot.first()
         var serving = try serverConfiguration(
             settings, application: await shell.meteorAppId(), server: container.followedServer)
@@ -147,7 +151,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             group.addTask { await host.run() }
             group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
             group.addTask { await agent.run(shell, server) }
-            if !isOnce { group.addTask { await listening.run(shell) } }
+            if !isOnce { group.addTask { [listening] in await listening.run(shell) } }
             var status: Int32 = 0
             if isOnce { status = await verdict.status() } else { await signals.wait() }
             agent.stopping()
@@ -155,6 +159,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             return status
         }
         await server.stop(grace: .seconds(2))
+        agent.end()
         if status != 0 { throw ExitCode(status) }
     }
 }

@@ -1,11 +1,13 @@
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleValues
 import BundlePlatform
 import BundleServe
 import BundleThreads
 import ClientShell
 import LoopbackShell
+import ShellBoot
 import Synchronization
 
 /// What the machine around `serve` sees of it: the service manager, the log and the metrics.
@@ -49,11 +51,28 @@ final class ServeAgent: Sendable {
         tell.yield()
     }
 
+    /// Takes in what is on the screen.
+    func note(_ state: LaunchState) {
+        counted.withLock { $0.note(state) }
+        tell.yield()
+    }
+
+    /// Takes in whether the connection to `peer` stands.
+    func note(link peer: String, isUp: Bool) {
+        counted.withLock { $0.note(link: peer, isUp: isUp) }
+        tell.yield()
+    }
+
     /// The server listens.
     func ready(_ server: PageServer) { manager.ready("listening at http://127.0.0.1:\(server.port)/") }
 
     /// The end begins.
     func stopping() { manager.stopping() }
+
+    /// Takes the metrics away: nobody writes them any more, and they would be taken for those of a program that runs.
+    func end() {
+        do throws(DiskError) { try file?.remove() } catch { Log.note(LogLine(UpdateFailure(error), event: "metrics")) }
+    }
 
     // MARK: While it runs
 
@@ -118,7 +137,7 @@ struct AgentOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Write the metrics to this file, too, for node_exporter's textfile collector; its name ends in .prom.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var metricsFile: String?
 
     /// Where the metrics are written.

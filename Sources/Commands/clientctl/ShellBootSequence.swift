@@ -10,12 +10,15 @@ struct ShellBootSequence {
     private let coordinator: ShellCoordinator
     private let bootstrapper: AppBootstrapper
     private let say: @Sendable (String) -> Void
+    private let tell: @Sendable (LaunchState) -> Void
 
+    /// `say` gets what an operator wants to read, `tell` every state that is shown.
     init(
         sessions: any SessionRepository, _ shell: ClientShell, _ host: LoopbackHost,
-        say: @escaping @Sendable (String) -> Void
+        say: @escaping @Sendable (String) -> Void, tell: @escaping @Sendable (LaunchState) -> Void
     ) {
         self.sessions = sessions
+        self.tell = tell
         self.say = say
         let coordinator = ShellCoordinator(host, report: { say(UpdateFailure($0).message) })
         self.coordinator = coordinator
@@ -31,7 +34,10 @@ struct ShellBootSequence {
         await bootstrapper.start()
         let state = coordinator.state
         if case .failure(let reason)? = state, await isOpen { throw reason }
-        if let state { Self.describe(state, isFirst: true).map(say) }
+        if let state {
+            tell(state)
+            Self.describe(state, isFirst: true).map(say)
+        }
         return state
     }
 
@@ -47,6 +53,7 @@ struct ShellBootSequence {
             do { try await Task.sleep(for: interval) } catch { return }
             await bootstrapper.start()
             guard let state = coordinator.state, state != said else { continue }
+            tell(state)
             Self.describe(state, isFirst: said == nil).map(say)
             said = state
         }

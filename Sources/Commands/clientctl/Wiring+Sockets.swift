@@ -61,8 +61,7 @@ extension Wiring {
         configuration.limits.message = maximumMessage
         // As for fetches: no openssl.cnf may change what libcurl's TLS does.
         try OpenSSLIsolation.begin()
-        let options = FetchOptions(
-            userAgent: Product.userAgent, caFile: try settings.optional("ca-file", network.caFile))
+        let options = try network.fetching(settings)
         let named = try credential(network, for: url, settings)
         let sessions = sessions(store)
         return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {

@@ -18,6 +18,23 @@ enum Wiring {
         return try FetchURL(filePath: Array(try absolute(text).utf8))
     }
 
+    /// The same for a command that shows or checks a document: of a feed's folder, its manifest.
+    static func document(_ text: String) throws -> String {
+        if text.contains("://") { return text }
+        let folder: Directory
+        do throws(DiskError) {
+            folder = try Directory.open(text)
+        } catch {
+            if error.kind == .unsuitable { return text }
+            throw error
+        }
+        if case .file? = try folder.kind(of: "manifest.json") { return "\(text)/manifest.json" }
+        throw UpdateFailure(
+            .configInvalid, subject: text,
+            "\(text) is a folder without a manifest.json: name a feed, or a manifest, channel document, trust root or archive in it."
+        )
+    }
+
     /// The path from the root.
     static func absolute(_ path: String) throws -> String {
         if path.hasPrefix("/") { return path }
@@ -36,8 +53,7 @@ enum Wiring {
     static func fetcher(
         _ network: NetworkOptions, for url: FetchURL, store: String? = nil, _ settings: Settings
     ) throws -> any Fetcher {
-        var options = FetchOptions(userAgent: Product.userAgent)
-        options.caFile = try settings.optional("ca-file", network.caFile)
+        var options = try network.fetching(settings)
         options.credential = try credential(network, for: url, settings)
         guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
         return try DeviceContainer.fetcher(

@@ -50,6 +50,9 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private var lastNavigation: Navigation?
     private var stream: Task<Void, Never>?
 
+    /// Since when it has had no request, whole, to answer.
+    private(set) var waitsSince = NIODeadline.now()
+
     // For the sweep: what has happened since it last looked.
     private var isFresh = true
     private var since = NIODeadline.now()
@@ -314,6 +317,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }
         phase = next
         isFresh = true
+        if case .idle = next { waitsSince = .now() }
     }
 
     // MARK: Log
@@ -393,6 +397,14 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
             stream?.cancel()
             leave()
         case .asking, .sending, .changing, .leaving, .closed: break
+        }
+    }
+
+    /// No request is under way; the client may connect again.
+    var isWaiting: Bool {
+        switch phase {
+        case .idle, .readingHead: true
+        case .readingBody, .asking, .sending, .streaming, .changing, .leaving, .closed: false
         }
     }
 

@@ -31,6 +31,10 @@ final class ConnectionTable {
         sweeping = loop.scheduleRepeatedTask(initialDelay: pause, delay: pause) { _ in table.value.sweep() }
     }
 
+    /// Ends the connection that has been waiting for a request for the longest time, where there is one: of many that say nothing, or a
+    /// little now and then, none keeps others out.
+    func makeRoom() { connections.values.filter(\.isWaiting).min { $0.waitsSince < $1.waitsSince }?.close() }
+
     private func sweep() {
         let now = NIODeadline.now()
         for connection in Array(connections.values) { connection.sweep(now) }

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOPosix
 
-/// A listening socket with the connections that it accepted, whatever they are answered from.
+/// A listening socket with the connections that it accepted, whatever they are answered from; both are closed with its last reference.
 ///
 /// Everything but a host's own work happens on one thread, which all servers of the process share and which never ends.
 final class Listener: Sendable {
@@ -14,6 +14,11 @@ final class Listener: Sendable {
         self.channel = channel
         self.port = port
         self.table = table
+    }
+
+    deinit {
+        channel.close(promise: nil)
+        ServerLoop.loop.execute { [table] in table.value.closeAll() }
     }
 
     /// Listens, and answers from what `service` makes of the port. Throws NIO's errors.
@@ -33,7 +38,8 @@ final class Listener: Sendable {
             .serverChannelOption(.autoRead, value: false)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptGate(limit: limits.connections))
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptGate(limit: limits.connections) { table.value.makeRoom() })
                 }
             }
             .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
@@ -70,7 +76,8 @@ enum ServerLoop {
     static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 }
 
-/// Stands before the acceptance of connections: while there are as many as may be, further ones wait in the kernel's queue.
+/// Stands before the acceptance of connections: while there are as many as may be, further ones wait in the kernel's queue, and room is
+/// made for the next one where that takes nothing from anybody.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
@@ -80,10 +87,17 @@ final class AcceptGate: ChannelDuplexHandler {
     private var open = 0
     private var holdsRead = false
 
-    init(limit: Int) { self.limit = limit }
+    private let makeRoom: () -> Void
+
+    init(limit: Int, makeRoom: @escaping () -> Void) {
+        self.limit = limit
+        self.makeRoom = makeRoom
+    }
 
     func read(context: ChannelHandlerContext) {
-        if open < limit { context.read() } else { holdsRead = true }
+        if open < limit { return context.read() }
+        holdsRead = true
+        makeRoom()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

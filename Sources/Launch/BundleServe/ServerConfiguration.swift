@@ -52,7 +52,8 @@ package struct ServerConfiguration: Sendable {
 
 /// What one server gives its clients at most.
 package struct ServerLimits: Sendable {
-    /// Connections at once; further ones wait in the kernel's queue until one ends.
+    /// Connections at once; for a further one, the one that has waited for a request the longest is closed. Where all are being answered it
+    /// waits in the kernel's queue.
     package var connections = 64
     /// For the whole head of a request, from its first byte, and for its body again.
     package var request = Duration.seconds(10)

@@ -1,6 +1,7 @@
 package import BundleCore
 package import BundleValues
 package import ClientShell
+package import ShellBoot
 
 /// What has happened in a shell since it started, counted: values only.
 package struct ShellMetrics: Sendable {
@@ -19,6 +20,8 @@ package struct ShellMetrics: Sendable {
     private var failedChecks: [FailureCode: Int] = [:]
     private var launch: (name: ClientName, reading: Duration)?
     private var starts = DurationHistogram()
+    private var state: LaunchState?
+    private var links: [String: Bool] = [:]
 
     /// Nothing has happened yet.
     package init(startedAt: Timestamp) { self.startedAt = startedAt }
@@ -66,11 +69,17 @@ package struct ShellMetrics: Sendable {
         counted = done
     }
 
+    /// Takes in what is on the screen from now on.
+    package mutating func note(_ state: LaunchState) { self.state = state }
+
+    /// Takes in whether the connection to `peer` stands: "host", or "meteor".
+    package mutating func note(link peer: String, isUp: Bool) { links[peer] = isUp }
+
     // MARK: What there is to tell
 
     /// Everything at `now`; `ledger` is what the store remembers, nil where it cannot be read.
     package func families(_ ledger: Ledger?, at now: Timestamp) -> [MetricFamily] {
-        clients + (ledger.map { store($0, now) } ?? []) + checks
+        clients + screen + (ledger.map { store($0, now) } ?? []) + checks
             + [Self.one("process_start_time_seconds", .gauge, "When this process started.", Self.seconds(startedAt))]
     }
 
@@ -101,6 +110,20 @@ package struct ShellMetrics: Sendable {
         ]
     }
 
+    private var screen: [MetricFamily] {
+        let words = ["client", "guests", "locked", "maintenance", "updateRequired", "failure"]
+        return [
+            MetricFamily(
+                "clientctl_screen_state", .gauge, "1 for what the device shows, 0 for all that it might.",
+                state.map { state in
+                    words.map { .init($0 == state.word ? 1 : 0, [(name: "state", value: $0)]) }
+                } ?? []),
+            MetricFamily(
+                "clientctl_link_up", .gauge, "Whether the connection stands over which updates are announced.",
+                links.sorted { $0.key < $1.key }.map { .init($0.value ? 1 : 0, [(name: "to", value: $0.key)]) }),
+        ]
+    }
+
     private func store(_ ledger: Ledger, _ now: Timestamp) -> [MetricFamily] {
         let channel = ledger.feed.followed
         let labels = [(name: "channel", value: channel?.name ?? "")]
@@ -111,8 +134,8 @@ package struct ShellMetrics: Sendable {
             Self.one("blocked_versions", .gauge, "Versions that must not run here.", Double(ledger.blocks.count)),
             about("channel_sequence", "Sequence of the channel document that was taken last.") { Double($0.sequence) },
             about("channel_expires_timestamp_seconds", "When that document expires.") { Self.seconds($0.expires) },
-            about("channel_days_to_expiry", "Days until it expires; negative when it has.") {
-                (Self.seconds($0.expires) - Self.seconds(now)) / 86_400
+            about("channel_remaining_seconds", "Time until it expires; negative when it has.") {
+                Self.seconds($0.expires) - Self.seconds(now)
             },
         ]
     }
@@ -139,6 +162,20 @@ package struct ShellMetrics: Sendable {
     ) -> MetricFamily { MetricFamily("clientctl_\(name)", kind, help, [.init(value)]) }
 
     private static func seconds(_ time: Timestamp) -> Double { Double(time.secondsSinceEpoch) }
+}
+
+extension LaunchState {
+    /// What a metric calls it.
+    fileprivate var word: String {
+        switch self {
+        case .authenticated: "client"
+        case .unauthenticated: "guests"
+        case .locked: "locked"
+        case .maintenance: "maintenance"
+        case .updateRequired: "updateRequired"
+        case .failure: "failure"
+        }
+    }
 }
 
 /// How long starts took.

@@ -1,4 +1,5 @@
 import BundleArchive
+import Glibc
 package import BundleValues
 
 /// An unsafe or malformed archive: the rule it breaks and the entry that breaks it.
@@ -34,9 +35,14 @@ extension ArchiveFailure {
     /// The archive's refusal, or what this machine cannot do: that is no fault of the archive, which is kept then.
     func refusal(entry: String = "") -> any Error {
         if let rule { return ArchiveRejection(rule, entry: entry, description) }
+        guard case .system(_, let code) = self, [ENOMEM, EAGAIN, EMFILE, ENFILE].contains(code) else {
+            return UpdateFailure(
+                .internal, subject: "archive",
+                "This machine \(description). The release is not to blame: check the disk, then run it again.")
+        }
         return UpdateFailure(
-            .internal, subject: "archive",
-            "This machine \(description). The release is not to blame: free memory, raise the limit on processes or check the disk, "
-                + "then run it again.")
+            .resourcesExhausted, subject: "archive",
+            "This machine \(description). The release is not to blame: free memory, or raise the limits on memory, processes and open "
+                + "files, then run it again.")
     }
 }

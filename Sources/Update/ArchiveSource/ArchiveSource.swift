@@ -112,7 +112,7 @@ package struct ArchiveSource: UpdateSource {
 enum ManifestRequest {
     static func fetch(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
         do {
-            return try await fetcher.fetchBytes(url, maximumBytes: ManifestFormat.maximumBytes)
+            return try document(try await fetcher.fetchBytes(url, maximumBytes: ManifestFormat.maximumBytes), of: url)
         } catch FetchError.tooLarge {
             throw ManifestRefusal(member: "manifest", problem: "is longer than \(ManifestFormat.maximumBytes) bytes")
         }
@@ -120,10 +120,20 @@ enum ManifestRequest {
 
     static func fetchChannel(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
         do {
-            return try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes)
+            return try document(try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes), of: url)
         } catch FetchError.tooLarge {
             throw DocumentRefusal("channel document", problem: "is longer than \(ChannelFormat.maximumBytes) bytes")
         }
+    }
+
+    /// A web page where a document should be comes from somebody else than the feed.
+    private static func document(_ bytes: [UInt8], of url: FetchURL) throws -> [UInt8] {
+        let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
+        if url.isFile || first != UInt8(ascii: "<") { return bytes }
+        throw UpdateFailure(
+            .manifestMalformed, subject: url.display,
+            "\(url.display) answers with a web page. Either the network wants a login first (a captive portal): open a page in a "
+                + "browser here. Or the address is not that of a feed: check it.")
     }
 
     /// The archive's address. A manifest from the network must not make a device read its own files.

@@ -105,6 +105,12 @@ package enum ManifestFormat {
     /// The longest manifest, in bytes.
     package static let maximumBytes = 64 * 1024
 
+    /// What is known; anything else is ignored, whatever its value.
+    private static let members = [
+        "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
+        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notes", "signature", "signatures",
+    ]
+
     /// Reads a manifest strictly: duplicate keys, wrong types and missing fields are refused, unknown fields ignored.
     package static func parse(_ bytes: [UInt8]) throws(ManifestRefusal) -> UnverifiedManifest {
         let document: JSONValue
@@ -131,7 +137,7 @@ package enum ManifestFormat {
 
     private static func read(_ document: JSONValue, of name: String) throws -> UnverifiedManifest {
         let reader = try MemberReader(document, of: name)
-        for (name, value) in reader.object.members.map({ ($0.name, $0.value) }) where value == .null {
+        for name in members where reader.object[name] == .null {
             throw reader.refusal(name, "is null; leave it out instead")
         }
         if let schema = reader.optional("schema"), schema != .integer(1) {

@@ -47,10 +47,16 @@ package struct TrustedKeys: Sendable, Equatable {
                 "The \(document) is signed by \(ids), which is not trusted for it here: check --trust, and the address."
             )
         }
+        if signers.isEmpty {
+            throw UpdateFailure(
+                .signatureInvalid, subject: document,
+                "The \(document) does not match its signature: it was changed, or damaged on the way, or a key signed it that is not "
+                    + "trusted here. Fetch it again; if that does not help, check --trust, and the feed's address.")
+        }
         throw UpdateFailure(
             .signatureInvalid, subject: document,
-            "The \(document) has \(signers.count) good signatures of trusted keys, \(threshold) are needed: "
-                + "sign it with the keys that are missing.")
+            "The \(document) is signed by \(signers.count) of the \(threshold) trusted keys that are needed: it counts once the "
+                + "others have signed it, too.")
     }
 }
 

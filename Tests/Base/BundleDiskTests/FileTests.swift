@@ -73,7 +73,8 @@ import Testing
         (ENOSPC, DiskError.Kind.full), (EDQUOT, .full), (EFBIG, .full), (EACCES, .permission), (EPERM, .permission),
         (EROFS, .permission), (ENOENT, .missing), (EEXIST, .exists), (ENOTEMPTY, .exists), (EXDEV, .crossesDevice),
         (EWOULDBLOCK, .busy), (EMLINK, .tooManyLinks), (EIO, .damaged), (ELOOP, .unsuitable), (ENOTDIR, .unsuitable),
-        (EOVERFLOW, .unsuitable),
+        (EOVERFLOW, .unsuitable), (EMFILE, .exhausted), (ENFILE, .exhausted), (ENOMEM, .exhausted), (ENOSYS, .refused),
+        (EOPNOTSUPP, .refused),
     ])
     func `gives every refusal of the kernel a kind and a sentence`(_ code: Int32, _ kind: DiskError.Kind) {
         let error = DiskError("write", "dir/file", code: code)

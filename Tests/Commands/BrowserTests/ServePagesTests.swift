@@ -142,7 +142,7 @@ import Testing
         var (good, bad) = (DemoClient.good("1.0.0"), DemoClient.doing("2.0.0", "throw new Error('broken');"))
         (good.more, bad.more) = (pages("1.0.0"), pages("2.0.0"))
         try kiosk.install(good)
-        let serving = try kiosk.serve(timeout: "3s")
+        let serving = try kiosk.serve(timeout: "6s")
         let page = try browser.open(serving.root + "/kiosk.html")
         try page.wait(until: "window.confirmed && document.title === 'kiosk 1.0.0'")
         #expect(page.console.isEmpty)

@@ -72,6 +72,50 @@ import Testing
         }
     }
 
+    @Test func `goes through the proxy that is named in place of the environment's, or through none`() throws {
+        try site.publish("1.0.0")
+        let archive = "/releases/v1.0.0/client-v1.0.0.tar.zst"
+        let proxy = try LoopbackServer([
+            "http://feed.invalid/manifest.json": Route(try contents(ofFile: site.manifest)),
+            "http://feed.invalid\(archive)": Route(try contents(ofFile: site.feed + archive)),
+        ])
+        let install = site.arguments("install", "http://feed.invalid/manifest.json")
+        let address = "http://127.0.0.1:\(proxy.port)"
+        let other = ["http_proxy": "http://127.0.0.1:9"]
+        try Clientctl.run(install, environment: other).failed(10, "networkUnavailable")
+        try Clientctl.run(install + ["--proxy", "none"], environment: ["http_proxy": address]).failed(
+            10, "networkUnavailable")
+        #expect(proxy.requests.isEmpty)
+        try Clientctl.run(install, environment: other.merging(["CLIENTCTL_PROXY": address]) { $1 }).succeeded(
+            "installed")
+        try Clientctl.run(install + ["--proxy", address], environment: other).succeeded("upToDate")
+        #expect(proxy.requests.map(\.target).contains("http://feed.invalid\(archive)"))
+        for wrong in ["proxy.example.com", "ftp://proxy.example.com", "http://user:secret@127.0.0.1:9", ""] {
+            let refused = try Clientctl.run(install + ["--proxy", wrong]).failed(64, "usage")
+            #expect(!refused.errors.contains("secret"))
+        }
+    }
+
+    @Test func `an argument that is no text names no other folder`() throws {
+        let line =
+            #"exec "$0" install --json --shell-version 1.5.0 --store "$(printf '"# + site.folder.path + #"/a\377')""#
+        let refused = Outcome(
+            try Program.run(["sh", "-c", line, Clientctl.path], environment: Clientctl.environment()))
+        refused.failed(64, "usage")
+        #expect(try TreeSnapshot(of: site.folder.path).paths.allSatisfy { !$0.hasPrefix("a") })
+    }
+
+    @Test func `a feed's folder stands for its manifest where one is looked at`() throws {
+        try site.publish("1.0.0")
+        let shown = try Clientctl.run(["inspect", site.feed, "--json"]).succeeded()
+        #expect(shown.string("kind") == "manifest")
+        try Clientctl.run(["verify", "feed/", "--trust", site.trust, "--json"], in: site.folder.path).succeeded(
+            "verified")
+        let refused = try Clientctl.run(["verify", "\(site.feed)/releases", "--trust", site.trust, "--json"])
+        refused.failed(78, "configInvalid")
+        #expect(refused.errors.contains("manifest.json"))
+    }
+
     @Test func `the next version runs, keeps the one before, and shares its unchanged files`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")

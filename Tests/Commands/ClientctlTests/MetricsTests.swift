@@ -48,11 +48,11 @@ import Testing
         let start = try #require(installed["clientctl_last_start_duration_seconds"])
         #expect(start > 0 && start == installed["clientctl_start_duration_seconds_sum"])
         #expect(installed["clientctl_start_duration_seconds_bucket{le=\"+Inf\"}"] == 1)
-        let days = try #require(installed["clientctl_channel_days_to_expiry{channel=\"stable\"}"])
-        #expect(days > 29 && days <= 30)
+        let left = try #require(installed["clientctl_channel_remaining_seconds{channel=\"stable\"}"])
+        #expect(left > 29 * 86_400 && left <= 30 * 86_400)
         let now = Double(time(nil))
         let expires = try #require(installed["clientctl_channel_expires_timestamp_seconds{channel=\"stable\"}"])
-        #expect(abs((expires - now) / 86_400 - days) < 0.01)
+        #expect(abs(expires - now - left) < 900)
         let began = try #require(installed["clientctl_process_start_time_seconds"])
         #expect(began <= now && began > now - 600)
 
@@ -86,7 +86,13 @@ import Testing
         #expect(reader.halves() == [])
         var status = stat()
         #expect(stat(file, &status) == 0 && status.st_mode & 0o7777 == 0o644)
+        #expect(installed["clientctl_screen_state{state=\"client\"}"] == 1)
+        try Clientctl.run(["lock", "--store", site.folder.file("store"), "--json"]).succeeded()
+        try serving.wait(for: "it is locked") {
+            $0["clientctl_screen_state{state=\"locked\"}"] == 1 && $0["clientctl_screen_state{state=\"client\"}"] == 0
+        }
         try serving.stop()
+        #expect(access(file, F_OK) != 0)
     }
 
     @Test func `count a download that goes on where it stopped, and checks that fail`() throws {

@@ -112,7 +112,8 @@ import Testing
         server.stop()
         try site.leavingStoreAlone { try site.install(url).failed(10, "networkUnavailable") }
         try site.leavingStoreAlone {
-            try site.install("\(site.feed)/nothing.json").failed(10, "networkUnavailable")
+            // No network is to blame for a file.
+            try site.install("\(site.feed)/nothing.json").failed(78, "configInvalid")
         }
     }
 
@@ -175,8 +176,12 @@ import Testing
     }
 
     /// The second read of the archive by one thread is in the midst of its unpacking.
-    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"), arguments: ["EIO", "ENOMEM"])
-    func `what the machine cannot do is no refusal of the archive, which is kept`(error: String) throws {
+    @Test(
+        .enabled(if: Strace.works, "no strace, or it may not trace"),
+        arguments: [("EIO", 1, "internal"), ("ENOMEM", 34, "resourcesExhausted")] as [(String, Int32, String)])
+    func `what the machine cannot do is no refusal of the archive, which is kept`(
+        error: String, status: Int32, code: String
+    ) throws {
         serve { _ in }
         let digest = try Clientctl.stock(["sha256sum", site.feed + Self.archivePath]).prefix(64)
         let failed = Outcome(
@@ -185,11 +190,46 @@ import Testing
                     "strace", "-f", "-qq", "-o", "/dev/null", "-P", "\(site.store)/downloads/\(digest).part", "-e",
                     "trace=pread64", "-e", "inject=pread64:error=\(error):when=2", Clientctl.path,
                 ] + site.arguments("install", url), environment: Clientctl.environment())
-        ).failed(1, "internal")
+        ).failed(status, code)
         #expect(failed.error["message"]?.stringValue?.contains("Publish") == false)
         #expect(try downloads()["\(digest).part"] == archive)
         let installed = try site.install(url).succeeded("installed")
         #expect(installed["bytesDownloaded"] == .integer(0))
+    }
+
+    /// openat2, and the walk in its place.
+    @Test(
+        .enabled(if: Strace.works, "no strace, or it may not trace"),
+        arguments: [
+            ("EMFILE", 34, "resourcesExhausted", "open files"), ("ENOMEM", 34, "resourcesExhausted", "memory"),
+            ("EPERM", 31, "permissionDenied", "owner and mode"), ("EOPNOTSUPP", 78, "configInvalid", "file system"),
+            ("EIO", 1, "internal", "Check the disk"),
+        ] as [(String, Int32, String, String)])
+    func `each reason of the kernel has its own sentence`(error: String, status: Int32, code: String, word: String)
+        throws
+    {
+        serve { _ in }
+        let failed = Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=mkdirat", "-e",
+                    "inject=mkdirat:error=\(error):when=8",
+                    Clientctl.path,
+                ] + site.arguments("install", url), environment: Clientctl.environment())
+        ).failed(status, code)
+        #expect(failed.error["message"]?.stringValue?.contains(word) == true, "\(failed.errors)")
+        try site.install(url).succeeded("installed")
+    }
+
+    @Test func `a limit on open files is called so`() throws {
+        serve { _ in }
+        let failed = Outcome(
+            try Program.run(
+                ["prlimit", "--nofile=14", Clientctl.path] + site.arguments("install", url),
+                environment: Clientctl.environment())
+        ).failed(34, "resourcesExhausted")
+        #expect(failed.errors.contains("Raise the limit on open files"))
+        try site.install(url).succeeded("installed")
     }
 
     @Test func `another release drops the part of the one before`() throws {

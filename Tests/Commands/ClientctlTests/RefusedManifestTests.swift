@@ -69,6 +69,30 @@ import Testing
         }
     }
 
+    @Test func `one that was changed on the way is called so, and nobody is asked for keys`() throws {
+        let refused = try site.install(changed { $0["size"] = .integer(1) }).failed(20, "signatureInvalid")
+        #expect(refused.errors.contains("changed, or damaged on the way"))
+        #expect(!refused.errors.contains("missing"))
+    }
+
+    @Test func `a web page in its place is somebody else's`() throws {
+        let page = try LoopbackServer { _ in
+            Route(bytes("\n <!DOCTYPE html><title>Welcome to the guest network</title>"))
+        }
+        let flags = ["--store", site.store, "--shell-version", "1.5.0", "--trust", site.trust, "--json"]
+        for feed in [
+            ["--manifest", try page.url("/manifest.json").display],
+            ["--channel", try page.url("/channels/stable.json").display],
+        ] {
+            let refused = try Clientctl.run(["install"] + feed + flags).failed(25, "manifestMalformed")
+            #expect(refused.errors.contains("captive portal"), "\(refused.errors)")
+        }
+        let login = try LoopbackServer { _ in Route(bytes("log in"), status: 511) }
+        let refused = try site.install(login.url("/manifest.json").display).failed(11, "httpStatus")
+        #expect(refused.errors.contains("captive portal"))
+        #expect(!refused.errors.contains("at fault"))
+    }
+
     @Test func `bytes that are no manifest are refused`() throws {
         let changes: [(String, (String) -> String)] = [
             ("duplicate key", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"schema\": 1,") }),

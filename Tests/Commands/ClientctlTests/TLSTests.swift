@@ -1,6 +1,7 @@
 import BundleValues
 import BundleTestTraits
 import BundleTesting
+import Glibc
 import Testing
 
 /// Who may serve a release, and who may see the token.
@@ -23,6 +24,27 @@ import Testing
         #expect(try TreeSnapshot(of: site.store).paths == [])
         try site.install(url, ["--ca-file", server.caFile]).succeeded("installed")
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))
+    }
+
+    @Test func `a file of authorities that is none is a mistake of this machine's`() throws {
+        let server = try TLSServer(serving: site.feed)
+        let url = try server.url("/manifest.json").display
+        try site.install(url, ["--ca-file", site.folder.file("nothing.pem")]).failed(78, "configInvalid")
+        let text = try site.folder.write(bytes("not a certificate\n"), to: "text.pem")
+        try site.install(url, ["--ca-file", text]).failed(78, "configInvalid")
+    }
+
+    @Test func `keys of a session are written nowhere`() throws {
+        let server = try TLSServer(serving: site.feed)
+        try site.folder.makeFolder("store")
+        chmod(site.store, 0o700)
+        // In the store, where a command may write.
+        let keys = "\(site.store)/keys.log"
+        try Clientctl.run(
+            site.arguments("install", try server.url("/manifest.json").display, ["--ca-file", server.caFile]),
+            environment: ["SSLKEYLOGFILE": keys]
+        ).succeeded("installed")
+        #expect(access(keys, F_OK) != 0)
     }
 
     @Test func `https never leads to http`() throws {

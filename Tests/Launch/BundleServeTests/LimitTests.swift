@@ -90,13 +90,14 @@ import Testing
         #expect(try connection.receiveAnswer().status == 405)
     }
 
-    @Test func `over the limit waits until another ends`() async throws {
+    @Test func `over the limit waits while all others are being answered`() async throws {
         let fixture = try await Fixture { $0.limits.connections = 2 }
+        _ = try fixture.ask("/", navigation)
         var connections: [RawConnection] = []
         for _ in 0..<2 {
             let connection = try fixture.connect()
-            connection.send(fixture.request("/plain"))
-            #expect(try connection.receiveAnswer().status == 200)
+            connection.send(fixture.request("/__clientctl/v1/events", ["X-Client-Token: token-1"]))
+            #expect(try String(decoding: connection.receive(upTo: "\r\n\r\n"), as: UTF8.self).contains(" 200 "))
             connections.append(connection)
         }
         let third = try fixture.connect(patience: 100)
@@ -104,6 +105,26 @@ import Testing
         #expect(throws: SystemCallError.self) { try third.receive() }
         connections.removeFirst()
         try await eventually { (try? third.receive().isEmpty) == false }
+    }
+
+    @Test(arguments: ["", "GET /plain HTT"]) func `that says nothing keeps nobody out, however many there are`(
+        start: String
+    ) async throws {
+        let fixture = try await Fixture {
+            $0.limits.connections = 8
+            $0.limits.request = .seconds(3600)
+            $0.limits.idle = .seconds(3600)
+        }
+        let silent = try (0..<60).map { _ in
+            let connection = try fixture.connect()
+            connection.send(start)
+            return connection
+        }
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/plain"))
+        #expect(try connection.receiveAnswer().status == 200)
+        // The one that came first went first.
+        #expect(try silent[0].receiveAll() == [])
     }
 }
 

@@ -179,7 +179,7 @@ import BundleValues
         for line in [
             "clientctl_channel_sequence{channel=\"sta\\\"ble\"} 17",
             "clientctl_channel_expires_timestamp_seconds{channel=\"sta\\\"ble\"} 1800129600",
-            "clientctl_channel_days_to_expiry{channel=\"sta\\\"ble\"} 1.5",
+            "clientctl_channel_remaining_seconds{channel=\"sta\\\"ble\"} 129600",
         ] { #expect(lines.contains(line), "\(line)") }
     }
 }

@@ -14,6 +14,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case permissionDenied
     case storeLocked
     case storeDamaged
+    case resourcesExhausted
     case healthFailed
     case versionBlocked
     case incompatibleShell
@@ -40,6 +41,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .permissionDenied: 31
         case .storeLocked: 32
         case .storeDamaged: 33
+        case .resourcesExhausted: 34
         case .healthFailed: 40
         case .versionBlocked: 41
         case .incompatibleShell: 42

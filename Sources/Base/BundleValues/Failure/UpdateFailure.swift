@@ -1,4 +1,5 @@
 public import BundleDisk
+import Glibc
 
 /// Why a step was refused: a public code, what was refused, and a sentence that says what to do next.
 public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible {
@@ -61,9 +62,27 @@ extension DiskError: ClassifiedFailure {
         case .unsuitable:
             UpdateFailure(
                 .configInvalid, subject: path, "\(path) is not what is expected there: \(self). Check the path.")
+        case .exhausted:
+            UpdateFailure(
+                .resourcesExhausted, subject: path,
+                "This machine has no more to give: \(self). \(Self.relief(of: code)), then run it again.")
+        case .refused:
+            UpdateFailure(
+                .configInvalid, subject: path,
+                "This system does not do what is needed: \(self). Allow the call where clientctl is shut in (a container, seccomp), or "
+                    + "use another file system or a newer kernel.")
         case .exists, .crossesDevice, .busy, .tooManyLinks, .damaged:
             UpdateFailure(.internal, subject: path, "The disk refused: \(self). Check the disk, then run it again.")
         }
+    }
+}
+
+extension DiskError {
+    /// What helps where something has run out.
+    private static func relief(of code: Int32) -> String {
+        code == ENOMEM
+            ? "Free memory, or raise the limit on it (ulimit -v, MemoryMax=)"
+            : "Raise the limit on open files (ulimit -n, LimitNOFILE=)"
     }
 }
 
@@ -73,7 +92,7 @@ extension FetchError: ClassifiedFailure {
         switch self {
         case .httpStatus(_, let url, _): UpdateFailure(.httpStatus, subject: url.display, description)
         case .tooLarge(_, let url): UpdateFailure(.sizeMismatch, subject: url.display, description)
-        case .fileMissing(let url): UpdateFailure(.networkUnavailable, subject: url.display, description)
+        case .fileMissing(let url): UpdateFailure(.configInvalid, subject: url.display, description)
         case .filePermission(let url): UpdateFailure(.permissionDenied, subject: url.display, description)
         case .unsupportedURL(let text, _): UpdateFailure(.configInvalid, subject: text, description)
         case .unreachable(let url, _), .invalidResponse(let url, _), .tooSlow(let url), .timedOut(let url),

@@ -190,6 +190,7 @@ extension FetchError: CustomStringConvertible {
         case 404, 410: "Check the address."
         case 407: "Check the proxy settings."
         case 416: "Drop the partial download and start over."
+        case 511: "The network wants a login first (a captive portal): log in there, then try again."
         case 500...: "The server is at fault; try again later."
         default: "Check the address and the server."
         }

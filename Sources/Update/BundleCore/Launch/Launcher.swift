@@ -59,7 +59,8 @@ public struct Launcher: Sendable {
         guard let lock = try FileLock.take(folders.serving) else {
             throw UpdateFailure(
                 .storeLocked, subject: device.store,
-                "Another shell runs on the store \(device.store): end that `clientctl serve` first.")
+                "Another shell runs on the store \(device.store), or is just being started: end a `clientctl serve` that runs there, "
+                    + "else try again in a moment.")
         }
         shellLock = lock
         serving = ServingFolder(folders.serving)

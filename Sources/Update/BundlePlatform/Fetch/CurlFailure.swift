@@ -16,6 +16,9 @@ enum CurlFailure {
             return .unreachable(url, reason: "no connection within \(options.connectTimeout)")
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
             return .invalidResponse(url, reason: reason)
+        case CURLE_OUT_OF_MEMORY:
+            // libcurl's word for a line of a header that is longer than it takes, too.
+            return .invalidResponse(url, reason: "a line of its header is too long, or this machine has no memory left")
         default:
             return .unreachable(url, reason: reason)
         }

@@ -70,6 +70,8 @@ package struct FetchOptions: Sendable {
     package var userAgent: String
     /// A PEM file of the only authorities to trust; nil trusts the system's.
     package var caFile: String?
+    /// The proxy for what is not for this machine; empty for none, nil for those that the environment names.
+    package var proxy: String?
     /// A token and the one origin that may see it.
     package var credential: BearerCredential?
     /// Name, connection and TLS handshake together.

@@ -267,7 +267,11 @@ struct CurlEasy: ~Copyable {
         set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         set(CURLOPT_BUFFERSIZE, 128 * 1024)
         // What is for this machine leaves it neither in the clear nor at all.
-        if url.origin.isThisMachine { set(CURLOPT_NOPROXY, "*") }
+        if url.origin.isThisMachine {
+            set(CURLOPT_NOPROXY, "*")
+        } else if let proxy = options.proxy {
+            set(CURLOPT_PROXY, proxy)
+        }
         set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         if let caFile = options.caFile {
             set(CURLOPT_CAINFO, caFile)
