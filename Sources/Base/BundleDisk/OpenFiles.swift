@@ -1,6 +1,7 @@
-import Glibc
+import CLinux
+package import Glibc
 
-/// How many files and sockets the process may have open.
+/// The files and sockets that the process has open.
 package enum OpenFiles {
     /// Raises the number to what the system allows at most; gives it.
     package static func raiseLimit() -> Int {
@@ -10,5 +11,13 @@ package enum OpenFiles {
         limit.rlim_cur = limit.rlim_max
         setrlimit(resource, &limit)
         return getrlimit(resource, &limit) == 0 ? Int(clamping: limit.rlim_cur) : 1024
+    }
+
+    /// Keeps those from `first` up from a program that is started so. Not every library does that itself: a connection that a
+    /// program has inherited never ends, and its port is never free.
+    package static func keep(
+        from first: Int32, outOf actions: inout posix_spawn_file_actions_t
+    ) throws(DiskError) {
+        _ = try checkedNegative(clinux_close_from(&actions, first), "spawn", "a program")
     }
 }

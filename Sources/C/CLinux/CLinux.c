@@ -7,6 +7,7 @@
 #include <linux/openat2.h>
 #include <locale.h>
 #include <malloc.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,18 @@ int clinux_use_utf8(void) {
 }
 
 int clinux_limit_heaps(int count) { return mallopt(M_ARENA_MAX, count); }
+
+int clinux_close_from(void *actions, int first) {
+#ifdef __GLIBC__
+    return -posix_spawn_file_actions_addclosefrom_np(actions, first);
+#else
+    // musl has no such call, and takes it that most of them are closed already.
+    int error = 0;
+    for (int descriptor = first; descriptor < 1024 && !error; descriptor++)
+        error = posix_spawn_file_actions_addclose(actions, descriptor);
+    return -error;
+#endif
+}
 
 // The same on every architecture.
 enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD = 445, LANDLOCK_RESTRICT = 446 };

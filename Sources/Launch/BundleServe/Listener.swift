@@ -1,7 +1,7 @@
 import NIOCore
 import NIOPosix
 
-/// A listening socket with the connections that it accepted, whatever they are answered from.
+/// A listening socket with the connections that it accepted, whatever they are answered from; both are closed with its last reference.
 ///
 /// Everything but a host's own work happens on one thread, which all servers of the process share and which never ends.
 final class Listener: Sendable {
@@ -14,6 +14,11 @@ final class Listener: Sendable {
         self.channel = channel
         self.port = port
         self.table = table
+    }
+
+    deinit {
+        channel.close(promise: nil)
+        ServerLoop.loop.execute { [table] in table.value.closeAll() }
     }
 
     /// Listens, and answers from what `service` makes of the port. Throws NIO's errors.

@@ -32,7 +32,7 @@ import Testing
 
     @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
         try kiosk.install(.good("1.0.0", "#1565c0"))
-        let serving = try kiosk.serve(timeout: "3s")
+        let serving = try kiosk.serve(timeout: "6s")
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")

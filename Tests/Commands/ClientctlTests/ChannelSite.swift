@@ -15,8 +15,21 @@ final class ChannelSite {
     /// What devices were given: the first root, whatever becomes of `trust`.
     var pinned: String { folder.file("pinned.json") }
 
-    /// Makes the keys, and unless told otherwise a 2-of-3 trust root that is in the feed.
+    /// What all such sites begin with, which takes its time to make.
+    private static let keys = Result { try ChannelSite(makingRoot: false).made() }
+    private static let root = Result { try ChannelSite(makingRoot: true).made() }
+
+    private func made() throws -> [String: [UInt8]] {
+        try withExtendedLifetime(folder) { try TreeSnapshot(of: folder.path).files }
+    }
+
+    /// Has the keys, and unless told otherwise a 2-of-3 trust root that is in the feed.
     init(withRoot: Bool = true) throws {
+        folder = try TemporaryFolder()
+        try folder.writeTree(try (withRoot ? Self.root : Self.keys).get(), to: ".")
+    }
+
+    private init(makingRoot withRoot: Bool) throws {
         folder = try TemporaryFolder()
         for name in ["root1", "root2", "root3", "release", "channel", "new"] {
             try Clientctl.run(["keys", "generate", "--out", folder.file(name), "--json"]).succeeded()

@@ -2,6 +2,7 @@ import BundleValues
 import BundleTestTraits
 import BundleTesting
 import Glibc
+import Synchronization
 import Testing
 
 /// Every flag of every command works from the environment and from the configuration file as it does on the command line.
@@ -148,10 +149,28 @@ import Testing
         }
     }
 
+    /// What every command finds: made once, and removed when the tests end.
+    private static let site = Mutex<TemporaryFolder?>(nil)
+
+    private static func madeSite() throws -> TemporaryFolder {
+        try site.withLock { site in
+            if let site { return site }
+            let made = try makeSite()
+            atexit { EveryFlagTests.site.withLock { $0 = nil } }
+            site = made
+            return made
+        }
+    }
+
     private let folder: TemporaryFolder
 
     init() throws {
         folder = try TemporaryFolder()
+        try Clientctl.stock(["cp", "-a", Self.madeSite().file("site"), folder.file("site")])
+    }
+
+    private static func makeSite() throws -> TemporaryFolder {
+        let folder = try TemporaryFolder()
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
@@ -184,6 +203,7 @@ import Testing
             "--shell-version", "1.5.0")
         try folder.write(bytes("secret\n"), to: "site/token")
         try run("login", "--store", "store", "--token-file", "token")
+        return folder
     }
 
     private enum Place { case arguments, environment, file, nowhere }
@@ -192,10 +212,8 @@ import Testing
     private func outcome(
         _ command: Command, _ flag: (name: String, takesValue: Bool), in place: Place
     ) throws -> String {
-        let copy = folder.file("copy")
-        try Clientctl.stock(["rm", "-rf", copy])
-        try Clientctl.stock(["cp", "-a", folder.file("site"), copy])
         var arguments = Self.base(of: command.words, for: flag.name)
+        var object: JSONObject?
         var environment = ["SOURCE_DATE_EPOCH": "\(time(nil) / 3600 * 3600)", "CLIENTCTL_PASSPHRASE": "horse"]
         if place != .nowhere || !flag.takesValue {
             // Given twice it would be refused: the last one counts, or none.
@@ -209,46 +227,56 @@ import Testing
             case .environment:
                 environment["CLIENTCTL_" + flag.name.uppercased().replacing("-", with: "_")] = value
             case .file:
-                let object: JSONObject = [flag.name: flag.takesValue ? .string(value) : .bool(true)]
-                try folder.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json")
+                object = [flag.name: flag.takesValue ? .string(value) : .bool(true)]
                 arguments += ["--config", "config.json"]
             }
         }
+        let copy = try TemporaryFolder()
+        try Clientctl.stock(["cp", "-a", folder.file("site"), copy.file("copy")])
+        if let object { try copy.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json") }
         let ending = try Program.run(
-            ["timeout", "20", Clientctl.path] + command.words + arguments,
-            environment: Clientctl.environment(environment), in: copy)
-        // Ids, moments and durations differ from run to run.
-        let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)"
+            ["timeout", "60", Clientctl.path] + command.words + arguments,
+            environment: Clientctl.environment(environment), in: copy.file("copy"))
+        // Places, ids, moments and durations differ from run to run.
+        let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)".replacing(copy.path, with: "/")
         return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
             .replacing(/"\w+Milliseconds": \d+/, with: "")
     }
 
-    /// Flags whose effect cannot be seen in what a command says here: there is no network, and no terminal.
-    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id"]
+    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
+    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
     /// A refused token is all that is said; a file needs none.
     private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]
     /// A device may have its store in its configuration, and verify a manifest all the same.
     private static let different: Set<[String]> = [["verify", "store"]]
 
+    /// Whether a command is the first with such a flag. One and the same code reads environment and file: every flag of every
+    /// command is tried in the one, each flag once in the other, and `EVERY_FLAG=everywhere` tries all.
+    private static func isFirst(_ command: Command, with flag: String) -> Bool {
+        if getenv("EVERY_FLAG") != nil { return true }
+        return commands.first { $0.flags.contains { $0.name == flag } }?.words == command.words
+    }
+
     @Test(arguments: commands)
     func `of a command`(command: Command) throws {
         let isServer = ["serve", "host"].contains(command.words.last)
         #expect(!command.flags.isEmpty)
+        var withoutFlag: [[String]: String] = [:]
         for flag in command.flags {
             // A server that runs is no refusal; whether it is told apart is tried with the flags that it refuses.
-            if isServer && !flag.takesValue || Self.different.contains([command.testDescription, flag.name]) {
-                continue
-            }
+            let isTaken = !flag.takesValue || flag.name == "device-id"
+            if isServer && isTaken || Self.different.contains([command.testDescription, flag.name]) { continue }
             let given = try outcome(command, flag, in: .arguments)
-            for place in [Place.environment, .file] {
+            for place in Self.isFirst(command, with: flag.name) ? [Place.environment, .file] : [.environment] {
                 #expect(try outcome(command, flag, in: place) == given, "--\(flag.name) from the \(place)")
             }
             if !isServer && !Self.unseen.contains(flag.name)
                 && !Self.unseenHere.contains([command.testDescription, flag.name])
             {
-                #expect(
-                    try given != outcome(command, flag, in: .nowhere),
-                    "--\(flag.name) makes no difference, so nothing was tried")
+                let base = flag.takesValue ? Self.base(of: command.words, for: flag.name) : ["--\(flag.name)"]
+                let without = try withoutFlag[base] ?? outcome(command, flag, in: .nowhere)
+                withoutFlag[base] = without
+                #expect(given != without, "--\(flag.name) makes no difference, so nothing was tried")
             }
         }
     }

@@ -15,10 +15,19 @@ final class Site {
     var store: String { folder.file("store") }
     var manifest: String { "\(feed)/manifest.json" }
 
+    /// The key pair of all publishers, which takes its time to make.
+    private static let keys = Result {
+        let folder = try TemporaryFolder()
+        let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
+        let files = try withExtendedLifetime(folder) { try TreeSnapshot(of: folder.path).files }
+        return (id: try #require(made.string("keyId")), files: files)
+    }
+
     init(under parent: String = TemporaryFolder.usualParent) throws {
         folder = try TemporaryFolder(under: parent)
-        let made = try Clientctl.run(["keys", "generate", "--out", folder.file("release"), "--json"])
-        keyId = try #require(made.string("keyId"))
+        let keys = try Self.keys.get()
+        keyId = keys.id
+        try folder.writeTree(keys.files, to: ".")
     }
 
     /// A small client that differs from version to version in two of its files.

@@ -2,6 +2,7 @@ import BundleValues
 import BundleDisk
 import BundleSigning
 import BundleTesting
+import Glibc
 import Testing
 
 @testable import BundlePublish
@@ -46,6 +47,14 @@ import Testing
         #expect(try signer(script).sign([1, 2, 3]).count == 64)
     }
 
+    @Test func `has no descriptors but those of its message and its signature`() throws {
+        let inherited = dup(0)
+        defer { close(inherited) }
+        // The last one is that of the folder, while it is read.
+        let signature = try SigningCommand("ls /proc/self/fd", limit: .seconds(60)).sign([])
+        #expect(String(decoding: signature, as: UTF8.self) == "0\n1\n2\n3\n")
+    }
+
     @Test(arguments: [
         ("exit 7", "status 7"), ("true", "wrote nothing"), ("kill -KILL $$", "signal 9"),
         ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "no signature"),
@@ -56,6 +65,14 @@ import Testing
         #expect(refused.subject == "signing command")
         #expect(refused.message.contains(told))
         #expect(!refused.message.contains("1234"))
+    }
+
+    @Test func `that gives a long message to a token's EDDSA is told why it fails`() throws {
+        let signer = try signer("exit 1 # --mechanism EDDSA")
+        for (count, isTold) in [(1024, false), (1025, true)] {
+            let refused = bench.refusal { _ = try signer.sign([UInt8](repeating: 0, count: count)) }
+            #expect(refused?.message.contains("no more than 1024") == isTold)
+        }
     }
 
     @Test func `that does not end is ended`() throws {

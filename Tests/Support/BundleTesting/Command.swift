@@ -1,3 +1,4 @@
+import BundleDisk
 import Glibc
 
 /// A program that runs beside a test; killed and reaped with its last reference.
@@ -7,6 +8,7 @@ package final class Command: Sendable {
 
     /// Starts `arguments[0]`, found on the path, with its output and its errors on one pipe.
     package init(_ arguments: [String]) throws {
+        try Program.mayStart(arguments)
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw SystemCallError("pipe") }
         defer { close(ends[1]) }
@@ -15,10 +17,7 @@ package final class Command: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         for stream in [1, 2] as [Int32] { posix_spawn_file_actions_adddup2(&actions, ends[1], stream) }
-        // Not every library closes its sockets for programs; a port that one holds open is never free again.
-        for descriptor in 3..<min(256, Int32(clamping: sysconf(Int32(_SC_OPEN_MAX)))) {
-            posix_spawn_file_actions_addclose(&actions, descriptor)
-        }
+        try OpenFiles.keep(from: 3, outOf: &actions)
         var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for argument in argv { free(argument) } }
         var process = pid_t()

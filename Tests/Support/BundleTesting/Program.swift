@@ -1,3 +1,4 @@
+import BundleDisk
 import Glibc
 
 /// A program under test: started with an environment of its own, its output and its errors kept apart.
@@ -30,6 +31,7 @@ package final class Program: Sendable {
 
     /// Starts `arguments[0]`, found on the path, in `folder` if given, with nothing on its standard input.
     package init(_ arguments: [String], environment: [String: String], in folder: String? = nil) throws {
+        try Self.mayStart(arguments)
         output = try Self.unnamedFile()
         errors = try Self.unnamedFile()
         var actions = posix_spawn_file_actions_t()
@@ -38,6 +40,7 @@ package final class Program: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
+        try OpenFiles.keep(from: 3, outOf: &actions)
         let line = (folder.map { ["env", "-C", $0] } ?? []) + arguments
         var argv: [UnsafeMutablePointer<CChar>?] = line.map { strdup($0) } + [nil]
         let all = Self.measuring.merging(environment) { $1 }
@@ -117,6 +120,12 @@ package final class Program: Sendable {
         return Ending(
             status: exited ? number : nil, signal: exited ? nil : number, output: try Self.contents(of: output),
             errors: String(decoding: try Self.contents(of: errors), as: UTF8.self))
+    }
+
+    /// No program is started in the fast run of `Scripts/test`.
+    static func mayStart(_ arguments: [String]) throws {
+        guard getenv("SWAP_CLIENTS_NO_PROGRAMS") != nil else { return }
+        throw CommandError(command: arguments, printed: "a test that starts programs has to be named in Scripts/test")
     }
 
     private static func unnamedFile() throws -> Int32 {

@@ -32,6 +32,9 @@ int clinux_use_utf8(void);
 /// mallopt(3) with M_ARENA_MAX: how many heaps the threads of the process share; 1, or 0 where that cannot be set.
 int clinux_limit_heaps(int count);
 
+/// Lets a program that is started by these `posix_spawn_file_actions_t` close every descriptor from `first` up; 0, or -errno.
+int clinux_close_from(void *actions, int first);
+
 /// Rights of Landlock, as the kernel numbers them: headers may be older than the kernel.
 enum {
     CLINUX_MAY_EXECUTE = 1 << 0,

@@ -1,3 +1,4 @@
+import BundleDisk
 import Glibc
 import Synchronization
 
@@ -32,6 +33,7 @@ final class BrowserProcess: Sendable {
 
     init() throws {
         guard let executable = Self.executable else { throw BrowserError.notInstalled }
+        try Program.mayStart([executable])
         folder = try TemporaryFolder()
         let outgoing = try Self.socketPair()
         defer { close(outgoing.theirs) }
@@ -48,6 +50,7 @@ final class BrowserProcess: Sendable {
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
         posix_spawn_file_actions_adddup2(&actions, outgoing.theirs, 3)
         posix_spawn_file_actions_adddup2(&actions, incoming.theirs, 4)
+        try OpenFiles.keep(from: 5, outOf: &actions)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
