@@ -68,11 +68,14 @@ package final class ZstdCompressor {
         while input.pos < input.size { _ = try step(&input, ZSTD_e_continue) }
     }
 
-    /// Ends the frame.
-    package func finish() throws {
+    /// Ends the frame; `report` hears again and again what is compressed so far, most of which happens here.
+    package func finish(_ report: (Int) -> Void = { _ in }) throws {
         var input = ZSTD_inBuffer(src: nil, size: 0, pos: 0)
-        while try step(&input, ZSTD_e_end) != 0 {}
+        while try step(&input, ZSTD_e_end) != 0 { report(consumed) }
     }
+
+    /// The bytes that are compressed so far; others wait for it.
+    package var consumed: Int { Int(clamping: ZSTD_getFrameProgression(context).consumed) }
 
     private func step(_ input: inout ZSTD_inBuffer, _ directive: ZSTD_EndDirective) throws -> Int {
         var target = ZSTD_outBuffer(dst: buffer.baseAddress, size: buffer.count, pos: 0)

@@ -30,6 +30,30 @@ package final class FileLock: Sendable {
         return nil
     }
 
+    /// The process that holds the lock on the folder itself, where the kernel says so: it does not tell of processes elsewhere, or on
+    /// file systems in layers.
+    package static func holder(of directory: Directory) throws(DiskError) -> Int32? {
+        let status = try File(duplicating: directory).status()
+        // As makedev(3) puts them together.
+        let device = UInt64(status.st_dev)
+        let major = (device >> 8) & 0xFFF | (device >> 32) & ~0xFFF
+        let minor = device & 0xFF | (device >> 12) & ~0xFF
+        let place = "\(format(major)):\(format(minor)):\(status.st_ino)"
+        guard let locks = try? File.open(reading: "/proc/locks").head(1 << 20) else { return nil }
+        for line in String(decoding: locks, as: UTF8.self).split(separator: "\n") {
+            let words = line.split(separator: " ")
+            if words.count > 5, words[1] == "FLOCK", words[5] == place {
+                return Int32(words[4]).flatMap { $0 > 0 ? $0 : nil }
+            }
+        }
+        return nil
+    }
+
+    /// Hexadecimal digits, at least two.
+    private static func format(_ number: UInt64) -> String {
+        (number < 16 ? "0" : "") + String(number, radix: 16)
+    }
+
     /// Takes a shared lock on the folder itself: it is in use. Nil when another process holds it exclusively.
     package static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
         try take(File(duplicating: try directory.directory(".")), LOCK_SH)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BundleValues
 
 /// The command line; every subcommand parses, calls one thing and prints the outcome.
 struct Clientctl: AsyncParsableCommand {
@@ -37,4 +38,50 @@ struct Clientctl: AsyncParsableCommand {
 enum Product {
     static let version = "0.1.0"
     static let userAgent = "clientctl/\(version)"
+}
+
+/// The words that name commands.
+enum CommandName {
+    /// Those of `command`, as in `trust add-key`; nil for one that is nowhere.
+    static func words(
+        of command: any ParsableCommand.Type, below group: any ParsableCommand.Type = Clientctl.self
+    ) -> [String]? {
+        if command == group { return [] }
+        for next in group.configuration.subcommands {
+            if let words = words(of: command, below: next) { return [next._commandName] + words }
+        }
+        return nil
+    }
+
+    /// What is wrong with the words in front; nil where they name a command, or none yet.
+    static func problem(_ arguments: some Sequence<String>) -> String? {
+        var group: any ParsableCommand.Type = Clientctl.self
+        for word in arguments {
+            let below = group.configuration.subcommands
+            if below.isEmpty || word.hasPrefix("-") || word == "help" { return nil }
+            guard let next = below.first(where: { $0._commandName == word }) else {
+                let names = below.map { $0._commandName }
+                let near = names.map { ($0, distance(Array(word.utf8), Array($0.utf8))) }.min { $0.1 < $1.1 }
+                let advice =
+                    near.flatMap { $0.1 <= 2 ? "Did you mean \($0.0)?" : nil }
+                    ?? "Give one of \(names.joined(separator: ", "))."
+                return "There is no command \(UntrustedName.display(word)). \(advice)"
+            }
+            group = next
+        }
+        return nil
+    }
+
+    /// How many letters are to be put in, left out or changed to make one word of the other.
+    private static func distance(_ one: [UInt8], _ other: [UInt8]) -> Int {
+        var row = Array(0...other.count)
+        for (index, letter) in one.prefix(64).enumerated() {
+            var next = [index + 1]
+            for (column, found) in other.enumerated() {
+                next.append(min(row[column] + (letter == found ? 0 : 1), row[column + 1] + 1, next[column] + 1))
+            }
+            row = next
+        }
+        return row[other.count]
+    }
 }

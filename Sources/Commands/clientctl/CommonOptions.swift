@@ -11,7 +11,7 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print one JSON object on stdout and nothing else.")
     var json = false
 
-    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"))
+    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"), completion: .file())
     var config: String?
 
     func settings() throws -> Settings { try Settings(config: config) }
@@ -84,7 +84,9 @@ struct ExcludeOptions: ParsableArguments {
 
 /// How to reach a server.
 struct NetworkOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"),
+        completion: .file())
     var caFile: String?
 
     @Option(
@@ -93,7 +95,9 @@ struct NetworkOptions: ParsableArguments {
             valueName: "url"))
     var proxy: String?
 
-    @Option(help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
+        completion: .file())
     var tokenFile: String?
 
     /// How this program fetches and connects.
@@ -136,7 +140,7 @@ struct NetworkOptions: ParsableArguments {
 
 /// Which store.
 struct StoreOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"))
+    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"), completion: .directory)
     var store: String?
 }
 
@@ -145,7 +149,9 @@ struct ShellOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
     var shellVersion: String?
 
-    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
+        completion: .directory)
     var seed: String?
 
     @Flag(help: "Compare every file with its receipt before a client is launched.")
@@ -196,16 +202,20 @@ struct SourceOptions: ParsableArguments {
 
 /// Everything that `check` and `install` share.
 struct UpdateOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"))
+    @Option(
+        help: ArgumentHelp("The manifest: a URL (https, http, file) or a path.", valueName: "url|file"),
+        completion: .file())
     var manifest: String?
 
     @Option(
         help: ArgumentHelp(
             "Instead of --manifest, a channel document: FEED/channels/NAME.json, a URL or a path.",
-            valueName: "url|file"))
+            valueName: "url|file"), completion: .file())
     var channel: String?
 
-    @Option(help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"))
+    @Option(
+        help: ArgumentHelp("A PEM public key, a folder of *.pem, or a trust root (trust.json).", valueName: "path"),
+        completion: .file())
     var trust: String?
 
     @Option(
@@ -223,7 +233,9 @@ struct UpdateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The device's application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
+        completion: .directory)
     var seed: String?
 
     @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))

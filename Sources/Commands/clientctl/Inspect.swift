@@ -18,7 +18,7 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL or a path; of a feed's folder, its manifest.json.")
+    @Argument(help: "A URL or a path; of a feed's folder, its manifest.json.", completion: .file())
     var source: String
 
     @OptionGroup var network: NetworkOptions
@@ -107,7 +107,9 @@ struct Inspect: AsyncParsableCommand {
                         ])
                     }),
             ],
-            ["an archive (\(listing.format.rawValue)), \(listing.entries.count) entries; nothing in it is verified"]
+            [
+                "an archive (\(listing.format.rawValue)), \(listing.entries.count) entries\(listing.entries.count == limits.entries ? " or more" : ""); nothing in it is verified"
+            ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])
         )

@@ -22,7 +22,9 @@ struct Keys: AsyncParsableCommand {
         @Option(help: ArgumentHelp("Path in front of .key.pem and .pub.pem.", valueName: "prefix"))
         var out: String?
 
-        @Option(help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).")
+        @Option(
+            help: "ed25519 (the default), ecdsa-p256 or rsa-pss (3072 bits).",
+            completion: .list(["ed25519", "ecdsa-p256", "rsa-pss"]))
         var algorithm: String?
 
         @OptionGroup var passphrase: PassphraseOptions
@@ -40,10 +42,10 @@ struct Keys: AsyncParsableCommand {
             }
             let prefix = try settings.required("out", out)
             let secret = try settings.isOn("prompt", prompt) ? Passphrase.askTwice() : passphrase.read(settings)
-            if secret == nil {
-                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt it")
-            }
             let pair = try KeyFile.generate(algorithm, prefix: prefix, passphrase: secret)
+            if secret == nil {
+                Output.say("clientctl: the key is not encrypted; give --passphrase-file or --prompt to encrypt one")
+            }
             Output.give(
                 json: try settings.isOn("json", common.json), afterChange: true,
                 [
@@ -66,7 +68,7 @@ struct Keys: AsyncParsableCommand {
                   clientctl keys show release.pub.pem
                 """)
 
-        @Argument(help: "A PEM key.")
+        @Argument(help: "A PEM key.", completion: .file())
         var file: String
 
         @OptionGroup var passphrase: PassphraseOptions

@@ -143,6 +143,8 @@ extension LogLine {
         case .launched(let name, let isTrial):
             self.init(.info, "launched", "\(name) is shown\(isTrial ? ", on trial" : "")", name)
         case .confirmed(let name): self.init(.info, "confirmed", "\(name) confirmed its start", name)
+        case .complained(let name, let complaint):
+            self.init(.warning, "complained", "\(name): the page said: \(complaint)", name)
         case .rolledBack(let name, _, let failure):
             self.init(failure, event: "rolledBack", version: name.shortDescription)
         }

@@ -25,7 +25,8 @@ struct Login: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("File with the token; only its owner may read it.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("File with the token; only its owner may read it.", valueName: "file"), completion: .file())
     var tokenFile: String?
 
     @Option(

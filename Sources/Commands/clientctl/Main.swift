@@ -29,9 +29,14 @@ enum Main {
 
     /// What the arguments ask for, held to what it needs while this thread is the only one: one that runs already would be left out.
     nonisolated private static func command() throws -> sending any ParsableCommand {
+        if let problem = CommandName.problem(CommandLine.arguments.dropFirst()) { throw ValidationError(problem) }
         let command = try Clientctl.parseAsRoot()
-        try requireCommand(command)
-        if let confined = command as? any ConfinedCommand { try confined.confine() }
+        do {
+            try requireCommand(command)
+            if let confined = command as? any ConfinedCommand { try confined.confine() }
+        } catch {
+            end(with: error, of: type(of: command))
+        }
         return command
     }
 
@@ -44,7 +49,7 @@ enum Main {
                 try command.run()
             }
         } catch {
-            end(with: error)
+            end(with: error, of: type(of: command))
         }
         exit(0)
     }
@@ -87,7 +92,7 @@ enum Main {
         signal(SIGXFSZ, SIG_IGN)
     }
 
-    nonisolated private static func end(with error: any Error) -> Never {
+    nonisolated private static func end(with error: any Error, of running: (any ParsableCommand.Type)? = nil) -> Never {
         for folder in made.withLock({ $0 }) { rmdir(folder) }
         if let status = error as? ExitCode { exit(status.rawValue) }
         let wantsJSON = Settings.askForJSON(CommandLine.arguments)
@@ -95,7 +100,13 @@ enum Main {
         if isUsage(error) {
             let message = Clientctl.message(for: error)
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
-            Output.say(Clientctl.fullMessage(for: error))
+            // The parser knows which command's words it did not take; of what the command itself refuses it does not.
+            let words = running.flatMap { CommandName.words(of: $0) }
+            Output.say(
+                words.map {
+                    "Error: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
+                }
+                    ?? Clientctl.fullMessage(for: error))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)

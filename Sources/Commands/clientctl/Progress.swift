@@ -13,7 +13,7 @@ final class Progress: Sendable {
         var began: [(step: String, at: ContinuousClock.Instant)] = []
     }
 
-    private let isTerminal = isatty(2) == 1
+    private let isTerminal = isatty(2) == 1 && getenv("TERM").map { String(cString: $0) } != "dumb"
     private let state = Mutex(State())
     private let start = ContinuousClock.now
 
@@ -22,6 +22,7 @@ final class Progress: Sendable {
         let (step, text) = Self.describe(event)
         state.withLock { state in
             let now = ContinuousClock.now
+            let text = text + Self.left(event, since: state.began.last { $0.step == step }?.at, now)
             if state.began.last?.step != step { state.began.append((step, now)) }
             guard isTerminal, now - state.shown > .milliseconds(100) else { return }
             state.shown = now
@@ -59,8 +60,27 @@ final class Progress: Sendable {
             ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
         case .unpacking(let files, let total): ("unpack", "unpacking " + bar(files, total) + " \(files) files")
         case .settling: ("settle", "writing everything to the disk")
-        case .packing(let bytes, let total): ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
+        case .packing(let bytes, let total):
+            ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
         }
+    }
+
+    /// How long a step with a known end takes on, once it is a second old.
+    private static func left(
+        _ event: UpdateEvent, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
+    )
+        -> String
+    {
+        let (done, total): (Int, Int) =
+            switch event {
+            case .packing(let bytes, let total): (bytes, total)
+            case .downloading(let bytes, let total?): (bytes, total)
+            default: (0, 0)
+            }
+        guard let began, done > 0, total > done, now - began > .seconds(1) else { return "" }
+        let seconds = (now - began) / .seconds(1)
+        let rate = Double(done) / seconds
+        return ", \(ByteCount(bytes: Int(rate)))/s, \(Int(Double(total - done) / rate) + 1) s left"
     }
 
     private static func bar(_ done: Int, _ total: Int?) -> String {

@@ -25,31 +25,33 @@ struct Publish: ParsableCommand, ConfinedCommand {
                 --key release.key.pem --min-shell 1.0.0 --app-id com.example.kiosk \\
                 --channel stable --channel-key channel.key.pem --rollout 10% --create
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
-                --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 01' \\
-                --public release.pub.pem
+                --sign-command './sign-with-token' --public token.pub.pem
 
-            Private keys are never published, nor is a feed inside the folder. Repositories,
-            node_modules, .env and its like and native code are refused unless --allow names
-            them. What --exclude leaves out is no part of the release: give verify --rebuild
-            the same.
+            Private keys are never published, nor is a feed inside the folder.
+            Repositories, node_modules, .env and its like and native code are refused
+            unless --allow names them. What --exclude leaves out is no part of the
+            release: give verify --rebuild the same.
 
-            Without a trust root in the feed, a release is signed by a key that signed what the
-            feed offers now; --trust says otherwise what devices trust.
+            Without a trust root in the feed, a release is signed by a key that signed
+            what the feed offers now; --trust says otherwise what devices trust.
 
             --channel also adds the release to FEED/channels/NAME.json, for the --rollout
-            share of its devices. Publishing again never changes a rollout: use
-            `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
+            share of its devices. Publishing again never changes a rollout: use `clientctl
+            release rollout`. Devices that follow manifest.json know no rollouts.
             """)
 
-    @Argument(help: "The folder with index.html at its top.")
+    @Argument(help: "The folder with index.html at its top.", completion: .directory)
     var directory: String
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The private key (PEM); repeat it where several must sign.", valueName: "file"),
+        completion: .file())
     var key: [String] = []
 
     @Option(
@@ -58,7 +60,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
             valueName: "command"))
     var signCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -81,10 +83,10 @@ struct Publish: ParsableCommand, ConfinedCommand {
             valueName: "pattern"))
     var allow: [String] = []
 
-    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with release notes.", valueName: "file"), completion: .file())
     var notes: String?
 
-    @Option(help: "tar.zst (default), tar.gz, zip or tar.")
+    @Option(help: "tar.zst (default), tar.gz, zip or tar.", completion: .list(["tar.zst", "tar.gz", "zip", "tar"]))
     var format: String?
 
     @Option(
@@ -102,6 +104,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
     @Flag(help: "Do everything but write.")
     var dryRun = false
 
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
@@ -148,6 +151,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
                 "clientctl: devices get files that only developers need, \(first)\(others > 0 ? " and \(others) more" : ""): "
                     + "--exclude '*.map' --exclude .DS_Store leaves such files out")
         }
+        release.channel.map(ChannelOutput.warn)
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
         )
@@ -155,11 +159,10 @@ struct Publish: ParsableCommand, ConfinedCommand {
 
     private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {
         let minimum = try settings.required("min-shell", minShell)
+        let lowest = try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) }
         let maximum = try settings.optional("max-shell", maxShell)
         let shells = try settings.parsed("max-shell", maximum ?? "") { _ in
-            try ShellRange(
-                minimum: try settings.parsed("min-shell", minimum) { try SemanticVersion(parsingArgument: $0) },
-                maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
+            try ShellRange(minimum: lowest, maximum: try maximum.map { try SemanticVersion(parsingArgument: $0) })
         }
         var options = ReleaseOptions(
             version: try version.semantic(settings),
@@ -187,6 +190,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
             }
             options.windowLog = number
         }
+        options.wait = try waiting.wait(settings)
         options.excluded = try excluding.patterns(settings)
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.limits = try limits.limits(settings)
@@ -196,7 +200,15 @@ struct Publish: ParsableCommand, ConfinedCommand {
     }
 
     private static func text(of path: String) throws -> String {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: ManifestFormat.maximumBytes / 2)
+        let file = try File.open(reading: path)
+        let most = ManifestFormat.maximumBytes / 2
+        if try file.size() > most {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "The notes \(path) have \(ByteCount(bytes: try file.size())), a manifest has room for \(ByteCount(bytes: most)): shorten "
+                    + "them, or name a page that has them.")
+        }
+        let bytes = try file.readAll(maximumBytes: most)
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UpdateFailure(.configInvalid, subject: path, "The notes \(path) are not UTF-8 text.")
         }
@@ -221,6 +233,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
             "largest": .array(
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
+        object["offered"] = .string(orNull: release.offered?.description)
         object["leftovers"] = .array(release.leftovers.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
@@ -245,7 +258,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
             "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
             "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
             "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
-            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers another version")",
+            "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
         ] + (release.channel.map(ChannelOutput.lines) ?? [])

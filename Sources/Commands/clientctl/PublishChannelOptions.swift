@@ -16,13 +16,13 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Private key (PEM) that signs the channel, by default those of the release; repeat it where several must.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
     @Option(help: ArgumentHelp("Command that signs the channel, as --sign-command.", valueName: "command"))
     var channelSignCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
     var channelPublic: [String] = []
 
     @Flag(help: "Make the channel, which is not there yet.")
@@ -37,7 +37,7 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "What devices trust. With --channel also what vouches for its present document, by default the keys that sign it.",
-            valueName: "path"))
+            valueName: "path"), completion: .file())
     var trust: String?
 
     @Option(help: ArgumentHelp("How long the channel's new document counts; 30d by default.", valueName: "duration"))
@@ -46,6 +46,9 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("Refuse unless the channel's document has this sequence now; 0 for none.", valueName: "n"))
     var expectSequence: String?
+
+    @Flag(help: "The clock is right, though it is long after the channel's present document expired.")
+    var clockChecked = false
 
     /// What devices trust, as far as it tells whose releases: plain keys may be those of the channel alone.
     func anchor(_ settings: Settings) throws -> TrustAnchor? {
@@ -77,6 +80,7 @@ struct PublishChannelOptions: ParsableArguments {
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
         options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
         options.isDryRun = isDryRun
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille

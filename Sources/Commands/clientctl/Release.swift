@@ -25,24 +25,31 @@ struct Release: ParsableCommand {
         ])
 }
 
-extension ChannelEditOptions {
-    /// Applies `change` and answers.
-    func apply(_ change: (Settings) throws -> ChannelChange) throws {
-        let settings = try common.settings()
-        let change = try change(settings)
-        let (feed, channel) = try place(settings)
-        let options = try options(settings)
-        try answer(try ChannelEditor(feed: feed, options).apply(change, to: channel), settings)
-    }
+/// A command that changes one channel by one decision.
+protocol ChannelEdit: ParsableCommand {
+    var edit: ChannelEditOptions { get }
+    func change(_ settings: Settings) throws -> ChannelChange
+}
 
+extension ChannelEdit {
+    func run() throws {
+        let settings = try edit.common.settings()
+        let change = try change(settings)
+        let (feed, channel) = try edit.place(settings)
+        try edit.answer(try ChannelEditor(feed: feed, edit.options(settings)).apply(change, to: channel), settings)
+    }
+}
+
+extension ChannelEditOptions {
     func answer(_ report: ChannelReport, _ settings: Settings) throws {
+        ChannelOutput.warn(report)
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, ChannelOutput.object(report),
             ChannelOutput.lines(report))
     }
 }
 
-struct ReleaseRollout: ParsableCommand {
+struct ReleaseRollout: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "rollout",
         abstract: "Sets how many devices may have a release, in percent.",
@@ -62,14 +69,12 @@ struct ReleaseRollout: ParsableCommand {
     var percent: String
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws {
-        try edit.apply {
-            .rollout(try version.semantic($0), try ChannelEditOptions.share("PERCENT", percent).permille)
-        }
+    func change(_ settings: Settings) throws -> ChannelChange {
+        .rollout(try version.semantic(settings), try ChannelEditOptions.share("PERCENT", percent).permille)
     }
 }
 
-struct ReleasePause: ParsableCommand {
+struct ReleasePause: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "pause",
         abstract: "Lets no further device take a release; those that have it keep it.",
@@ -82,10 +87,10 @@ struct ReleasePause: ParsableCommand {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .pause(try version.semantic($0)) } }
+    func change(_ settings: Settings) throws -> ChannelChange { .pause(try version.semantic(settings)) }
 }
 
-struct ReleaseResume: ParsableCommand {
+struct ReleaseResume: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "resume",
         abstract: "Lets devices take a paused release again.",
@@ -98,10 +103,10 @@ struct ReleaseResume: ParsableCommand {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .resume(try version.semantic($0)) } }
+    func change(_ settings: Settings) throws -> ChannelChange { .resume(try version.semantic(settings)) }
 }
 
-struct ReleaseRevoke: ParsableCommand {
+struct ReleaseRevoke: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
         abstract: "Recalls a release: devices that run it go to the best of the rest.",
@@ -112,8 +117,8 @@ struct ReleaseRevoke: ParsableCommand {
             Examples:
               clientctl release revoke --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
-              clientctl release revoke --version 1.5.0 --undo --feed feed --channel stable \\
-                --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --undo --feed feed \\
+                --channel stable --channel-key channel.key.pem
               clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
@@ -131,9 +136,7 @@ struct ReleaseRevoke: ParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply(change) }
-
-    private func change(_ settings: Settings) throws -> ChannelChange {
+    func change(_ settings: Settings) throws -> ChannelChange {
         let reason = try settings.optional("reason", reason)
         let undoes = try settings.isOn("undo", undo)
         switch (try settings.optional("version", version.version), try settings.optional("below", below)) {
@@ -200,7 +203,7 @@ struct ReleasePromote: ParsableCommand {
     }
 }
 
-struct ReleaseRemove: ParsableCommand {
+struct ReleaseRemove: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "remove",
         abstract: "Takes a release out of a channel; where it runs, it goes on. To recall it, revoke it.",
@@ -213,21 +216,21 @@ struct ReleaseRemove: ParsableCommand {
     @OptionGroup var version: VersionOption
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply { .remove(try version.semantic($0)) } }
+    func change(_ settings: Settings) throws -> ChannelChange { .remove(try version.semantic(settings)) }
 }
 
-struct ReleasePoll: ParsableCommand {
+struct ReleasePoll: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "poll",
         abstract: "Says how often devices that serve check for updates.",
         discussion: """
-            From their next check on; a device that is given --check-interval keeps to that.
-            The jitter also spreads the checks of devices that hear of a change by push: it
-            is none unless stated.
+            From their next check on; a device that is given --check-interval keeps to
+            that. The jitter also spreads the checks of devices that hear of a change by
+            push: it is none unless stated.
 
             Examples:
-              clientctl release poll --interval 5m --jitter 1m --feed feed --channel stable \\
-                --channel-key channel.key.pem
+              clientctl release poll --interval 5m --jitter 1m --feed feed \\
+                --channel stable --channel-key channel.key.pem
               clientctl release poll --undo --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
@@ -243,9 +246,7 @@ struct ReleasePoll: ParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws { try edit.apply(change) }
-
-    private func change(_ settings: Settings) throws -> ChannelChange {
+    func change(_ settings: Settings) throws -> ChannelChange {
         let interval = try seconds("interval", interval, settings)
         let jitter = try seconds("jitter", jitter, settings)
         if try settings.isOn("undo", undo) {
@@ -301,105 +302,5 @@ struct ReleaseResign: ParsableCommand {
                 try editor.apply(.resign, to: channel)
             }
         try edit.answer(report, settings)
-    }
-}
-
-struct ReleaseList: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
-        discussion: """
-            Nothing is verified unless --trust is given.
-
-            Example:
-              clientctl release list --feed feed --channel stable --trust trust.json
-            """)
-
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
-    var feed: String?
-
-    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
-    var channel: String?
-
-    @Option(help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"))
-    var trust: String?
-
-    @OptionGroup var common: CommonOptions
-
-    func run() throws {
-        let settings = try common.settings()
-        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
-        let now = Timestamp.now
-        let document = try ChannelEditor.read(
-            try settings.required("channel", channel), inFeed: try settings.feedFolder(feed), trust: trust,
-            clock: now)
-        var object = ChannelView.object(document, now: now)
-        object["verified"] = .bool(trust != nil)
-        Output.give(
-            json: try settings.isOn("json", common.json), object,
-            ChannelView.lines(document, now: now) + (trust == nil ? ["nothing in it is verified"] : []))
-    }
-}
-
-/// A channel document as it is shown.
-enum ChannelView {
-    static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {
-        [
-            "channel": .string(document.channel), "appId": .string(orNull: document.appId),
-            "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
-            "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
-            "minimumVersion": .string(orNull: document.minimumVersion?.description),
-            "poll": document.poll.map {
-                .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
-            } ?? .null,
-            "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
-            "revoked": .array(
-                document.revoked.map {
-                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
-                }),
-        ]
-    }
-
-    private static func sorted(_ document: ChannelDocument) -> [ChannelDocument.Release] {
-        document.releases.sorted { $0.version > $1.version }
-    }
-
-    private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
-        let claims = release.manifest.claims
-        return [
-            "version": .string(release.version.description),
-            "rollout": .string(RolloutShare(permille: release.rollout).description),
-            "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
-            "minShellVersion": .string(claims.shells.minimum.description),
-            "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
-        ]
-    }
-
-    private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
-        document.revoked.contains { $0.version == release.version }
-            || document.minimumVersion.map { release.version < $0 } == true
-    }
-
-    static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
-        let isLate = document.expires < now
-        return [
-            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
-                + "sequence \(document.sequence)",
-            "  issued   \(document.issuedAt)",
-            "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
-        ] + (document.poll.map { ["  " + ChannelDocument.words($0)] } ?? [])
-            + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
-            + sorted(document).map { "  " + line($0, document) }
-            + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
-    }
-
-    private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
-        let shells = release.manifest.claims.shells
-        return
-            ([
-                "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
-                "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
-            ] + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
-            .joined(separator: "  ")
     }
 }

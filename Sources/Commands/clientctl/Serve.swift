@@ -15,26 +15,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
-            without, it notices what `clientctl install` brings. With --push it hears from a
-            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
-            then checks at once. Ends on SIGTERM or SIGINT.
+            blocked. With --meteor, or --trust and --channel or --manifest, it checks for
+            updates itself; without, it notices what `clientctl install` brings. With
+            --push it hears from a host (`clientctl host`) when its channel changes, from
+            a Meteor server by DDP, and then checks at once. Ends on SIGTERM or SIGINT.
 
-            The first check comes after 10 to 90 % of the interval, the next ones as often as
-            the channel's document asks, or every 15m, or as --check-interval says; an outage
-            is asked about after a minute, then less and less, up to four intervals, or when
-            the server says (Retry-After). With --activation-window a client that is ready is
-            shown by itself in these times, and else only where the page asks for it or the
-            shell starts. With --once it checks at once and ends with the verdict on what
-            it shows: 0 when that confirms its start, 40 when it is rolled back.
+            The first check comes after 10 to 90 % of the interval, the next ones as often
+            as the channel's document asks, or every 15m, or as --check-interval says; an
+            outage is asked about after a minute, then less and less, up to four
+            intervals, or when the server says (Retry-After). With --activation-window a
+            client that is ready is shown by itself in these times, and else only where
+            the page asks for it or the shell starts. With --once it checks at once and
+            ends with the verdict on what it shows: 0 when that confirms its start, 40
+            when it is rolled back.
 
             Once somebody has logged in (`clientctl login`), the client is shown to those
-            that are logged in, the seed to guests, and on a locked device neither; the page
-            changes within a second. A device that nobody ever logged in on shows its client.
+            that are logged in, the seed to guests, and on a locked device neither; the
+            page changes within a second. A device that nobody ever logged in on shows its
+            client.
 
-            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
-            works. GET /__clientctl/v1/metrics answers in the text format of Prometheus, to
-            this machine only; --metrics-file writes the same for node_exporter.
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it
+            still works. GET /__clientctl/v1/metrics answers in the text format of
+            Prometheus, to this machine only; --metrics-file writes the same for
+            node_exporter.
 
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
@@ -84,8 +87,23 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @Flag(help: "Check once, show the client once, and end with its verdict.")
     var once = false
 
-    @Option(help: ArgumentHelp("More sources for directives of the content security policy.", valueName: "policy"))
+    @Option(
+        help: ArgumentHelp(
+            "More sources for directives of the content security policy; the log names those that a page lacks.",
+            valueName: "policy"))
     var csp: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What pages may ask of the device, such as \"camera=(self)\"; camera, microphone and geolocation are off by default.",
+            valueName: "policy"))
+    var permissions: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How far pages are from others: separate (the default), popups (those that they open may talk to them), or isolated (for SharedArrayBuffer).",
+            valueName: "distance"))
+    var crossOrigin: String?
 
     @Option(
         help: ArgumentHelp(
@@ -195,10 +213,35 @@ extension Serve {
         if let text = try settings.optional("csp", csp) {
             configuration.extraSources = try Self.sources(text)
         }
+        configuration.policies = try policies(settings)
+        configuration.say = Self.say
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
         return configuration
+    }
+
+    private func policies(_ settings: Settings) throws -> PagePolicies {
+        var policies = PagePolicies()
+        for item in try settings.optional("permissions", permissions)?.split(separator: ",") ?? [] {
+            let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
+            guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
+                !parts[0].isEmpty, parts[0].utf8.allSatisfy({ $0 == UInt8(ascii: "-") || (97...122).contains($0) })
+            else {
+                throw ValidationError(
+                    "--permissions takes features with who may use them, such as \"camera=(self), midi=()\", not "
+                        + "\(UntrustedName.display(String(item))).")
+            }
+            policies.permissions[String(parts[0])] = String(parts[1])
+        }
+        if let text = try settings.optional("cross-origin", crossOrigin) {
+            guard let isolation = PagePolicies.Isolation(rawValue: text) else {
+                throw ValidationError(
+                    "--cross-origin is separate, popups or isolated, not \(UntrustedName.display(text)).")
+            }
+            policies.isolation = isolation
+        }
+        return policies
     }
 
     /// A Meteor page talks to its server, over HTTP and WebSockets.

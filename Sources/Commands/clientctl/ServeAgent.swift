@@ -137,7 +137,7 @@ struct AgentOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Write the metrics to this file, too, for node_exporter's textfile collector; its name ends in .prom.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var metricsFile: String?
 
     /// Where the metrics are written.

@@ -41,9 +41,9 @@ enum Signers {
 
 /// Times of the publisher's.
 enum PublishTime {
-    /// `SOURCE_DATE_EPOCH`, else now.
+    /// `SOURCE_DATE_EPOCH`, else now; a variable that is empty is none.
     static func issued() throws -> Timestamp {
-        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }) else {
+        guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }), !text.isEmpty else {
             return Timestamp(clamping: Glibc.time(nil))
         }
         guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
@@ -65,16 +65,33 @@ enum PublishTime {
     }
 }
 
+/// How long others may keep a feed that is to be changed.
+struct WaitOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for another clientctl that changes the feed; 30s by default.", valueName: "duration"))
+    var wait: String?
+
+    func wait(_ settings: Settings) throws -> FeedWait {
+        let limit = try settings.optional("wait", wait).map { text in
+            try settings.parsed("wait", text) { try DurationText(parsing: $0).duration }
+        }
+        return FeedWait(limit ?? FeedWait.standard) { Output.say("clientctl: \($0)") }
+    }
+}
+
 /// How every change of a channel document is made.
 struct ChannelEditOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"))
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
     var channel: String?
 
     @Option(
-        help: ArgumentHelp("Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file")
+        help: ArgumentHelp(
+            "Private key (PEM) that signs the channel; repeat it where several must.", valueName: "file"),
+        completion: .file()
     )
     var channelKey: [String] = []
 
@@ -84,7 +101,7 @@ struct ChannelEditOptions: ParsableArguments {
             valueName: "command"))
     var signCommand: [String] = []
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -92,7 +109,7 @@ struct ChannelEditOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "What vouches for the present document, by default the signing keys: a PEM, a folder of *.pem, a trust root.",
-            valueName: "path"))
+            valueName: "path"), completion: .file())
     var trust: String?
 
     @Option(help: ArgumentHelp("How long the new document counts; 30d by default.", valueName: "duration"))
@@ -104,6 +121,10 @@ struct ChannelEditOptions: ParsableArguments {
     @Flag(help: "Tell what would change, and write nothing.")
     var dryRun = false
 
+    @Flag(help: "The clock is right, though it is long after the present document expired.")
+    var clockChecked = false
+
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: String, channel: String) {
@@ -122,6 +143,8 @@ struct ChannelEditOptions: ParsableArguments {
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)
         options.isDryRun = try settings.isOn("dry-run", dryRun)
+        options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
+        options.wait = try waiting.wait(settings)
         return options
     }
 
@@ -166,6 +189,7 @@ enum ChannelOutput {
             "issuedAt": .string(report.document.issuedAt.description),
             "expires": .string(report.document.expires.description),
             "changes": .array(report.changes.map(JSONValue.string)), "manifest": manifest(report.newest),
+            "warnings": .array(report.warnings.map(JSONValue.string)),
         ]
     }
 
@@ -188,6 +212,11 @@ enum ChannelOutput {
                     + "go on with \(version) until a higher version is published."
             ]
         }
+    }
+
+    /// What the publisher should know, on standard error.
+    static func warn(_ report: ChannelReport) {
+        for warning in report.warnings { Output.say("clientctl: channel \(report.document.channel): \(warning)") }
     }
 
     static func lines(_ report: ChannelReport) -> [String] {

@@ -73,7 +73,7 @@ struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "File or pipe whose first line is the key's passphrase; else CLIENTCTL_PASSPHRASE, else the terminal.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var passphraseFile: String?
 
     /// The passphrase, if the file or the environment gives one.

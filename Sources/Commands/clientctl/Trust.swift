@@ -48,31 +48,32 @@ struct TrustInit: ParsableCommand {
                 --sign-key root1.key.pem --sign-key root2.key.pem
             """)
 
-    @Option(help: ArgumentHelp("The file to make.", valueName: "file"))
+    @Option(help: ArgumentHelp("The file to make.", valueName: "file"), completion: .file())
     var out: String?
 
     @Option(help: ArgumentHelp("The application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs trust roots; repeat it.", valueName: "file"), completion: .file())
     var rootKey: [String] = []
 
     @Option(help: ArgumentHelp("How many root keys must sign; 1 by default.", valueName: "n"))
     var rootThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs releases; repeat it.", valueName: "file"), completion: .file())
     var releaseKey: [String] = []
 
     @Option(help: ArgumentHelp("How many release keys must sign; 1 by default.", valueName: "n"))
     var releaseThreshold: String?
 
-    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key that signs channels; repeat it.", valueName: "file"), completion: .file())
     var channelKey: [String] = []
 
     @Option(help: ArgumentHelp("How many channel keys must sign; 1 by default.", valueName: "n"))
     var channelThreshold: String?
 
-    @Option(help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"), completion: .file())
     var signKey: [String] = []
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -94,7 +95,7 @@ struct TrustInit: ParsableCommand {
             throw ValidationError(
                 "Missing --\(role)-key: name at least one public key that signs for the role \(role).")
         }
-        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings))
+        var file = try TrustFile.first(root, lifetime: try lifetime.duration(settings) ?? TrustFile.standardLifetime)
         for path in try settings.list("sign-key", signKey) {
             _ = try file.sign(try KeyFile.signer(at: path) { try passphrase.require(settings, for: path) })
         }
@@ -126,8 +127,8 @@ struct TrustLifetime: ParsableArguments {
     @Option(help: ArgumentHelp("How long it counts; 365d by default.", valueName: "duration"))
     var expiresIn: String?
 
-    func duration(_ settings: Settings) throws -> Duration {
-        try PublishTime.duration("expires-in", expiresIn, settings) ?? TrustFile.standardLifetime
+    func duration(_ settings: Settings) throws -> Duration? {
+        try PublishTime.duration("expires-in", expiresIn, settings)
     }
 }
 
@@ -140,7 +141,7 @@ struct TrustShow: ParsableCommand {
               clientctl trust show trust.json
             """)
 
-    @Argument(help: "The trust root.")
+    @Argument(help: "The trust root.", completion: .file())
     var file: String
 
     @OptionGroup var common: CommonOptions
@@ -164,10 +165,10 @@ struct TrustSign: ParsableCommand {
                 --sign-command 'pkcs11-tool --sign --mechanism EDDSA --id 02'
             """)
 
-    @Argument(help: "The trust root, or a draft of one.")
+    @Argument(help: "The trust root, or a draft of one.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"))
+    @Option(help: ArgumentHelp("The private key (PEM).", valueName: "file"), completion: .file())
     var key: String?
 
     @Option(
@@ -176,7 +177,7 @@ struct TrustSign: ParsableCommand {
             valueName: "command"))
     var signCommand: String?
 
-    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"))
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
     var `public`: String?
 
     @OptionGroup var passphrase: PassphraseOptions
@@ -217,19 +218,21 @@ struct TrustPublish: ParsableCommand {
               clientctl trust publish trust.json --feed feed
             """)
 
-    @Argument(help: "The trust root.")
+    @Argument(help: "The trust root.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
     var feed: String?
 
+    @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
         let feed = try settings.feedFolder(feed)
         let root = try TrustFile.read(file)
-        let report = try TrustPublisher(feed: feed).publish(root)
+        let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
         for name in report.channelsToSign {
             Output.say(
                 "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "
@@ -263,10 +266,10 @@ struct TrustUpdateFile: AsyncParsableCommand {
               clientctl trust update trust.json --feed feed
             """)
 
-    @Argument(help: "The trust root to start from.")
+    @Argument(help: "The trust root to start from.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"))
+    @Option(help: ArgumentHelp("The feed: a URL or a folder.", valueName: "url|dir"), completion: .directory)
     var feed: String?
 
     @OptionGroup var network: NetworkOptions

@@ -6,10 +6,10 @@ import BundleSigning
 
 /// What edits of a trust root have in common.
 struct TrustEditOptions: ParsableArguments {
-    @Argument(help: "The trust root, or a draft of one.")
+    @Argument(help: "The trust root, or a draft of one.", completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("Write the draft here instead of over FILE.", valueName: "file"))
+    @Option(help: ArgumentHelp("Write the draft here instead of over FILE.", valueName: "file"), completion: .file())
     var out: String?
 
     @OptionGroup var lifetime: TrustLifetime
@@ -56,10 +56,12 @@ struct TrustAddKey: ParsableCommand {
 
     @OptionGroup var edit: TrustEditOptions
 
-    @Option(help: ArgumentHelp("root, release or channel.", valueName: "role"))
+    @Option(
+        help: ArgumentHelp("root, release or channel.", valueName: "role"),
+        completion: .list(["root", "release", "channel"]))
     var role: String?
 
-    @Option(help: ArgumentHelp("The public key (PEM).", valueName: "file"))
+    @Option(help: ArgumentHelp("The public key (PEM).", valueName: "file"), completion: .file())
     var `public`: String?
 
     @Option(help: ArgumentHelp("How many keys of the role must sign from then on.", valueName: "n"))
@@ -98,13 +100,15 @@ struct TrustRemoveKey: ParsableCommand {
 
     @OptionGroup var edit: TrustEditOptions
 
-    @Option(help: ArgumentHelp("root, release, channel or all.", valueName: "role"))
+    @Option(
+        help: ArgumentHelp("root, release, channel or all.", valueName: "role"),
+        completion: .list(["root", "release", "channel", "all"]))
     var role: String?
 
     @Option(help: ArgumentHelp("The key's id, 64 hex digits.", valueName: "id"))
     var keyId: String?
 
-    @Option(help: ArgumentHelp("The public key (PEM), in place of --key-id.", valueName: "file"))
+    @Option(help: ArgumentHelp("The public key (PEM), in place of --key-id.", valueName: "file"), completion: .file())
     var `public`: String?
 
     @Flag(help: "The key counts for nothing any more, whatever it signed. Only with --role all.")
@@ -146,10 +150,12 @@ struct TrustRotate: ParsableCommand {
 
     @OptionGroup var edit: TrustEditOptions
 
-    @Option(help: ArgumentHelp("The key to replace: its id, or its public key (PEM).", valueName: "id|file"))
+    @Option(
+        help: ArgumentHelp("The key to replace: its id, or its public key (PEM).", valueName: "id|file"),
+        completion: .file())
     var old: String?
 
-    @Option(help: ArgumentHelp("The new public key (PEM).", valueName: "file"))
+    @Option(help: ArgumentHelp("The new public key (PEM).", valueName: "file"), completion: .file())
     var new: String?
 
     @Flag(help: "The old key counts for nothing any more, whatever it signed.")
@@ -180,6 +186,6 @@ struct TrustRenew: ParsableCommand {
         let settings = try edit.common.settings()
         let draft = try TrustFile.read(edit.file).renewing(
             issued: try PublishTime.issued(), lifetime: try edit.lifetime.duration(settings))
-        try edit.finish(draft, ["until \(draft.claims.expires)"], settings)
+        try edit.finish(draft, ["renewed"], settings)
     }
 }

@@ -15,7 +15,7 @@ enum TrustView {
         }
         return [
             "version": .integer(root.version), "appId": .string(orNull: root.appId),
-            "issued": .string(root.issued.description), "expires": .string(root.expires.description),
+            "issuedAt": .string(root.issued.description), "expires": .string(root.expires.description),
             "expired": .bool(root.expires < .now), "roles": .object(roles),
             "keys": .array(
                 root.keys.map { key in
@@ -89,7 +89,7 @@ enum TrustView {
                 "changes": .array(changes.map(JSONValue.string)),
             ],
             ["\(path): trust root \(root.version), \(outcome)"] + changes.map { "  \($0)" } + [
-                "  until \(root.expires), \(signed) of \(needed) signatures of its own root keys"
+                "  until \(root.expires), \(signed) signature\(signed == 1 ? "" : "s") of its own root keys, \(needed) needed"
             ])
     }
 }

@@ -16,20 +16,22 @@ struct Verify: AsyncParsableCommand {
             Examples:
               clientctl verify https://updates.example.com/manifest.json \\
                 --trust release.pub.pem
+              clientctl verify https://updates.example.com/channels/stable.json \\
+                --trust trust.json
               clientctl verify feed/releases/v1.5.0/manifest.json \\
                 --trust release.pub.pem --rebuild dist
               clientctl verify --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The manifest: a URL or a path; of a feed's folder, its manifest.json.")
+    @Argument(help: "The manifest: a URL or a path; of a feed's folder, its manifest.json.", completion: .file())
     var source: String?
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"))
+    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"), completion: .file())
     var trust: String?
 
-    @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"))
+    @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"), completion: .directory)
     var rebuild: String?
 
     @OptionGroup var excluding: ExcludeOptions
@@ -50,10 +52,16 @@ struct Verify: AsyncParsableCommand {
         }
         let url = try Wiring.url(try Wiring.document(source))
         let temporary = try TemporaryDirectory()
+        let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
+        let fetcher = try Wiring.fetcher(network, for: url, settings)
+        if url.description.contains("/channels/"), rebuild == nil {
+            let file = try await SpoolFile.fetch(
+                url, with: fetcher, maximumBytes: ChannelFormat.maximumBytes, into: temporary.directory)
+            return try verifyChannel(try file.readAll(maximumBytes: ChannelFormat.maximumBytes), anchor, settings)
+        }
         let report = try await ReleaseVerifier(
-            manifestURL: url,
-            trusted: try TrustAnchor.read(at: try settings.required("trust", trust)).keys(for: .release, at: .now),
-            limits: try limits.limits(settings), fetcher: try Wiring.fetcher(network, for: url, settings),
+            manifestURL: url, trusted: anchor.keys(for: .release, at: .now),
+            limits: try limits.limits(settings), fetcher: fetcher,
             scratch: temporary.directory
         ).verify()
         if let rebuild {
@@ -72,6 +80,36 @@ struct Verify: AsyncParsableCommand {
                     + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
             ] + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+    }
+
+    /// What a device that knows nothing yet would take; which release of it, `check` tells.
+    private func verifyChannel(_ bytes: [UInt8], _ anchor: TrustAnchor, _ settings: Settings) throws {
+        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let now = Timestamp.now
+        let verified = try ChannelVerifier.verify(
+            envelope, channel: try ChannelFormat.parse(envelope).claims.channel,
+            trusted: anchor.keys(for: .channel, at: now))
+        let document = verified.document
+        if document.expires <= now {
+            throw UpdateFailure(
+                .expired, subject: "channel \(document.channel)",
+                "The document of channel \(document.channel) expired at \(document.expires): sign it anew with `clientctl release resign`."
+            )
+        }
+        for release in document.releases {
+            _ = try ManifestVerifier.verify(release.manifest, trusted: anchor.keys(for: .release, at: now))
+        }
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "outcome": .string("verified"), "keyIds": .array(verified.signers.map { .string($0.id) }),
+                "channel": .object(ChannelView.object(document, now: now)),
+            ],
+            [
+                "verified: signed by "
+                    + verified.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
+            ]
+                + ChannelView.lines(document, now: now))
     }
 
     private func verifyStore(_ store: String, _ settings: Settings) throws {

@@ -45,11 +45,22 @@ enum Caching {
 enum EntityTag {
     /// Whether `If-None-Match` names `tag` (with its quotes), or anything at all; compares weakly.
     static func isNamed(_ tag: [UInt8], in condition: UnsafeRawBufferPointer) -> Bool {
+        isNamed(tag, in: condition, strongly: false)
+    }
+
+    /// Whether `If-Match` names `tag`, or anything at all; compares strongly.
+    static func isMatched(_ tag: [UInt8], by condition: UnsafeRawBufferPointer) -> Bool {
+        isNamed(tag, in: condition, strongly: true)
+    }
+
+    private static func isNamed(
+        _ tag: [UInt8], in condition: UnsafeRawBufferPointer, strongly: Bool
+    ) -> Bool {
         if HTTPBytes.areEqual(condition, "*") { return true }
         var rest = condition[...]
         while let element = next(&rest) {
-            let strong = element.starts(with: "W/".utf8) ? element.dropFirst(2) : element
-            if strong.elementsEqual(tag) { return true }
+            let named = !strongly && element.starts(with: "W/".utf8) ? element.dropFirst(2) : element
+            if named.elementsEqual(tag) { return true }
         }
         return false
     }

@@ -2,56 +2,69 @@
 struct ContentSecurityPolicy: Sendable {
     private static let defaults: [(directive: String, sources: [String])] = [
         ("default-src", ["'self'"]),
-        ("script-src", ["'self'"]),
         ("style-src", ["'self'", "'unsafe-inline'"]),
         ("img-src", ["'self'", "data:", "blob:"]),
         ("font-src", ["'self'", "data:"]),
         ("connect-src", ["'self'"]),
         ("worker-src", ["'self'", "blob:"]),
         ("object-src", ["'none'"]),
-        ("base-uri", ["'none'"]),
+        ("base-uri", ["'self'"]),
         ("form-action", ["'self'"]),
         ("frame-ancestors", ["'none'"]),
+        ("script-src", ["'self'"]),
     ]
 
-    /// The directives that take sources. Not `script-src-elem` and `script-src-attr`: they would take the scripts of the host
-    /// and of the page away.
-    private static let known = Set(
-        defaults.map(\.directive) + [
-            "child-src", "frame-src", "manifest-src", "media-src", "style-src-attr", "style-src-elem",
-        ])
+    /// The directives that take sources beside those that have some by default, and what they start from.
+    private static let others = [
+        "child-src": ["'self'"], "frame-src": ["'self'"], "manifest-src": ["'self'"], "media-src": ["'self'"],
+        "style-src-attr": ["'self'"], "style-src-elem": ["'self'"], "script-src-elem": ["'self'"],
+        "script-src-attr": [],
+    ]
 
-    /// `script-src` stands last, so that a page's own hashes can follow.
-    private let text: String
+    /// Those that judge inline scripts, whose hashes they take.
+    private static let judges = ["script-src", "script-src-elem"]
+
+    /// Hashes of more bytes together are not sent: browsers give up a response whose head is too long, the strictest known at 100 KiB.
+    static let mostHashes = 64 << 10
+
+    private let directives: [(directive: String, sources: [String])]
+    private let bridge: String
     /// Whether some page may show ours in a frame.
     let allowsFraming: Bool
 
     /// Adds `extra` sources by directive; a directive without a default of its own starts from `'self'`.
     init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
         for (directive, sources) in extra {
-            guard Self.known.contains(directive) else { throw .directive(directive) }
+            guard Self.others[directive] != nil || Self.defaults.contains(where: { $0.directive == directive }) else {
+                throw .directive(directive)
+            }
             for source in sources where !Self.isSource(source) { throw .source(source, directive: directive) }
         }
         guard Self.isSource(bridge) else { throw .source(bridge, directive: "script-src") }
-        var directives = Self.defaults
-        for name in extra.keys.sorted() where !directives.contains(where: { $0.directive == name }) {
-            directives.append((name, ["'self'"]))
+        let added = extra.keys.sorted().compactMap { name in Self.others[name].map { (directive: name, sources: $0) } }
+        directives = (Self.defaults.dropLast() + added + Self.defaults.suffix(1)).map { directive, sources in
+            let more = extra[directive] ?? []
+            return (directive, more.isEmpty ? sources : sources.filter { $0 != "'none'" } + more)
         }
-        let written = directives.map { directive, sources in
-            let added = extra[directive] ?? []
-            let all = added.isEmpty ? sources : sources.filter { $0 != "'none'" } + added
-            return (directive: directive, text: ([directive] + all).joined(separator: " "))
-        }
-        let others = written.filter { $0.directive != "script-src" }.map(\.text)
-        let scripts = written.filter { $0.directive == "script-src" }.map(\.text)
-        text = (others + scripts).joined(separator: "; ") + " " + bridge
+        self.bridge = bridge
         allowsFraming = !(extra["frame-ancestors"] ?? []).isEmpty
     }
 
-    /// The header line for a page with these inline scripts; what is no source is left out.
+    /// The header line for a page with these inline scripts; what is no source is left out. Hashes take the effect from
+    /// `'unsafe-inline'`: where the operator says that, none are sent, and where there are too many of them, it stands in their place.
     func line(scriptSources: [String]) -> String {
-        let sources = scriptSources.filter(Self.isSource).map { " " + $0 }.joined()
-        return "Content-Security-Policy: \(text)\(sources)\r\n"
+        let hashes = [bridge] + scriptSources.filter(Self.isSource)
+        let inline = Self.areTooMany(scriptSources) ? ["'unsafe-inline'"] : hashes
+        let texts = directives.map { directive, sources in
+            let isJudge = Self.judges.contains(directive) && !sources.contains("'unsafe-inline'")
+            return ([directive] + sources + (isJudge ? inline : [])).joined(separator: " ")
+        }
+        return "Content-Security-Policy: \(texts.joined(separator: "; "))\r\n"
+    }
+
+    /// Whether a page has more inline scripts than a head can name.
+    static func areTooMany(_ scriptSources: [String]) -> Bool {
+        scriptSources.reduce(0) { $0 + $1.utf8.count + 1 } > mostHashes
     }
 
     /// One source: visible ASCII without what ends a source, a directive or a policy.
@@ -60,5 +73,41 @@ struct ContentSecurityPolicy: Sendable {
             && text.utf8.allSatisfy {
                 $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ";") && $0 != HTTPBytes.comma
             }
+    }
+}
+
+/// What pages may ask of the device, and how far their windows and memory are from other origins': fields of every response.
+package struct PagePolicies: Sendable {
+    /// How far a page is from others (Cross-Origin-Opener-Policy, Cross-Origin-Embedder-Policy).
+    package enum Isolation: String, Sendable, CaseIterable {
+        /// Windows of other origins have no hold of ours, nor ours of theirs.
+        case separate
+        /// Windows that ours opens may talk to it, as pages to log in on do.
+        case popups
+        /// Nothing of another origin is loaded that does not agree; the page has `SharedArrayBuffer` and exact clocks.
+        case isolated
+    }
+
+    /// The `Permissions-Policy`, by feature, such as `"camera"` to `"(self)"`.
+    package var permissions = ["camera": "()", "microphone": "()", "geolocation": "()"]
+    /// How far from others.
+    package var isolation = Isolation.separate
+
+    /// The strict defaults.
+    package init() {}
+
+    /// Each with its line end.
+    var fields: String {
+        get throws(ServerFailure) {
+            let list = permissions.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: ", ")
+            guard list.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else { throw .permissionsPolicy }
+            let opener = isolation == .popups ? "same-origin-allow-popups" : "same-origin"
+            let embedder = isolation == .isolated ? "Cross-Origin-Embedder-Policy: require-corp\r\n" : ""
+            return """
+                Cross-Origin-Opener-Policy: \(opener)\r
+                Cross-Origin-Resource-Policy: same-origin\r
+                \(embedder)\(list.isEmpty ? "" : "Permissions-Policy: \(list)\r\n")
+                """
+        }
     }
 }

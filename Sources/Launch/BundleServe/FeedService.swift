@@ -151,6 +151,8 @@ enum FeedFile: Equatable {
 
 /// The files of a feed as they are at each request. What is open or in memory stays so while it is the same file.
 final class FeedFiles: Sendable {
+    private static let largestDocument = 1 << 20
+
     private let root: Directory
     /// Whether not everybody may have them.
     private let isPrivate: Bool
@@ -167,10 +169,10 @@ final class FeedFiles: Sendable {
         do {
             let open = try root.file(String(decoding: path.bytes, as: UTF8.self))
             let facts = try FileFacts(of: open)
-            if let kept = shelf.withLock({ $0.files[path] }), kept.tag == facts.tag { return kept }
+            if let kept = shelf.withLock({ $0.files[path] }), kept.origin == facts.tag { return kept }
             let fresh = try SiteFile(
                 open, facts, type: MediaType.of(path.bytes),
-                FileDescription(tag: facts.tag, caching: caching(of: file)))
+                FileDescription(tag: try Self.tag(of: open, facts), caching: caching(of: file)))
             shelf.withLock { shelf in
                 shelf.drop(path)
                 shelf.put(fresh, path)
@@ -179,6 +181,13 @@ final class FeedFiles: Sendable {
         } catch let error as DiskError where error.kind == .missing || error.kind == .unsuitable {
             return nil
         }
+    }
+
+    /// One on all mirrors, so that a download goes on at another one: a document's is made of its content, for two of one size may be
+    /// written within one tick of the clock; an archive is written once, and copied with its time.
+    private static func tag(of file: File, _ facts: FileFacts) throws -> [UInt8] {
+        guard facts.size <= largestDocument else { return facts.portableTag }
+        return try Site.tag(of: [try file.readAll(maximumBytes: largestDocument)])
     }
 
     private func caching(of file: FeedFile) -> String {

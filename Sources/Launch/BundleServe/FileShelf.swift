@@ -172,6 +172,8 @@ struct FileFacts {
     let size: Int
     /// An entity tag, with its quotes, that another file and other bytes do not have: a file is replaced by rename.
     let tag: [UInt8]
+    /// An entity tag that a copy with the same time has, too, on whatever disk.
+    let portableTag: [UInt8]
 
     init(of file: File) throws {
         let status = try file.withDescriptor { descriptor in
@@ -181,7 +183,11 @@ struct FileFacts {
         }
         size = Int(status.st_size)
         let stamp = UInt64(clamping: status.st_mtim.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: status.st_mtim.tv_nsec)
-        let facts = [UInt64(status.st_ino), UInt64(clamping: size), stamp].map { String($0, radix: 16) }
-        tag = Array("\"\(facts.joined(separator: "-"))\"".utf8)
+        tag = Self.quoted([UInt64(status.st_ino), UInt64(clamping: size), stamp])
+        portableTag = Self.quoted([UInt64(clamping: size), stamp])
+    }
+
+    private static func quoted(_ numbers: [UInt64]) -> [UInt8] {
+        Array("\"\(numbers.map { String($0, radix: 16) }.joined(separator: "-"))\"".utf8)
     }
 }

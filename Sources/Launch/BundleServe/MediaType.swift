@@ -17,10 +17,13 @@ enum MediaType {
     }
 
     /// Whether a browser that goes to such a file runs the scripts in it.
-    static func isPage(_ type: String) -> Bool { type == html || type == xhtml }
+    static func isPage(_ type: String) -> Bool { isHTML(type) || type == xhtml }
 
     /// Whether scripts can be put into such a page as they are.
-    static func isHTML(_ type: String) -> Bool { type == html }
+    static func isHTML(_ type: String) -> Bool { type.hasPrefix("text/html") }
+
+    /// The type of an HTML page: in the letters that it declares, else in UTF-8.
+    static func html(in charset: String?) -> String { charset.map { "text/html; charset=\($0)" } ?? html }
 
     private static let xhtml = "application/xhtml+xml; charset=utf-8"
     private static let script = "text/javascript; charset=utf-8"

@@ -111,19 +111,23 @@ package struct IndexPage: Sendable, Equatable {
     package let after: [UInt8]
     /// A source expression of Content Security Policy for each inline script of the page: `'sha256-…'`.
     package let scriptSources: [String]
+    /// Its media type, with the letters that it is written in.
+    let type: String
 
     /// States a page; `before` and `after` together are the whole of it.
     package init(before: [UInt8], after: [UInt8], scriptSources: [String]) {
         self.before = before
         self.after = after
         self.scriptSources = scriptSources
+        type = MediaType.html
     }
 
     /// A whole page, cut where its head begins; before any policy that it states itself. Throws only if OpenSSL cannot work.
     package init(cutting page: [UInt8]) throws {
-        let start = HTMLOutline(page).headStart
-        self.init(
-            before: Array(page[..<start]), after: Array(page[start...]),
-            scriptSources: try ScriptSource.expressions(for: page))
+        let outline = HTMLOutline(page)
+        before = Array(page[..<outline.headStart])
+        after = Array(page[outline.headStart...])
+        scriptSources = try ScriptSource.expressions(for: page)
+        type = MediaType.html(in: outline.charset)
     }
 }

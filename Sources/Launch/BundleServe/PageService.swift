@@ -1,6 +1,7 @@
 import BundleCore
 import BundleValues
 import NIOCore
+import Synchronization
 
 /// Answers pages: with the client's files, and with what the host has for the page.
 final class PageService: Service {
@@ -13,6 +14,9 @@ final class PageService: Service {
     private let metrics: (@Sendable () async -> String)?
     private let rules: RequestRules
     private let policy: ContentSecurityPolicy
+    private let say: @Sendable (String) -> Void
+    /// The tags of pages that something was said of.
+    private let told = Mutex(Set<[UInt8]>())
     /// The cookie's name and the equals sign.
     private let cookie: String
 
@@ -26,7 +30,8 @@ final class PageService: Service {
         policy = try ContentSecurityPolicy(
             bridge: configuration.bridge.scriptSource, extra: configuration.extraSources)
         fields = try ResponseFields(
-            permissionsPolicy: configuration.permissionsPolicy, allowsFraming: policy.allowsFraming)
+            configuration.policies, allowsFraming: policy.allowsFraming)
+        say = configuration.say
         cookie = "clientctl-\(port)="
     }
 
@@ -57,7 +62,7 @@ final class PageService: Service {
 
     private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
         let shown = Shown(path, in: site(for: request), for: request, fallback)
-        return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, request)
+        return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, path, request)
     }
 
     /// What the cookie says comes before what the connection showed.
@@ -74,17 +79,22 @@ final class PageService: Service {
             guard let site = try await elsewhere({ [host] in try await host.site(named: name) }) else {
                 return .refusal(.notFound)
             }
-            return response(Shown(path, in: site, for: request, fallback), request)
+            return response(Shown(path, in: site, for: request, fallback), path, request)
         } catch {
             return .refusal(.failed)
         }
     }
 
-    private func response(_ shown: Shown, _ request: Request) -> Response {
+    private func response(_ shown: Shown, _ path: RequestPath, _ request: Request) -> Response {
         switch shown {
         // Pages say what they may load.
         case .file(let file), .index(let file):
             file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
+        // Said from where the request is, which may be below a version.
+        case .folder:
+            .refusal(
+                .permanentRedirect,
+                fields: "Location: ./\(PercentEncoding.encode(path: Array(path.lastComponent)))/\(request.query)\r\n")
         case .missing: .refusal(.notFound)
         case .failed: .refusal(.failed)
         }
@@ -115,6 +125,7 @@ final class PageService: Service {
     private struct Document {
         let bytes: [UInt8]
         let tag: [UInt8]
+        let type: String
         let scriptSources: [String]
     }
 
@@ -136,7 +147,20 @@ final class PageService: Service {
     private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
         let page = try await host.page(isBrowser: request.isNavigation)
         let cut = try page.site.page(Shown(path, in: page.site, for: request, fallback), at: path)
+        if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(page: cut, of: page) {
+            say(
+                "\(UntrustedName.display("/\(String(decoding: path.bytes, as: UTF8.self))")) has \(cut.scriptSources.count) "
+                    + "inline scripts, more than a header can name one by one: any inline script may run in it. Put them into files."
+            )
+        }
         return (page, try cut.map { try document($0, of: page) })
+    }
+
+    private func isNew(page: IndexPage, of launch: Page) -> Bool {
+        told.withLock { told in
+            if told.count > 100 { told = [] }
+            return told.insert(page.before + Array(launch.id.utf8)).inserted
+        }
     }
 
     /// Somebody who was shown this client followed a link that leads nowhere. Who was not came for the client, whichever it is: a
@@ -146,7 +170,7 @@ final class PageService: Service {
         if case .missing = shown, self.page(of: request) != page.id {
             return .refusal(.seeOther, fields: "Location: /\r\n")
         }
-        return response(shown, request)
+        return response(shown, path, request)
     }
 
     private func launchResponse(_ page: Page, _ document: Document, _ request: Request) -> Response {
@@ -160,7 +184,7 @@ final class PageService: Service {
             return Response(.notModified, fields: ByteBuffer(string: unchanged))
         }
         return Response(
-            .ok, type: MediaType.html, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
+            .ok, type: document.type, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
     }
 
     /// The launch that a request says it belongs to.
@@ -187,7 +211,7 @@ final class PageService: Service {
         if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }
         bytes += cut.after
         return Document(
-            bytes: bytes, tag: try Site.tag(of: [bytes]),
+            bytes: bytes, tag: try Site.tag(of: [bytes]), type: cut.type,
             scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
     }
 

@@ -64,6 +64,9 @@ struct Request: Sendable {
         }
     }
 
+    /// The query with its question mark; empty without one.
+    var query: Substring { wholeTarget.drop { $0 != "?" } }
+
     /// Whether the target has a query with something in it.
     var hasQuery: Bool {
         with(head.target) { target in

@@ -6,7 +6,7 @@ struct RequestHead: Sendable {
 
     /// The fields that have a meaning here; all others are only checked for their form.
     enum Field: Int, Sendable, CaseIterable {
-        case host, origin, cookie, range, ifRange, ifNoneMatch, contentType, contentLength, expect, token
+        case host, origin, cookie, range, ifRange, ifMatch, ifNoneMatch, contentType, contentLength, expect, token
         case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
     }
 
@@ -23,7 +23,7 @@ struct RequestHead: Sendable {
     /// The value of `Content-Length`; nil without one.
     var bodyLength: Int?
 
-    private var places = InlineArray<16, Range<UInt32>>(repeating: absent)
+    private var places = InlineArray<17, Range<UInt32>>(repeating: absent)
     // An empty value has a place too, but never this one: offset 0 is the method.
     private static var absent: Range<UInt32> { 0..<0 }
 
@@ -47,7 +47,7 @@ struct RequestHead: Sendable {
             repeatsHost = true
             return true
         // Lists: the first line alone is a shorter list, which costs at most a transfer.
-        case .ifNoneMatch, .cookie: return true
+        case .ifMatch, .ifNoneMatch, .cookie: return true
         default: return false
         }
     }
@@ -202,7 +202,7 @@ struct RequestHeadParser {
         case 4: return named("host", .host)
         case 5: return named("range", .range)
         case 6: return named("origin", .origin) ?? named("cookie", .cookie) ?? named("expect", .expect)
-        case 8: return named("if-range", .ifRange)
+        case 8: return named("if-range", .ifRange) ?? named("if-match", .ifMatch)
         case 11: return named("sec-purpose", .fetchPurpose)
         case 12: return named("content-type", .contentType)
         case 13: return named("if-none-match", .ifNoneMatch) ?? named("authorization", .authorization)

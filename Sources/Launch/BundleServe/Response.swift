@@ -1,4 +1,5 @@
 import BundleValues
+import Glibc
 import NIOCore
 
 /// What a service says to one request; the connection writes it.
@@ -119,29 +120,27 @@ extension PageEvent {
 /// The starts of responses: the status line and the fields that every response has.
 struct ResponseFields: Sendable {
     private let common: [UInt8]
+    private let hasDate: Bool
     /// What most responses start with; shared, never written to.
     private let ok: ByteBuffer
 
-    init(permissionsPolicy: String, allowsFraming: Bool) throws(ServerFailure) {
-        guard !permissionsPolicy.isEmpty, permissionsPolicy.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) else {
-            throw .permissionsPolicy
-        }
+    init(_ policies: PagePolicies, allowsFraming: Bool) throws(ServerFailure) {
+        hasDate = false
         common =
             Array(
                 """
                 X-Content-Type-Options: nosniff\r
                 Referrer-Policy: no-referrer\r
-                Cross-Origin-Opener-Policy: same-origin\r
-                Cross-Origin-Resource-Policy: same-origin\r
-                Permissions-Policy: \(permissionsPolicy)\r\n
+                \(try policies.fields)
                 """.utf8)
             // What frames may do is then said by the policy alone.
             + (allowsFraming ? [] : Array("X-Frame-Options: DENY\r\n".utf8))
         ok = Self.start(Status.ok.rawValue, common, closes: false)
     }
 
-    /// Those of a server whose files are for programs: no browser shows anything of it.
+    /// Those of a server whose files are for programs: no browser shows anything of it, and caches between may have it.
     init() {
+        hasDate = true
         common = Array(
             """
             X-Content-Type-Options: nosniff\r
@@ -152,8 +151,9 @@ struct ResponseFields: Sendable {
 
     /// The status line and the common fields, without the empty line. The status may be one that only the host knows.
     func start(_ status: Int, closes: Bool) -> ByteBuffer {
-        if status == Status.ok.rawValue && !closes { return ok }
-        return Self.start(status, common, closes: closes)
+        var head = status == Status.ok.rawValue && !closes ? ok : Self.start(status, common, closes: closes)
+        if hasDate { head.writeString("Date: \(HTTPDate.text(time(nil)))\r\n") }
+        return head
     }
 
     private static func start(_ status: Int, _ common: [UInt8], closes: Bool) -> ByteBuffer {
@@ -162,6 +162,21 @@ struct ResponseFields: Sendable {
         head.writeBytes(common)
         if closes { head.writeStaticString("Connection: close\r\n") }
         return head
+    }
+}
+
+/// Times as HTTP has them (RFC 9110, section 5.6.7).
+enum HTTPDate {
+    private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    static func text(_ time: time_t) -> String {
+        var (time, parts) = (time, tm())
+        gmtime_r(&time, &parts)
+        func padded(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let clock = [parts.tm_hour, parts.tm_min, parts.tm_sec].map(padded).joined(separator: ":")
+        return "\(days[Int(parts.tm_wday)]), \(padded(parts.tm_mday)) \(months[Int(parts.tm_mon)]) "
+            + "\(parts.tm_year + 1900) \(clock) GMT"
     }
 }
 
@@ -179,6 +194,7 @@ enum Status: Int, Sendable {
     case notFound = 404
     case methodNotAllowed = 405
     case lengthRequired = 411
+    case preconditionFailed = 412
     case bodyTooLarge = 413
     case uriTooLong = 414
     case unsupportedMediaType = 415
@@ -205,6 +221,7 @@ enum Status: Int, Sendable {
         case .notFound: "Not Found"
         case .methodNotAllowed: "Method Not Allowed"
         case .lengthRequired: "Length Required"
+        case .preconditionFailed: "Precondition Failed"
         case .bodyTooLarge: "Content Too Large"
         case .uriTooLong: "URI Too Long"
         case .unsupportedMediaType: "Unsupported Media Type"

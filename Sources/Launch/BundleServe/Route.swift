@@ -123,6 +123,9 @@ struct RequestPath: Equatable {
     /// The file that it names: a folder's is its page.
     var document: RequestPath { isFolder ? RequestPath(bytes + Array("index.html".utf8)) : self }
 
+    /// The page that it would have, were it a folder.
+    var indexBelow: RequestPath { RequestPath(bytes + [HTTPBytes.slash] + Array("index.html".utf8)) }
+
     /// Whether a file of that name would be a page.
     var isDocument: Bool { MediaType.isHTML(MediaType.of(document.bytes)) && !isSpecial }
 

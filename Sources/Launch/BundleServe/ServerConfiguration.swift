@@ -32,8 +32,10 @@ package struct ServerConfiguration: Sendable {
     /// Sources that pages may use beside the strict defaults, by directive of Content Security Policy: `"connect-src"` to
     /// `["https://api.example.com"]`, `"script-src"` to `["'unsafe-eval'"]`. Each is one source expression.
     package var extraSources: [String: [String]] = [:]
-    /// The `Permissions-Policy` of every answer: visible ASCII and spaces.
-    package var permissionsPolicy = "camera=(), microphone=(), geolocation=()"
+    /// What pages may ask of the device, and how far they are from others.
+    package var policies = PagePolicies()
+    /// Told what people should know of a page that is shown.
+    package var say: @Sendable (String) -> Void = { _ in }
     /// What paths without a file get.
     package var fallback = Fallback.navigation
     /// What `/__clientctl/v1/metrics` answers, in the text format of Prometheus 0.0.4; nil is that there is no such path.

@@ -43,7 +43,7 @@ package final class Site: Sendable {
 
     private static func bare(_ index: IndexPage) throws -> SiteFile {
         SiteFile(
-            type: MediaType.html, FileDescription(pageWithTag: try tag(of: [index.before, index.after])),
+            type: index.type, FileDescription(pageWithTag: try tag(of: [index.before, index.after])),
             size: index.before.count + index.after.count,
             content: .bytes(ByteBuffer(bytes: index.before + index.after)),
             scriptSources: index.scriptSources)
@@ -78,7 +78,7 @@ package final class Site: Sendable {
             let name = String(decoding: path.document.bytes, as: UTF8.self)
             guard let bytes = try root?.file(name).readAll(maximumBytes: .max) else { return nil }
             return try IndexPage(cutting: bytes)
-        case .file, .missing: return nil
+        case .file, .folder, .missing: return nil
         case .failed: throw DiskError("read", "\(root?.path ?? "")", code: EIO)
         }
     }
@@ -104,6 +104,8 @@ enum Shown {
     case file(SiteFile)
     /// The index page, as it is without a launch.
     case index(SiteFile)
+    /// A folder with a page of its own, asked for without the slash that its links need.
+    case folder
     case missing
     case failed
 
@@ -115,6 +117,8 @@ enum Shown {
         do {
             if let file = try site.file(at: path.document) {
                 self = .file(file)
+            } else if fallback == .navigation && !path.isSpecial && site.contains(path.indexBelow) {
+                self = .folder
             } else {
                 self = site.answersWithIndex(path, request, fallback) ? .index(site.bareIndex) : .missing
             }
@@ -131,7 +135,7 @@ enum Shown {
         case .index: return true
         case .file(let file): return file.isBridged && request.isNavigation
         case .missing: return request.isNavigation && path.isDocument
-        case .failed: return false
+        case .folder, .failed: return false
         }
     }
 }
@@ -181,6 +185,8 @@ final class SiteFile: Sendable {
     private let content: Content
     /// The entity tag with its quotes.
     let tag: [UInt8]
+    /// What tells the file that it was made of from others.
+    let origin: [UInt8]
     private let type: String
     /// Whether it starts as UTF-16 does.
     private let isWide: Bool
@@ -192,11 +198,12 @@ final class SiteFile: Sendable {
 
     init(
         type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String],
-        isWide: Bool = false
+        isWide: Bool = false, origin: [UInt8]? = nil
     ) {
         tag = description.tag
         self.size = size
         self.content = content
+        self.origin = origin ?? description.tag
         self.type = type
         self.isWide = isWide
         self.scriptSources = scriptSources
@@ -238,10 +245,13 @@ final class SiteFile: Sendable {
                 page = size <= Self.largestFrame ? try file.readAll(maximumBytes: size) : try file.head(2)
             }
         }
+        let isWide = page.map { $0.starts(with: [0xFE, 0xFF]) || $0.starts(with: [0xFF, 0xFE]) } ?? false
+        let isHTML = MediaType.isHTML(type)
         self.init(
-            type: type, description, size: size, content: content,
-            scriptSources: try page.map { try ScriptSource.expressions(for: $0) } ?? [],
-            isWide: page.map { $0.starts(with: [0xFE, 0xFF]) || $0.starts(with: [0xFF, 0xFE]) } ?? false)
+            type: isHTML ? MediaType.html(in: page.flatMap { HTMLOutline($0).charset }) : type, description,
+            size: size, content: content,
+            scriptSources: try page.map { try ScriptSource.expressions(for: $0) } ?? [], isWide: isWide,
+            origin: facts.tag)
     }
 
     /// What it takes of a shelf's memory.
@@ -259,6 +269,9 @@ final class SiteFile: Sendable {
     /// The response to a request for the file; `extra` are fields that its server knows about it.
     func response(to request: Request, fields extra: String = "") -> Response {
         let fields = fields(for: request)
+        if request.with(.ifMatch, { !EntityTag.isMatched(tag, by: $0) }) ?? false {
+            return .refusal(.preconditionFailed)
+        }
         if request.with(.ifNoneMatch, { EntityTag.isNamed(tag, in: $0) }) ?? false {
             return Response(.notModified, fields: fields.unchanged(after: extra))
         }

@@ -24,6 +24,8 @@
   var STALE_KEY = 'clientctl-stale-launch';
   var REPORTS = 5;
   var REPORT_CHARACTERS = 500;
+  var NOTICES = 20;
+  var NOTICE_DELAY = 100;
 
   var startedAt = now();
   var meta = document.querySelector('meta[name="clientctl-token"]');
@@ -331,6 +333,49 @@
     }
     report(message, '', 0, 0);
   });
+
+  // What it could not load, and what its policy forbids; each once.
+
+  var noticesLeft = NOTICES;
+  var noticed = {};
+
+  function notice(body) {
+    var key = stringify([body.kind, body.directive, body.url]);
+    if (noticed[key] || noticesLeft === 0) {
+      return;
+    }
+    noticed[key] = true;
+    noticesLeft -= 1;
+    send('report', body).then(ignore, ignore);
+  }
+
+  document.addEventListener('securitypolicyviolation', function (event) {
+    if (event.disposition === 'report') {
+      return;
+    }
+    noticed[event.blockedURI] = true;
+    notice({
+      kind: 'blocked', directive: cut(event.effectiveDirective), url: cut(event.blockedURI),
+      // A page cannot say who may frame it: that policy is the server's.
+      isOwn: String(event.originalPolicy).indexOf('frame-ancestors') < 0,
+      source: cut(event.sourceFile || ''), line: Number(event.lineNumber) || 0
+    });
+  }, true);
+
+  // Caught on its way down: where a resource is missing, the event does not rise.
+  window.addEventListener('error', function (event) {
+    var element = event.target;
+    var url = element && element !== window && (element.currentSrc || element.src || element.href);
+    if (typeof url !== 'string' || !element.localName) {
+      return;
+    }
+    // What the policy forbids fails to load, too, and says so a moment later.
+    setTimeout(function () {
+      if (!noticed[url]) {
+        notice({ kind: 'missing', element: cut(element.localName), url: cut(url) });
+      }
+    }, NOTICE_DELAY);
+  }, true);
 
   // Whether the page can be seen. Each load of it says so first, under a name of its own: the host listens to the youngest,
   // because the one before may say farewell late.

@@ -118,8 +118,11 @@ public actor ClientShell {
     /// The shell has seen the client of the launch with `token` fail; nothing happens where another one runs by now.
     public func startupDidFail(_ token: LaunchToken, _ what: String) { _ = carryOut(.fail(token, what)) }
 
-    /// What a page that has not confirmed its start complains of; the first complaint is kept as evidence.
-    public func pageDidReport(_ token: LaunchToken, _ complaint: String) { _ = carryOut(.complain(token, complaint)) }
+    /// What a page complains of, for an event, once each; of a page that has not confirmed its start the first `isGrave` ones are
+    /// kept as evidence.
+    public func pageDidReport(_ token: LaunchToken, _ complaint: String, isGrave: Bool = true) {
+        _ = carryOut(.complain(token, UntrustedName.display(complaint, limit: 400), isGrave: isGrave))
+    }
 
     /// The client of the launch with `token` is no longer in front of anybody: its time stands still. A `report` counts if it is
     /// the newest of the youngest page.
@@ -285,6 +288,8 @@ public enum ShellEvent: Sendable, Equatable {
     case launched(ClientName, isTrial: Bool)
     /// The client confirmed its start.
     case confirmed(ClientName)
+    /// The client's page says that something went wrong in it.
+    case complained(ClientName, String)
     /// The client did not start; the other one is shown instead.
     case rolledBack(ClientName, to: ClientName, UpdateFailure)
 }

@@ -38,7 +38,7 @@ extension ShellState {
         case reload
         case confirm(LaunchToken)
         case fail(LaunchToken, String)
-        case complain(LaunchToken, String)
+        case complain(LaunchToken, String, isGrave: Bool)
         case show(LaunchToken, Bool, PageReport?)
         /// The moment that was asked for has come.
         case woken

@@ -20,6 +20,9 @@ struct ShellState<Launch: BootAttempt> {
     /// The shell that the best client needs, where this one is too old for it.
     private(set) var missingShell: SemanticVersion?
     private var trial: Trial?
+    /// What its pages complained of.
+    private var complaints: Set<String> = []
+    private let mostComplaints = 50
     /// Why what runs has failed, while nothing could take its place.
     private var failure: StartFailure?
     private var owed: Debt?
@@ -56,7 +59,7 @@ struct ShellState<Launch: BootAttempt> {
         case .reload: return inspect(then: .reload)
         case .confirm(let token): return confirm(token)
         case .fail(let token, let what): return fail(token, .reported, what, time)
-        case .complain(let token, let complaint): if token == launched?.token { trial?.complain(complaint) }
+        case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
             if token == launched?.token { trial?.show(isShown, report, at: now) }
         case .woken:
@@ -112,10 +115,18 @@ struct ShellState<Launch: BootAttempt> {
 
     private mutating func began(_ launch: Launch?, _ load: PageLoad, _ now: Duration) -> [Action] {
         guard let launch else { return prepare(.start(.page(load))) }
-        (launched, failure) = (launch, nil)
+        (launched, failure, complaints) = (launch, nil, [])
         if next?.name == launch.name { next = nil }
         trial = launch.isTrial ? Trial(timeout, visibility, at: now) : nil
         return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
+    }
+
+    private mutating func complain(_ token: LaunchToken, _ complaint: String, _ isGrave: Bool) -> [Action] {
+        guard let launched, launched.token == token, complaints.count < mostComplaints,
+            complaints.insert(complaint).inserted
+        else { return [] }
+        if isGrave { trial?.complain(complaint) }
+        return [.report(.complained(launched.name, complaint))]
     }
 
     // MARK: Verdicts
@@ -309,8 +320,8 @@ struct Trial: Sendable {
     private var isInBrowser = false
     private var hasReported = false
     private var loads: [PageReport] = []
-    /// The first complaint of a page.
-    private(set) var evidence: String?
+    private var complaints: [String] = []
+    private static let keptComplaints = 3
 
     /// A start that begins at the clock's reading `now`.
     init(_ timeout: StartupTimeout, _ visibility: ShellConfiguration.Visibility, at now: Duration) {
@@ -338,7 +349,12 @@ struct Trial: Sendable {
         _ = apply(isShown ? .resumed : .paused, now)
     }
 
-    mutating func complain(_ complaint: String) { if evidence == nil { evidence = complaint } }
+    /// The first complaints of its pages: the one that counts may come behind another.
+    var evidence: String? { complaints.isEmpty ? nil : complaints.joined(separator: "; ") }
+
+    mutating func complain(_ complaint: String) {
+        if complaints.count < Self.keptComplaints { complaints.append(complaint) }
+    }
 
     /// Why the start has failed, if it has by now.
     mutating func wake(at now: Duration) -> (cause: StartFailure.Cause, what: String)? {

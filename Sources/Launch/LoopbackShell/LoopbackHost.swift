@@ -72,7 +72,7 @@ package final class LoopbackHost: PageHost {
             case .failed(let failure): screen.send(error: failure)
             // The page that failed is about to go, or gone: its follower is told.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
-            case .launched, .confirmed, .checked: break
+            case .launched, .confirmed, .checked, .complained: break
             }
         }
     }
@@ -166,7 +166,9 @@ package final class LoopbackHost: PageHost {
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
         case "reload": try await shell.reload()
         case "visibility": await report(visibility: body, token)
-        case "report": await shell.pageDidReport(token, Self.complaint(body))
+        case "report":
+            let complaint = PageComplaint(body)
+            await shell.pageDidReport(token, complaint.text, isGrave: complaint.isGrave)
         default: throw CallRefusal(status: 404, code: "unknownMethod", message: "There is no such method.")
         }
         return [:]
@@ -180,11 +182,6 @@ package final class LoopbackHost: PageHost {
         } else {
             await shell.pageDidShow(token, report)
         }
-    }
-
-    private static func complaint(_ body: JSONObject) -> String {
-        let source = body["source"]?.stringValue.map { $0.isEmpty ? "" : " (\($0):\(body["line"]?.integerValue ?? 0))" }
-        return (body["message"]?.stringValue ?? "") + (source ?? "")
     }
 }
 

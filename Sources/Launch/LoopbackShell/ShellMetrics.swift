@@ -32,7 +32,7 @@ package struct ShellMetrics: Sendable {
     package mutating func note(_ event: ShellEvent, at time: Timestamp, reading: Duration) {
         switch event {
         case .updateAvailable(let name): available = name
-        case .failed: break
+        case .failed, .complained: break
         case .checked(let failure, let next): recordCheck(failure, next: next, at: time)
         case .launched(let name, _):
             shown = name

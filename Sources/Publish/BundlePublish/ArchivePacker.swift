@@ -35,30 +35,34 @@ struct ArchivePacker {
             try contentHasher.update(piece.bytes)
             try sink.write(piece)
             packed += piece.bytes.count
-            report(.packing(bytes: packed, of: total))
+            report(.packing(bytes: sink.consumed() ?? packed, of: total))
         }
-        try sink.finish()
+        try sink.finish { report(.packing(bytes: $0, of: total)) }
         return Packed(sha256: try archiveHasher.finish(), size: size, contentSha256: try contentHasher.finish())
     }
 
     private struct PieceSink {
         let write: (CanonicalTree.Piece) throws -> Void
-        let finish: () throws -> Void
+        let finish: (_ report: (Int) -> Void) throws -> Void
+        /// What is compressed of what was written; nil where that is all.
+        var consumed: () -> Int? = { nil }
     }
 
     private func sink(_ output: @escaping ByteOutput) throws -> PieceSink {
         switch options.format {
         case .tar:
-            return PieceSink(write: { try output($0.bytes) }, finish: {})
+            return PieceSink(write: { try output($0.bytes) }, finish: { _ in })
         case .tarZstd:
             let cores = sysconf(Int32(_SC_NPROCESSORS_ONLN))
             let compressor = try ZstdCompressor(
                 level: options.effectiveLevel, windowLog: options.windowLog, workers: cores, size: tree.tarBytes,
                 output: output)
-            return PieceSink(write: { try compressor.write($0.bytes) }, finish: compressor.finish)
+            return PieceSink(
+                write: { try compressor.write($0.bytes) }, finish: compressor.finish,
+                consumed: { compressor.consumed })
         case .tarGzip:
             let writer = try LibraryWriter.gzip(level: options.effectiveLevel, output: output)
-            return PieceSink(write: { try writer.write($0.bytes) }, finish: writer.finish)
+            return PieceSink(write: { try writer.write($0.bytes) }, finish: { _ in try writer.finish() })
         case .zip:
             let writer = try LibraryWriter.zip(level: options.effectiveLevel, output: output)
             return PieceSink(
@@ -68,7 +72,7 @@ struct ArchivePacker {
                     case .data(_, let bytes): try writer.write(bytes)
                     case .padding: break
                     }
-                }, finish: writer.finish)
+                }, finish: { _ in try writer.finish() })
         }
     }
 }

@@ -1,6 +1,7 @@
 import ArchiveSource
 import BundleValues
 import BundleDisk
+import BundleSigning
 
 /// The feed's newest trust root as the devices' check on what is published. It can only refuse: whoever can write the feed
 /// could have put it there.
@@ -23,7 +24,7 @@ struct FeedTrust {
     func require(_ manifest: UnverifiedManifest) throws {
         try requireCurrent()
         try requireApp(manifest.claims.appId, of: "release")
-        try explaining {
+        try explaining(.release) {
             _ = try ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))
         }
     }
@@ -31,7 +32,7 @@ struct FeedTrust {
     /// Refuses a channel document that devices would refuse.
     func require(_ envelope: SignedEnvelope, channel: String) throws {
         try requireCurrent()
-        try explaining {
+        try explaining(.channel) {
             let verified = try ChannelVerifier.verify(
                 envelope, channel: channel, trusted: root.trusted(for: .channel, at: clock))
             try requireApp(verified.document.appId, of: "channel document")
@@ -55,9 +56,16 @@ struct FeedTrust {
         )
     }
 
-    private func explaining(_ check: () throws -> Void) throws {
+    private func explaining(_ role: TrustRole, _ check: () throws -> Void) throws {
         do {
             try check()
+        } catch let failure as UpdateFailure where failure.code == .keyUnknown {
+            let keys = root.trusted(for: role, at: clock).keys.map(\.id).joined(separator: " or ")
+            throw UpdateFailure(
+                .keyUnknown, subject: failure.subject,
+                "Devices that follow the feed's trust root (version \(root.version)) would refuse this, so it was not written: sign it "
+                    + "with \(keys), the root's \(role) key\(root.trusted(for: role, at: clock).keys.count > 1 ? "s" : "")."
+            )
         } catch let failure as UpdateFailure where failure.code != .appMismatch {
             throw UpdateFailure(
                 failure.code, subject: failure.subject,

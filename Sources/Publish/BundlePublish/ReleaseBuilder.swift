@@ -28,38 +28,71 @@ package struct ReleaseBuilder {
         try ForeignContent.refuse(in: source, feed: feed, options)
         let tree = try CanonicalTree(Directory.open(source), excluding: options.excluded)
         try tree.requireInstallable(options.limits)
-        let target = options.isDryRun ? nil : try ReleaseFeed(at: feed)
-        let seat = ChannelSeat(
-            channel, root: try target?.folder.root ?? ReleaseFeed.folder(at: feed), appId: options.appId)
         let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
-        try seat?.requireOpen(to: options.version)
-        try PresentManifest(
-            in: try target?.folder.root ?? ReleaseFeed.folder(at: feed), anchor: options.trust, clock: .now
-        )?.require(goesBefore: options.appId, by: team.all)
+        let root = try ReleaseFeed.folder(at: feed)
+        try seat(channel, in: root)?.requireOpen(to: options.version)
+        try requireOpen(root, team)
         if let published = try ReleaseFeed.published(options.version, at: feed) {
-            return try confirm(published, tree, in: target, team, seat)
+            return try confirm(published, tree, team, channel)
         }
-        guard let target else { return try rehearse(tree, team, seat) }
+        if options.isDryRun { return try rehearse(tree, team, seat(channel, in: root)) }
+        let draft = try ReleaseDraft(inFeed: feed, options.wait)
+        let file = try draft.folder.file(creating: archiveName)
+        let release = try seal(tree, into: file, team, scratch: draft.folder)
+        try file.sync()
+        return try commit(release, draft, tree, team, channel)
+            ?? {
+                // Somebody else published this version while it was packed.
+                guard let published = try ReleaseFeed.published(options.version, at: feed) else { throw vanished }
+                return try confirm(published, tree, team, channel)
+            }()
+    }
 
-        let aside = try target.openAside()
-        do {
-            let file = try aside.folder.file(creating: archiveName)
-            let release = try seal(tree, into: file, team, scratch: aside.folder)
-            try requireTrusted(try release.claims(url: archiveName), in: target.folder.root)
-            let prepared = try seat?.prepare(release, at: archivePath)
-            try file.sync()
-            try target.commit(aside, options.version, manifest: try document(release, url: archiveName))
-            if let prepared {
-                try seat?.put(prepared, into: target.folder)
-            } else {
-                try makeNewest(release, in: target)
-            }
-            return summary(.published, release.manifest, tree, isNewest: try isNewest(), prepared)
-        } catch {
-            target.discard(aside.name)
-            throw error
+    /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
+    private func commit(
+        _ release: SignedRelease, _ draft: ReleaseDraft, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
+    ) throws -> ReleaseReport? {
+        try change(channel, { try $0.prepare(release, at: archivePath) }) { folder, drafted in
+            if try ReleaseFeed.published(options.version, in: folder.root) != nil { return nil }
+            try requireOpen(folder.root, team)
+            try requireTrusted(try release.claims(url: archiveName), in: folder.root)
+            let seat = seat(channel, in: folder.root)
+            let prepared = try drafted ?? seat?.prepare(release, at: archivePath)
+            try draft.commit(options.version, manifest: try document(release, url: archiveName))
+            try folder.root.sync()
+            let report = try prepared.flatMap { try seat?.put($0, into: folder) }
+            if report == nil { try makeNewest(release, in: folder.root) }
+            return try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
         }
+    }
+
+    /// What a release must find in the feed, now and when it is put there.
+    private func requireOpen(_ root: Directory?, _ team: Team) throws {
+        try PresentManifest(in: root, anchor: options.trust, clock: .now)?
+            .require(goesBefore: options.appId, by: team.all)
+    }
+
+    private func seat(_ channel: ChannelPlan?, in root: Directory?) -> ChannelSeat? {
+        ChannelSeat(channel, root: root, appId: options.appId)
+    }
+
+    /// Does `work` with the feed locked; the channel's document is drafted before where that takes long.
+    private func change<Answer>(
+        _ channel: ChannelPlan?, _ draft: (ChannelSeat) throws -> ChannelDesk.Prepared,
+        _ work: (FeedFolder, ChannelDesk.Prepared?) throws -> Answer
+    ) throws -> Answer {
+        let isQuick = channel?.options.signers.areQuick ?? true
+        return try FeedFolder.change(
+            feed, options.wait, channels: channel.map { [$0.name] } ?? [],
+            draft: { isQuick ? nil : try seat(channel, in: $0).map(draft) }, work)
+    }
+
+    private var vanished: UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: options.version.description,
+            "Version \(options.version) was published by another clientctl and removed again meanwhile: publish it again."
+        )
     }
 
     /// Who signs the release.
@@ -82,7 +115,7 @@ package struct ReleaseBuilder {
         try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
         let prepared = try seat?.prepare(release, at: archivePath)
         let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
-        return summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared)
+        return try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
     }
 
     /// Packs, checks the result with the installer's own reader, and signs it.
@@ -106,14 +139,26 @@ package struct ReleaseBuilder {
                 "The archive has \(ByteCount(bytes: packed.size)), allowed are \(ByteCount(bytes: options.limits.archiveBytes)): "
                     + "leave something out, or raise --max-archive-size here and on every device.")
         }
-        try ArchiveVerifier.check(
+        let unpacked = try ArchiveVerifier.check(
             file, size: packed.size, of: manifest, limits: options.limits, scratch: scratch)
+        if unpacked != packed.contentSha256 { throw try renamed(tree, in: file) }
         let statement = try manifest.statement()
         return SignedRelease(
             manifest: manifest, signature: try team.first.sign(statement),
             others: try team.others.map {
                 SignedEnvelope.Signature(keyId: $0.publicKey.id, bytes: try $0.sign(statement))
             }, trusted: team.all.trusted)
+    }
+
+    /// Archives have names in Unicode's composed form, whatever form they have on the disk: devices would not find what pages name.
+    private func renamed(_ tree: CanonicalTree, in file: File) throws -> UpdateFailure {
+        let kept = Set(try ArchiveListing.read(file, limits: options.limits).entries.map { Array($0.shownName.utf8) })
+        let names = tree.entries.filter { !kept.contains($0.path.bytes) }.map(\.path.string)
+        return UpdateFailure(
+            .archiveRejected, subject: "name-form: \(names.first ?? options.version.description)",
+            "Devices would have other names than this folder, where letters and their accents are one character: rename "
+                + "\(names.prefix(20).joined(separator: ", ")) to Unicode's composed form (NFC), and what names them in pages, as "
+                + "with convmv -f utf8 -t utf8 --nfc -r --notest.")
     }
 
     /// Whether devices that follow the feed's trust root, if it has one, would take it now.
@@ -142,44 +187,50 @@ package struct ReleaseBuilder {
 
     private func isNewest() throws -> Bool { try ReleaseFeed.newest(at: feed)?.claims.version == options.version }
 
-    private func makeNewest(_ release: SignedRelease, in target: ReleaseFeed) throws {
+    private func makeNewest(_ release: SignedRelease, in root: Directory) throws {
         guard try wouldBeNewest() else { return }
-        try ReleaseFeed.setNewest(try document(release, url: archivePath), in: target.folder.root)
+        try ReleaseFeed.setNewest(try document(release, url: archivePath), in: root)
     }
 
     // MARK: Published before
 
     /// The same release again changes nothing, but completes a feed whose publisher was stopped before its last step.
     private func confirm(
-        _ published: UnverifiedManifest, _ tree: CanonicalTree, in target: ReleaseFeed?, _ team: Team,
-        _ seat: ChannelSeat?
+        _ published: UnverifiedManifest, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
     ) throws -> ReleaseReport {
         let claims = published.claims
-        let content = try tree.digest()
-        if let difference = difference(claims, content) {
+        if let difference = difference(claims, try tree.digest()) {
             throw UpdateFailure(
                 .versionExists, subject: options.version.description,
                 "Version \(options.version) was published before with another \(difference): "
                     + "choose a higher version; published ones never change.")
         }
         try requireIntact(published, by: team.all)
-        var isCompleted = false
-        if seat == nil, let target, try wouldBeNewest(), try !isNewest() {
-            isCompleted = true
-            var document = published.document.objectValue ?? [:]
-            document["url"] = .string("releases/\(options.version.folderName)/\(claims.url)")
-            try ReleaseFeed.setNewest(
-                JSONWriter.bytes(of: .object(document), layout: .pretty), in: target.folder.root)
-        }
-        try target?.sync()
-        if seat != nil || options.trust != nil {
+        if channel != nil || options.trust != nil {
             try requireTrusted(published, in: try ReleaseFeed.folder(at: feed))
         }
-        let prepared = try seat?.prepare(published, at: "releases/\(options.version.folderName)/\(claims.url)")
-        if let prepared, let target { try seat?.put(prepared, into: target.folder) }
-        let isNewest = try target == nil && seat == nil ? wouldBeNewest() : isNewest()
-        if let prepared, target != nil, prepared.bytes != nil || prepared.newest != nil { isCompleted = true }
-        return summary(isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest, prepared)
+        let path = "releases/\(options.version.folderName)/\(claims.url)"
+        if options.isDryRun {
+            let report = try seat(channel, in: try ReleaseFeed.folder(at: feed))?.prepare(published, at: path).report
+            let isNewest = try channel == nil ? wouldBeNewest() : isNewest()
+            return try summary(.unchanged, claims, tree, isNewest: isNewest, report)
+        }
+        return try change(channel, { try $0.prepare(published, at: path) }) { folder, drafted in
+            let seat = seat(channel, in: folder.root)
+            var isCompleted = false
+            if seat == nil, try wouldBeNewest(), try !isNewest() {
+                isCompleted = true
+                var document = published.document.objectValue ?? [:]
+                document["url"] = .string(path)
+                try ReleaseFeed.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty), in: folder.root)
+            }
+            try ReleaseFeed.sync(folder.root)
+            let prepared = try drafted ?? seat?.prepare(published, at: path)
+            let report = try prepared.flatMap { try seat?.put($0, into: folder) }
+            if let report, report.outcome != .unchanged { isCompleted = true }
+            return try summary(
+                isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
+        }
     }
 
     /// "Nothing to do" is only said of a release that a device with these keys could install.
@@ -209,13 +260,14 @@ package struct ReleaseBuilder {
 
     private func summary(
         _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
-        _ prepared: ChannelDesk.Prepared?
-    ) -> ReleaseReport {
+        _ channel: ChannelReport?
+    ) throws -> ReleaseReport {
         ReleaseReport(
             outcome: outcome, manifest: manifest, isNewest: isNewest,
+            offered: isNewest ? manifest.version : try ReleaseFeed.newest(at: feed)?.claims.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             leftovers: tree.entries.filter { ForeignContent.isLeftover($0.path) }.map(\.path.string),
-            raisedLimits: raisedLimits(manifest, tree), channel: prepared?.report)
+            raisedLimits: raisedLimits(manifest, tree), channel: channel)
     }
 
     private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {

@@ -2,27 +2,14 @@ import ArchiveSource
 import BundleValues
 import BundleDisk
 import BundleSigning
+import Glibc
 
 /// A feed as a folder: releases are write-once, `manifest.json` is replaced by rename and written last.
 ///
 /// A stop at any point leaves a feed that devices can use; publishing again completes it.
-struct ReleaseFeed {
+enum ReleaseFeed {
     static let manifestName = "manifest.json"
-    private static let releasesName = "releases"
-    private static let asidePrefix = ".publish-"
-
-    let folder: FeedFolder
-    private let releases: Directory
-
-    private var root: Directory { folder.root }
-
-    /// Opens the feed at `path`, creating it where it is missing, and keeps other publishers out.
-    init(at path: String) throws {
-        try Directory.createAll(path)
-        folder = try FeedFolder(at: path, waiting: 0)
-        releases = try folder.root.directory(creating: Self.releasesName)
-        for name in try releases.list() where name.hasPrefix(Self.asidePrefix) { try releases.removeTree(name) }
-    }
+    fileprivate static let releasesName = "releases"
 
     /// The feed's folder as it is; nil where there is none.
     static func folder(at path: String) throws -> Directory? {
@@ -89,25 +76,9 @@ struct ReleaseFeed {
         "client-\(version.folderName).\(suffix)"
     }
 
-    /// A folder for a release under construction, in the feed but under no name that anybody asks for.
-    func openAside() throws -> (folder: Directory, name: String) {
-        let name = randomName(Self.asidePrefix)
-        try releases.makeDirectory(name)
-        return (try releases.directory(name), name)
-    }
-
-    func discard(_ name: String) { try? releases.removeTree(name) }
-
-    /// Gives a finished release its name, durably.
-    func commit(_ aside: (folder: Directory, name: String), _ version: SemanticVersion, manifest: [UInt8]) throws {
-        try aside.folder.replaceFile(Self.manifestName, with: manifest)
-        try releases.move(aside.name, to: releases, as: version.folderName)
-        try sync()
-    }
-
     /// Makes the names in the feed durable: of what this publisher wrote, or one that was stopped before it got there.
-    func sync() throws {
-        try releases.sync()
+    static func sync(_ root: Directory) throws {
+        if case .directory? = try root.kind(of: releasesName) { try root.directory(releasesName).sync() }
         try root.sync()
     }
 
@@ -115,5 +86,50 @@ struct ReleaseFeed {
     static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
         if try newestBytes(in: root) == manifest { return try root.sync() }
         try root.replaceFile(manifestName, with: manifest)
+    }
+}
+
+/// A release under construction: in the feed, but under no name that anybody asks for. Gone with this value unless it was given its
+/// name, and with the next publisher where this one was stopped.
+final class ReleaseDraft {
+    private static let prefix = ".publish-"
+
+    let folder: Directory
+    private let releases: Directory
+    private let name: String
+    /// Says that somebody is at work on it.
+    private let lock: FileLock
+    private var isNamed = false
+
+    /// Makes one in the feed at `path`, which is created where it is missing.
+    init(inFeed path: String, _ wait: FeedWait) throws {
+        try Directory.createAll(path)
+        let feed = try FeedFolder(at: path, wait)
+        releases = try feed.root.directory(creating: ReleaseFeed.releasesName)
+        for name in try releases.list() where name.hasPrefix(Self.prefix) { try Self.removeAbandoned(name, releases) }
+        name = randomName(Self.prefix)
+        try releases.makeDirectory(name)
+        folder = try releases.directory(name)
+        guard let lock = try FileLock.take(folder) else { throw DiskError("lock", folder.path, code: EWOULDBLOCK) }
+        self.lock = lock
+        withExtendedLifetime(feed) {}
+    }
+
+    deinit {
+        if !isNamed { try? releases.removeTree(name) }
+    }
+
+    private static func removeAbandoned(_ name: String, _ releases: Directory) throws {
+        guard case .directory? = try releases.kind(of: name) else { return try releases.removeTree(name) }
+        guard let lock = try FileLock.take(releases.directory(name)) else { return }
+        try withExtendedLifetime(lock) { try releases.removeTree(name) }
+    }
+
+    /// Gives it its name, durably. The feed is locked.
+    func commit(_ version: SemanticVersion, manifest: [UInt8]) throws {
+        try folder.replaceFile(ReleaseFeed.manifestName, with: manifest)
+        try releases.move(name, to: releases, as: version.folderName)
+        isNamed = true
+        try releases.sync()
     }
 }

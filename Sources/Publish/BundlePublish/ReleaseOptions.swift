@@ -28,6 +28,8 @@ package struct ReleaseOptions: Sendable {
     package var createdAt: Timestamp
     /// What devices trust; nil leaves that to the feed's trust root, or to its present releases.
     package var trust: TrustAnchor?
+    /// How long others may keep the feed.
+    package var wait = FeedWait()
     /// Whether to leave the feed as it is.
     package var isDryRun = false
 

@@ -1,6 +1,6 @@
 package import ArchiveSource
 import BundleCore
-import BundleValues
+package import BundleValues
 
 /// What was packed, and what became of the feed.
 package struct ReleaseReport: Sendable {
@@ -22,6 +22,8 @@ package struct ReleaseReport: Sendable {
     package let manifest: Manifest
     /// Whether the feed's `manifest.json` now names this version.
     package let isNewest: Bool
+    /// The version that it names; nil where there is none.
+    package let offered: SemanticVersion?
     /// The largest files, largest first.
     package let largest: [CanonicalTree.Entry]
     /// Files that are of use to developers only, such as source maps.

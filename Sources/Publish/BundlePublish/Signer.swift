@@ -14,6 +14,14 @@ package final class Signer {
     package let publicKey: PublicKey
     private let source: Source
 
+    /// Whether it signs at once: nobody has to touch a token, or be asked over a network.
+    var isQuick: Bool {
+        switch source {
+        case .key: true
+        case .command: false
+        }
+    }
+
     init(_ key: consuming PrivateKey) {
         publicKey = key.publicKey
         source = .key(key)
@@ -58,6 +66,9 @@ extension Signer {
 }
 
 extension [Signer] {
+    /// Whether all of them sign at once.
+    var areQuick: Bool { allSatisfy(\.isQuick) }
+
     /// What trusts exactly these, all of which must sign.
     var trusted: TrustedKeys { TrustedKeys(map(\.publicKey), threshold: Set(map(\.publicKey.id)).count) }
 

@@ -34,9 +34,16 @@ package struct SigningCommand: Sendable {
         let process = try input.withDescriptor { input in try Starting.run { try spawn(input, end) } }
         output.closeWritingEnd()
         let (status, signature) = try wait(for: process, reading: output)
-        guard status == 0 else { throw refusal("ended with status \(status)") }
+        guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
         if signature.isEmpty { throw refusal("wrote nothing to standard output") }
         return signature
+    }
+
+    /// What a token's tool does not say.
+    private static func hint(_ line: String, _ message: [UInt8]) -> String {
+        guard line.contains("EDDSA"), message.count > 1024 else { return "" }
+        return
+            " (the message has \(message.count) bytes: pkcs11-tool signs no more than 1024 with EDDSA, take an ECDSA or RSA key)"
     }
 
     private func refusal(_ problem: String) -> UpdateFailure {

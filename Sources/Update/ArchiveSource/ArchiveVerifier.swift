@@ -17,7 +17,7 @@ package enum ArchiveVerifier {
         let (summary, _) = try ArchiveContents.walk(
             file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ReadingSink())
-        let content = try summary.contentSha256 ?? unpacked(file, size: size, manifest, limits, scratch)
+        let content = try summary.contentSha256 ?? unpacked(file, manifest, limits, scratch)
         try ArchiveContents.require(summary, content: content, in: file, of: manifest)
         return content
     }
@@ -29,13 +29,20 @@ package enum ArchiveVerifier {
     }
 
     private static func unpacked(
-        _ file: File, size: Int, _ manifest: Manifest, _ limits: ArchiveLimits, _ scratch: Directory
+        _ file: File, _ manifest: Manifest, _ limits: ArchiveLimits, _ scratch: Directory
     ) throws -> SHA256Digest {
         let tree = try scratch.directory(creating: "tree")
+        return try CanonicalTree(unpack(file, of: manifest, limits: limits, into: tree)).digest()
+    }
+
+    /// Fills the empty folder `tree` with what the archive holds, and returns it.
+    static func unpack(
+        _ file: File, of manifest: Manifest, limits: ArchiveLimits, into tree: Directory
+    ) throws -> Directory {
         _ = try ArchiveContents.walk(
-            file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
+            file, size: try file.size(), expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ScratchSink(root: tree))
-        return try CanonicalTree(tree).digest()
+        return tree
     }
 }
 

@@ -141,27 +141,59 @@ package struct CanonicalTree: Sendable {
 
     /// Refuses what an installer with `limits` would refuse, before anything is packed.
     package func requireInstallable(_ limits: ArchiveLimits) throws {
+        let raise = { (flag: String) in "leave some out, or raise \(flag) here and on every device." }
         if entries.first(where: { $0.path.string == "index.html" }) == nil {
-            throw ArchiveRejection("no-index", "there is no file index.html at its top")
+            let other = entries.first { $0.path.string.lowercased().hasPrefix("index.htm") }?.path.string
+            throw refusal(
+                "no-index",
+                "has no index.html at its top: name the folder that has it."
+                    + (other.map { " (It has \($0): rename it.)" } ?? ""))
         }
         if entries.count > limits.entries {
-            throw ArchiveRejection("too-many-entries", "it has \(entries.count) files, allowed are \(limits.entries)")
+            throw refusal(
+                "too-many-entries",
+                "has \(entries.count) files, devices take \(limits.entries): \(raise("--max-files"))")
+        }
+        if let twins = twins() {
+            throw refusal(
+                "case-collision: \(twins[0])",
+                "has names that some devices take for one: \(twins.joined(separator: ", ")). Rename all but one of each."
+            )
         }
         var registry = NameRegistry(expectedNames: entries.count)
-        for entry in entries {
-            try registry.addFile(entry.path)
-            if entry.size > limits.fileBytes {
-                throw ArchiveRejection(
-                    "file-too-large", entry: entry.path.string,
-                    "it has more than \(ByteCount(bytes: limits.fileBytes))")
-            }
+        for entry in entries { try registry.addFile(entry.path) }
+        if let large = entries.first(where: { $0.size > limits.fileBytes }) {
+            throw refusal(
+                "file-too-large: \(large.path)",
+                "has \(large.path) with \(ByteCount(bytes: large.size)), devices take files of \(ByteCount(bytes: limits.fileBytes)): "
+                    + raise("--max-file-size"))
         }
         if totalBytes > limits.installedBytes {
-            throw ArchiveRejection(
+            throw refusal(
                 "unpacked-too-large",
-                "the files have \(ByteCount(bytes: totalBytes)) in all, "
-                    + "allowed are \(ByteCount(bytes: limits.installedBytes))")
+                "has \(ByteCount(bytes: totalBytes)) in all, devices take \(ByteCount(bytes: limits.installedBytes)): "
+                    + raise("--max-installed-size"))
         }
+    }
+
+    private func refusal(_ subject: String, _ problem: String) -> UpdateFailure {
+        UpdateFailure(.archiveRejected, subject: subject, "\(folder.path) \(problem)")
+    }
+
+    /// All paths that differ from another one only in case or normal form; nil where none does.
+    private func twins() -> [String]? {
+        var spellings: [FoldedName: [BundlePath]] = [:]
+        for entry in entries {
+            var path: BundlePath? = entry.path
+            while let name = path {
+                let same = spellings[FoldedName(name.bytes), default: []]
+                if same.contains(name) { break }
+                spellings[FoldedName(name.bytes)] = same + [name]
+                path = name.parent
+            }
+        }
+        let found = spellings.values.filter { $0.count > 1 }.flatMap { $0 }.sorted().map(\.string)
+        return found.isEmpty ? nil : found
     }
 
     /// SHA-256 of the canonical tar.

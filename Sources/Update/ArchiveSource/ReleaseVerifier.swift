@@ -11,6 +11,9 @@ package struct ReleaseVerifier: Sendable {
         package let manifest: VerifiedManifest
         /// SHA-256 of the canonical tar of the archive's tree.
         package let contentSha256: SHA256Digest
+        fileprivate let archive: File
+        fileprivate let scratch: Directory
+        fileprivate let limits: ArchiveLimits
     }
 
     private let manifestURL: FetchURL
@@ -42,18 +45,47 @@ package struct ReleaseVerifier: Sendable {
         ).run()
         let content = try ArchiveVerifier.check(
             archive.file, size: archive.size, of: manifest, limits: limits, scratch: scratch)
-        return Report(manifest: verified, contentSha256: content)
+        return Report(
+            manifest: verified, contentSha256: content, archive: archive.file, scratch: scratch, limits: limits)
     }
 
-    /// Refuses a folder whose content is not what `report` describes.
+    /// Refuses a folder whose content is not what `report` describes, and says what differs.
     package static func require(
         _ folder: Directory, excluding excluded: [PathPattern] = [], rebuilds report: Report
     ) throws {
-        let found = try CanonicalTree(folder, excluding: excluded).digest()
+        let tree = try CanonicalTree(folder, excluding: excluded)
+        let found = try tree.digest()
         if found == report.contentSha256 { return }
+        let released = try CanonicalTree(
+            ArchiveVerifier.unpack(
+                report.archive, of: report.manifest.manifest, limits: report.limits,
+                into: report.scratch.directory(creating: "released")))
+        let differences = try tree.differences(from: released)
+        let more = differences.count > 20 ? " and \(differences.count - 20) more" : ""
         throw UpdateFailure(
             .digestMismatch, subject: folder.path,
             "\(folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
-                + "released was \(report.contentSha256.hex).")
+                + "released was \(report.contentSha256.hex). Different are: "
+                + "\(differences.prefix(20).joined(separator: ", "))\(more).")
+    }
+}
+
+extension CanonicalTree {
+    /// What is not as in `released`, in words and in order.
+    fileprivate func differences(from released: CanonicalTree) throws -> [String] {
+        let mine = Dictionary(uniqueKeysWithValues: entries.map { ($0.path, $0) })
+        let theirs = Dictionary(uniqueKeysWithValues: released.entries.map { ($0.path, $0) })
+        return try Set(mine.keys).union(theirs.keys).sorted().compactMap { path in
+            guard let one = mine[path] else { return "\(path) (missing)" }
+            guard let other = theirs[path] else { return "\(path) (not released)" }
+            let isSame = try one.size == other.size && digest(of: path) == released.digest(of: path)
+            return isSame ? nil : "\(path) (other content)"
+        }
+    }
+
+    private func digest(of path: BundlePath) throws -> SHA256Digest {
+        var hasher = try SHA256Hasher()
+        _ = try folder.file(path.string).forEachBlock { try hasher.update($0) }
+        return try hasher.finish()
     }
 }

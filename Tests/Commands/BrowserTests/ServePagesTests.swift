@@ -58,6 +58,47 @@ import Testing
         #expect(try page.evaluate("window.added === undefined") == .bool(true))
     }
 
+    @Test func `what a page cannot load, and what its policy forbids, is told once, with what would allow it`() throws {
+        var client = DemoClient.good("1.0.0")
+        client.head = "<base href=/><script src=/gone.js></script><script src=https://cdn.invalid/a.js></script>"
+        client.more = ["other.html": "<!doctype html><script src=/gone.js></script><script src=app.js></script>"]
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/deep/link")
+        try page.wait(until: "window.confirmed")
+        try page.evaluate(Self.runningMore)
+        let wanted = [
+            "v1.0.0: the page said: <script> could not load \(serving.root)/gone.js\n",
+            "forbids https://cdn.invalid/a.js as script-src-elem",
+            "--csp \"script-src https://cdn.invalid\" would allow it",
+            "--csp \"script-src-attr 'unsafe-inline'\" would allow it",
+            "--csp \"script-src 'unsafe-inline'\" would allow it",
+            "--csp \"script-src 'unsafe-eval'\" would allow it",
+        ]
+        func count(_ text: String) throws -> Int { try serving.program.printed().errors.ranges(of: text).count }
+        for text in wanted { try page.wait(for: text) { _ in (try? count(text)) ?? 0 > 0 } }
+        try page.navigate(serving.root + "/other.html")
+        try page.wait(until: "window.confirmed")
+        try page.evaluate("setTimeout(() => { throw new Error('the last') }); null")
+        try page.wait(for: "what comes behind it") { _ in (try? count("the last")) ?? 0 > 0 }
+        for text in wanted { #expect(try count(text) == 1, "\(text)") }
+        #expect(!page.console.contains { $0.text.contains("base URI") })
+    }
+
+    @Test func `inline handlers run where --csp says so, and a page may be isolated`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve([
+            "--csp", "script-src 'unsafe-inline' 'unsafe-eval'", "--cross-origin", "isolated", "--permissions",
+            "camera=(self)",
+        ])
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed")
+        try page.evaluate(Self.runningMore)
+        try page.wait(until: "window.handled && window.added && window.evaluated === 2")
+        #expect(try page.evaluate("crossOriginIsolated && typeof SharedArrayBuffer").stringValue == "function")
+        #expect(try page.evaluate("document.featurePolicy.allowsFeature('camera')") == .bool(true))
+    }
+
     @Test(arguments: [
         "script-src 'nonce-c2VjcmV0' 'self'", "default-src 'self'",
         "default-src 'self'; script-src 'self' 'unsafe-eval'",

@@ -181,6 +181,52 @@ import Testing
         try site.install("d").succeeded("installed")
     }
 
+    @Test func `devices that a publisher's wrong clock led a year ahead come back with another channel key`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded("published")
+        try site.install("d").succeeded("installed")
+        let ahead = ["SOURCE_DATE_EPOCH": "\(time(nil) + 400 * 86_400)"]
+        try site.publish("1.1.0", environment: ahead).failed(78, "configInvalid")
+        try site.publish("1.1.0", ["--clock-checked"], environment: ahead).succeeded("published")
+        try site.install("d").succeeded("installed")
+        // The right clock is of no use: every device has a trust root that is out of date by its time.
+        let warned = try site.publish("1.2.0").succeeded("published")
+        #expect(warned.errors.contains("has not reached"))
+        try site.install("d").failed(21, "expired")
+        try Clientctl.run([
+            "trust", "rotate", site.trust, "--old", site.pub("channel"), "--new", site.pub("new"), "--json",
+        ]).succeeded("drafted")
+        try site.signRoot("root1", "root2")
+        try site.publishRoot().succeeded("published")
+        try site.release("resign", "--trust", site.pub("channel"), key: "new").succeeded("changed")
+        let back = try site.install("d").succeeded("installed")
+        #expect(back.string("version") == "1.2.0")
+        #expect(try site.publish("1.3.0", channelKey: "new").succeeded("published").errors.contains("clock") == false)
+    }
+
+    @Test func `all channels of a feed are listed, and one is verified where it lies`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded("published")
+        try site.publish("1.1.0", channel: "beta").succeeded("published")
+        let list = try Clientctl.run(["release", "list", "--feed", site.feed, "--json"]).succeeded()
+        let channels = list["channels"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(channels.map { $0["channel"] } == [.string("beta"), .string("stable")])
+        let release = try site.list()["releases"]?.arrayValue?.first?.objectValue
+        #expect(release?["size"]?.integerValue ?? 0 > 0)
+        #expect(release?["keyId"] == .string(try site.id("release")))
+        let verify = ["verify", "\(site.feed)/channels/beta.json", "--json", "--trust"]
+        let verified = try Clientctl.run(verify + [site.pinned]).succeeded("verified")
+        #expect(verified.strings("keyIds") == [try site.id("channel")])
+        try Clientctl.run(verify + [site.pub("channel")]).failed(20, "keyUnknown")
+        try Clientctl.run(verify + [site.pub("release")]).failed(20, "keyUnknown")
+        let old = ["SOURCE_DATE_EPOCH": "\(time(nil) - 40 * 86_400)"]
+        try site.publish("1.0.0", ["--expires-in", "41d"], channel: "late", environment: old).succeeded()
+        try Clientctl.stock(["sh", "-c", "echo '{' > '\(site.feed)/channels/late.json'"])
+        let damaged = try site.release("resign", channel: "late").failed(25, "manifestMalformed")
+        #expect(damaged.subject == "\(site.feed)/channels/late.json")
+        #expect(damaged.errors.contains("restore it from a copy"))
+    }
+
     @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
         try site.publish("1.0.0", ["--rollout", "1%"])
         try site.release("rollout", "--version", "1.0.0", "50%").succeeded("changed")

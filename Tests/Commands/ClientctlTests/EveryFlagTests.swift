@@ -243,8 +243,8 @@ import Testing
             .replacing(/"\w+Milliseconds": \d+/, with: "")
     }
 
-    /// Flags whose effect cannot be seen in what a command says here: there is no network, and no terminal.
-    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id"]
+    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
+    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
     /// A refused token is all that is said; a file needs none.
     private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]
     /// A device may have its store in its configuration, and verify a manifest all the same.

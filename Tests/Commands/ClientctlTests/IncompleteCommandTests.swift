@@ -46,6 +46,20 @@ import Testing
         #expect(try TreeSnapshot(of: site.folder.path).changes(since: before) == [])
     }
 
+    @Test(arguments: [
+        (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
+        (["release", "revok", "--version", "1.0.0"], "There is no command revok. Did you mean revoke?"),
+        (["keys", "frobnicate"], "Give one of generate, show."),
+        (["publish", "web", "--version", "1"], "See 'clientctl publish --help' for more information."),
+        (["trust", "add-key", "x.json"], "See 'clientctl trust add-key --help'"),
+        (["install", "--bogus"], "clientctl install"),
+    ]) func `a usage error says what was meant, and whose help to read`(arguments: [String], told: String) throws {
+        let refused = try Clientctl.run(arguments)
+        #expect(refused.status == 64)
+        #expect(refused.errors.contains(told), "\(refused.errors)")
+        if told.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
+    }
+
     @Test func `one flag names a version in every command`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")

@@ -59,6 +59,16 @@ import Testing
         }
     }
 
+    @Test func `help is written for 80 columns`() throws {
+        let dump = try Clientctl.run(["--experimental-dump-help"])
+        func long(_ command: JSONObject) -> [String] {
+            let lines = (command["discussion"]?.stringValue ?? "").split(separator: "\n").map(String.init)
+            let below = command["subcommands"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            return lines.filter { $0.count > 79 } + below.flatMap(long)
+        }
+        #expect(long(try #require(dump["command"]?.objectValue)) == [])
+    }
+
     @Test func `the page has its sections, in order`() throws {
         let page = try made("clientctl.1")
         let sections = page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { $0.dropFirst(4) }
@@ -100,6 +110,9 @@ import Testing
         for (line, found) in [
             (["tru"], ["trust"]), (["trust", "re"], ["remove-key", "renew"]), (["hos"], ["host"]),
             (["serve", "--metr"], ["--metrics-file"]), (["host", "--log-f"], ["--log-format"]),
+            (["publish", "--key", "\(out)/clientctl.f"], ["\(out)/clientctl.fish"]),
+            (["keys", "show", "\(out)/_cl"], ["\(out)/_clientctl"]),
+            (["publish", "--format", "z"], ["zip"]), (["keys", "generate", "--algorithm", "r"], ["rsa-pss"]),
         ] as [([String], [String])] {
             let words = ["clientctl"] + line
             let answer = try Clientctl.stock(
@@ -118,6 +131,9 @@ import Testing
 
     @Test(.enabled(if: isInstalled("zsh"), "no zsh")) func `zsh can read it`() throws {
         try Clientctl.stock(["zsh", "-n", "\(out)/_clientctl"])
+        #expect(
+            try made("_clientctl").contains(
+                "--key[The private key (PEM); repeat it where several must sign.]:file:_files"))
     }
 
     @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {

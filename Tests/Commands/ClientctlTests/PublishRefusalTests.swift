@@ -83,6 +83,31 @@ import Testing
         _ = try refused(24, "archiveRejected")
     }
 
+    @Test func `a name that archives write in another form`() throws {
+        _ = try site.folder.writeTree(["app/cafe\u{301}.js": bytes("1"), "app/th\u{e9}.js": bytes("1")], to: "web")
+        let refusal = try refused(24, "archiveRejected")
+        #expect(refusal.subject?.utf8.elementsEqual("name-form: app/cafe\u{301}.js".utf8) == true)
+        try Clientctl.stock(["rm", "\(source)/app/cafe\u{301}.js"])
+        try site.publish(source, as: "2.0.0").succeeded("published")
+        try Clientctl.run(["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"])
+            .succeeded("verified")
+    }
+
+    @Test func `what is wrong names the folder, all twins, and what to do`() throws {
+        _ = try site.folder.writeTree(
+            ["App/x.js": bytes("1"), "img/a.svg": bytes("1"), "img/A.svg": bytes("1")], to: "web")
+        let twins = try refused(24, "archiveRejected")
+        #expect(
+            twins.errors.contains("\(source) has names that some devices take for one: App, app, img/A.svg, img/a.svg.")
+        )
+        try Clientctl.stock(["mv", "\(source)/index.html", "\(source)/Index.htm"])
+        #expect(try refused(24, "archiveRejected").errors.contains("\(source) has no index.html at its top"))
+        #expect(try refused(24, "archiveRejected").errors.contains("It has Index.htm"))
+        #expect(try refused(64, "usage", ["--min-shell", "1.0"]).errors.hasPrefix("Error: --min-shell: the version"))
+        let many = try site.folder.write([UInt8](repeating: 0x61, count: 100_000), to: "notes")
+        #expect(try refused(78, "configInvalid", ["--notes", many]).errors.contains("The notes \(many) have 100.0 kB"))
+    }
+
     @Test(arguments: [("app/Main.js", "app/main.js"), ("é.js", "e\u{301}.js"), ("App/x.js", "app/y.js")])
     func `names that a device without case or normal forms takes for one`(one: String, other: String) throws {
         for path in [one, other] { try site.folder.writeTree([path: bytes(path)], to: "web") }

@@ -87,6 +87,11 @@ import Testing
         #expect(try TreeSnapshot(of: site.feed).changes(since: first) == [])
     }
 
+    @Test func `an empty SOURCE_DATE_EPOCH is none`() throws {
+        try site.publish("1.0.0", environment: ["SOURCE_DATE_EPOCH": ""])
+        #expect(try site.object(site.manifest)["createdAt"] != .string("1970-01-01T00:00:00Z"))
+    }
+
     @Test func `SOURCE_DATE_EPOCH that is no number is refused`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         try site.publish(source, as: "1.0.0", environment: ["SOURCE_DATE_EPOCH": "yesterday"])
@@ -143,7 +148,12 @@ import Testing
         let verified = try Clientctl.run(arguments).succeeded("verified")
         #expect(verified["rebuilt"] == .bool(true))
         try site.folder.write(bytes("patched"), to: "web-1.0.0/app/shared.js")
-        try Clientctl.run(arguments).failed(23, "digestMismatch")
+        try site.folder.write(bytes("new"), to: "web-1.0.0/new.js")
+        try Clientctl.stock(["rm", "\(source)/empty"])
+        let refused = try Clientctl.run(arguments).failed(23, "digestMismatch")
+        #expect(
+            refused.errors.contains(
+                "Different are: app/shared.js (other content), empty (missing), new.js (not released)."))
     }
 
     @Test func `inspect shows a manifest and an archive without trusting them`() throws {

@@ -177,6 +177,31 @@ struct SoftHSMTests {
         ]).succeeded("installed")
     }
 
+    /// README's lines.
+    @Test(arguments: [
+        (
+            "EC:prime256v1",
+            "openssl dgst -sha256 -binary | TOOL --sign --mechanism ECDSA --signature-format openssl --id 01"
+        ),
+        ("rsa:2048", "TOOL --sign --mechanism SHA256-RSA-PKCS-PSS --id 01"),
+    ])
+    func `signs a channel of 300 kB`(type: String, line: String) throws {
+        try run("\(tool) --keypairgen --key-type \(type) --id 01")
+        let file = site.folder.file("token")
+        try run("\(tool) --read-object --type pubkey --id 01 -o \(file).der")
+        try run("openssl pkey -pubin -inform DER -in \(file).der -out \(file).pem")
+        let notes = try site.folder.write([UInt8](repeating: UInt8(ascii: "n"), count: 31_000), to: "notes")
+        for number in 1...10 { try site.publish("1.0.\(number)", ["--notes", notes]).succeeded("published") }
+        let resigned = try Clientctl.run(
+            [
+                "release", "resign", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
+                "--sign-command", line.replacing("TOOL", with: tool), "--public", "\(file).pem", "--json",
+            ], environment: environment
+        ).succeeded("changed")
+        #expect(resigned["sequence"] == .integer(11))
+        #expect(try contents(ofFile: "\(site.feed)/channels/stable.json").count > 400_000)
+    }
+
     @Test func `gives raw ECDSA signatures unless told otherwise, and that is explained`() throws {
         try run("\(tool) --keypairgen --key-type EC:prime256v1 --id 01")
         let file = site.folder.file("token.pub")

@@ -37,7 +37,7 @@ import Testing
         let tar = site.folder.file("by-readme.tar")
         let recipe = """
             cd "$1" && find . -type f -printf '%P\\n' | LC_ALL=C sort |
-              tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 -b1 -cf "$2" -T -
+              tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 -b1 -cf "$2" --verbatim-files-from -T -
             """
         try Clientctl.stock(["sh", "-c", recipe, "sh", site.folder.file("web-1.0.0"), tar])
         #expect(try HandmadeRelease.sha256(tar) == published.string("contentSha256"))

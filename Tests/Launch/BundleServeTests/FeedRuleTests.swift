@@ -1,3 +1,5 @@
+import Glibc
+import BundleDisk
 import BundleValues
 import BundleTesting
 import Testing
@@ -31,6 +33,55 @@ import Testing
     func `names nothing that is shown`(path: String) {
         #expect(file(path) == nil)
     }
+}
+
+@Suite struct `A tag of a feed's file` {
+    private let folder: TemporaryFolder
+    private let mirrors: [FeedFiles]
+
+    init() throws {
+        let folder = try TemporaryFolder()
+        self.folder = folder
+        let large = [UInt8](repeating: 7, count: 1 << 20 + 1)
+        mirrors = try ["one", "two"].map { name in
+            let feed = try folder.writeTree(["releases/v1/a.zst": large, "manifest.json": [2]], to: name)
+            return FeedFiles(try Directory.open(feed), isPrivate: false)
+        }
+    }
+
+    private func setTime(_ path: String, _ seconds: Int) {
+        let time = timespec(tv_sec: seconds, tv_nsec: 0)
+        for name in ["one", "two"] { utimensat(AT_FDCWD, folder.file("\(name)/\(path)"), [time, time], 0) }
+    }
+
+    private func tags(_ path: String) throws -> [[UInt8]?] {
+        let file = try #require(FeedFile(RequestPath(Array(path.utf8))))
+        return try mirrors.map { try $0.find(file)?.tag }
+    }
+
+    @Test func `is one on all mirrors, and changes with an archive's time`() throws {
+        setTime("releases/v1/a.zst", 1)
+        let first = try tags("releases/v1/a.zst")
+        #expect(first[0] != nil && first[0] == first[1])
+        setTime("releases/v1/a.zst", 2)
+        #expect(try tags("releases/v1/a.zst")[0] != first[0])
+    }
+
+    @Test func `is that of a document's content, whenever it was written`() throws {
+        setTime("manifest.json", 1)
+        let first = try tags("manifest.json")
+        #expect(first[0] != nil && first[0] == first[1])
+        try folder.write([3], to: "two/new")
+        rename(folder.file("two/new"), folder.file("two/manifest.json"))
+        setTime("manifest.json", 1)
+        let second = try tags("manifest.json")
+        #expect(second[0] == first[0] && second[1] != first[1])
+    }
+}
+
+@Suite struct `The date of a response` {
+    @Test(arguments: [(0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT")])
+    func `is written as RFC 9110 has it`(time: Int, text: String) { #expect(HTTPDate.text(time) == text) }
 }
 
 @Suite struct `A file of bearer tokens` {

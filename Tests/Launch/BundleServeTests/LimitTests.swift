@@ -1,3 +1,4 @@
+import Synchronization
 import BundleDisk
 import BundleServe
 import BundleTestTraits
@@ -244,7 +245,7 @@ import Testing
         ("script-src", "'unsafe-eval'; object-src *", true), ("script-src", "a b", true), ("script-src", "a,b", true),
         ("script-src", "", true),
         ("script-src", "a\r\nX: y", true), ("script-src", "ü", true), ("script_src", "'self'", true),
-        ("", "'self'", true), ("sandbox", "allow-scripts", true), ("script-src-elem", "https://a.example", true),
+        ("", "'self'", true), ("sandbox", "allow-scripts", true), ("report-uri", "/x", true),
         ("connect-src", "https://api.example.com:8443/path", false),
     ])
     func `with a source that is none fails`(directive: String, source: String, fails: Bool) async throws {
@@ -259,11 +260,11 @@ import Testing
         }
     }
 
-    @Test(arguments: ["a\r\nb", "", "ü"])
+    @Test(arguments: ["a\r\nb", "ü"])
     func `with a permissions policy that is none fails`(text: String) async throws {
         let fixture = try await Fixture()
         var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
-        configuration.permissionsPolicy = text
+        configuration.policies.permissions = ["camera": text]
         await #expect(throws: ServerFailure.permissionsPolicy) {
             try await PageServer.start(configuration, host: fixture.host)
         }
@@ -273,7 +274,7 @@ import Testing
 @Suite(.ownThread) struct `The content security policy` {
     private static let rest = """
         default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
-        connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'self'; \
+        connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; \
         frame-ancestors 'none'; script-src 'self' 'sha256-bridge='
         """
 
@@ -296,17 +297,68 @@ import Testing
                 "script-src": ["'unsafe-eval'"], "connect-src": ["https://a.example", "wss://a.example"],
                 "object-src": ["blob:"], "media-src": ["blob:"], "frame-ancestors": ["'self'"],
             ]
-            $0.permissionsPolicy = "camera=(self)"
+            $0.policies.permissions["camera"] = "(self)"
+            $0.policies.isolation = .isolated
         }
         let answer = try fixture.ask("/", navigation)
         #expect(
             answer["Content-Security-Policy"] == """
                 default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
                 connect-src 'self' https://a.example wss://a.example; worker-src 'self' blob:; object-src blob:; \
-                base-uri 'none'; form-action 'self'; frame-ancestors 'self'; media-src 'self' blob:; \
+                base-uri 'self'; form-action 'self'; frame-ancestors 'self'; media-src 'self' blob:; \
                 script-src 'self' 'unsafe-eval' 'sha256-bridge=' 'sha256-inline='
                 """)
         #expect(answer["X-Frame-Options"] == nil)
-        #expect(answer["Permissions-Policy"] == "camera=(self)")
+        #expect(answer["Permissions-Policy"] == "camera=(self), geolocation=(), microphone=()")
+        for path in ["/", "/app.js"] {
+            #expect(try fixture.ask(path)["Cross-Origin-Embedder-Policy"] == "require-corp")
+            #expect(try fixture.ask(path)["Cross-Origin-Opener-Policy"] == "same-origin")
+        }
+    }
+
+    @Test func `lets windows that a page opens talk to it where that is said`() async throws {
+        let fixture = try await Fixture { $0.policies.isolation = .popups }
+        #expect(try fixture.ask("/", navigation)["Cross-Origin-Opener-Policy"] == "same-origin-allow-popups")
+        #expect(try fixture.ask("/", navigation)["Cross-Origin-Embedder-Policy"] == nil)
+    }
+
+    @Test(arguments: [
+        (["script-src": ["'unsafe-inline'"]], ["script-src 'self' 'unsafe-inline'"]),
+        (
+            ["script-src-attr": ["'unsafe-inline'"]],
+            ["script-src-attr 'unsafe-inline'", "script-src 'self' 'sha256-bridge=' 'sha256-inline='"]
+        ),
+        (
+            ["script-src-elem": ["https://a.example"]],
+            [
+                "script-src-elem 'self' https://a.example 'sha256-bridge=' 'sha256-inline='",
+                "script-src 'self' 'sha256-bridge=' 'sha256-inline='",
+            ]
+        ),
+    ])
+    func `lets inline scripts run where the operator says so, which hashes would take back`(
+        extra: [String: [String]], directives: [String]
+    ) async throws {
+        let fixture = try await Fixture { $0.extraSources = extra }
+        let policy = try fixture.ask("/", navigation)["Content-Security-Policy"] ?? ""
+        let found = policy.split(separator: ";").map { String($0.trimmingPrefix { $0 == " " }) }.filter {
+            $0.hasPrefix("script-src")
+        }
+        #expect(found == directives)
+    }
+
+    @Test func `names no more inline scripts than fit into a head, and says so once`() async throws {
+        let said = Mutex<[String]>([])
+        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        let page = (0..<6000).map { "<script>a(\($0))</script>" }.joined()
+        let folder = try fixture.folder.writeTree(["many.html": Array(page.utf8)], to: "many")
+        let site = try Site(root: try .open(folder), index: Fixture.index)
+        fixture.host.with { $0.nextPage = Page(id: "p", token: "t", site: site) }
+        for _ in 0..<2 {
+            let policy = try fixture.ask("/many.html", navigation)["Content-Security-Policy"] ?? ""
+            #expect(policy.hasSuffix("script-src 'self' 'unsafe-inline'"))
+        }
+        #expect(said.withLock { $0.count } == 1)
+        #expect(said.withLock { $0.first?.contains("/many.html has 6000 inline scripts") } == true)
     }
 }

@@ -192,7 +192,7 @@ func expectCommonFields(_ answer: RawResponse) {
     #expect(answer["Referrer-Policy"] == "no-referrer")
     #expect(answer["Cross-Origin-Opener-Policy"] == "same-origin")
     #expect(answer["Cross-Origin-Resource-Policy"] == "same-origin")
-    #expect(answer["Permissions-Policy"] == "camera=(), microphone=(), geolocation=()")
+    #expect(answer["Permissions-Policy"] == "camera=(), geolocation=(), microphone=()")
     #expect(answer["X-Frame-Options"] == "DENY")
     #expect(!answer.fields.contains { $0.name.lowercased().hasPrefix("access-control-") })
     #expect(answer["Service-Worker-Allowed"] == nil)

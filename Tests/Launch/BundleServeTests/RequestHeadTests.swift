@@ -144,6 +144,7 @@ import Testing
             case .cookie: "Cookie"
             case .range: "Range"
             case .ifRange: "If-Range"
+            case .ifMatch: "If-Match"
             case .ifNoneMatch: "If-None-Match"
             case .contentType: "Content-Type"
             case .contentLength: "Content-Length"

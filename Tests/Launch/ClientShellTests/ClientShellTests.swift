@@ -114,8 +114,14 @@ import Testing
         var (shell, launched, events) = try await Self.running(bench)
         await bench.clock.sleeper(until: .seconds(10))
         await shell.pageDidReport(launched.token, "TypeError: x")
-        await shell.pageDidReport(launched.token, "a later one")
+        for complaint in ["TypeError: x", "a later one", "a third", "a fourth"] {
+            await shell.pageDidReport(launched.token, complaint)
+        }
+        await shell.pageDidReport(launched.token, "no picture", isGrave: false)
         await shell.pageDidReport(try .random(), "another page's")
+        for complaint in ["TypeError: x", "a later one", "a third", "a fourth", "no picture"] {
+            #expect(await events.line() == "v1.1.0 complains: \(complaint)")
+        }
         bench.clock.advance(by: .seconds(10))
         guard case .rolledBack(_, let to, let failure) = await events.next() else {
             Issue.record("no fall")
@@ -123,7 +129,8 @@ import Testing
         }
         #expect(to == (try bench.name("1.0.0")))
         #expect(failure.code == .healthFailed)
-        #expect(failure.message.contains("no confirmation within 10s; the page said: TypeError: x"))
+        #expect(
+            failure.message.contains("no confirmation within 10s; the page said: TypeError: x; a later one; a third."))
         // The ledger first: even a shell that ends now starts the other one.
         #expect(try bench.ledger().launch?.verdict == .faulty)
         #expect(try bench.ledger().record(of: bench.client("1.1.0"))?.failures.map(\.cause) == [.notConfirmed])

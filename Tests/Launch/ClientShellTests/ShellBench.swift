@@ -110,6 +110,7 @@ struct EventReader {
         case .failed(let failure): "error \(failure.code)"
         case .launched(let name, let isTrial): "launched \(name)\(isTrial ? " on trial" : "")"
         case .confirmed(let name): "confirmed \(name)"
+        case .complained(let name, let what): "\(name) complains: \(what)"
         case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
         case .checked, nil: "end"
         }

@@ -29,7 +29,7 @@ import BundleValues
         let loaded = bench.load(takesNext: true)
         let launch = try #require(loaded)
         #expect(launch.name == FakeWorld.name(2))
-        bench.handle(.complain(launch.token, "TypeError: x"))
+        bench.handle(.complain(launch.token, "TypeError: x", isGrave: true))
         bench.now = Self.timeout - .milliseconds(1)
         bench.handle(.woken)
         #expect(bench.verdicts.isEmpty && bench.wake == Self.timeout)

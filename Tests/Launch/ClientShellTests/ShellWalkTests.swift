@@ -114,7 +114,7 @@ private struct ShellWalk {
         case 52..<58: handle("reload", .reload)
         case 58..<70: handle("confirm", .confirm(token))
         case 70..<76: handle("fail", .fail(token, "white"))
-        case 76..<78: handle("complain", .complain(token, "x"))
+        case 76..<78: handle("complain", .complain(token, "x", isGrave: true))
         case 78..<92: show(token)
         case 92..<98: admit()
         default: handle("start", .start)
@@ -270,7 +270,7 @@ private struct ShellWalk {
             done["owed", default: 0] += 1
             model.refused[token.text, default: 0] += 1
             expect(model.refused[token.text] == 1, "told twice what is owed")
-        case .failed, .checked: break
+        case .failed, .checked, .complained: break
         }
     }
 

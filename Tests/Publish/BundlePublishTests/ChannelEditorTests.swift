@@ -133,6 +133,59 @@ import Testing
         #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
     }
 
+    @Test func `is refused where the clock has leapt, unless somebody looked at it`() throws {
+        try bench.put(bench.document("1.0.0"))
+        #expect(try expectRefusal(.configInvalid, bench.terms(after: 40)).message.contains("--clock-checked"))
+        var ahead = bench.terms()
+        ahead.issuedAt = bench.start.adding(.seconds(2 * 86_400))
+        #expect(try expectRefusal(.configInvalid, ahead).message.contains("SOURCE_DATE_EPOCH"))
+        for var terms in [bench.terms(after: 40), ahead] {
+            terms.isClockChecked = true
+            terms.isDryRun = true
+            #expect(try pause(terms).outcome == .dryRun)
+        }
+        #expect(try pause(bench.terms(after: 30)).outcome == .changed)
+    }
+
+    @Test(
+        arguments: [
+            (0, 0, nil, .plausible), (0, 1, nil, .plausible), (1, 0, nil, .plausible), (2, 0, nil, .ahead),
+            (31, 31, 1, .plausible),
+            (32, 32, 1, .leaps(from: 1)), (32, 0, 1, .ahead),
+        ] as [(Int, Int, Int?, ClockVerdict)])
+    func `has a time that can be right`(issued: Int, clock: Int, expires: Int?, verdict: ClockVerdict) throws {
+        func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
+        let found = PublisherClock.judge(issuedAt: day(issued), clock: day(clock), before: expires.map(day))
+        let expected: PublisherClock =
+            switch verdict {
+            case .plausible: .plausible
+            case .ahead: .ahead
+            case .leaps(let from): .leaps(from: day(from))
+            }
+        #expect(found == expected)
+        #expect((found.failure(of: "x", issuedAt: day(issued)) == nil) == (expected == .plausible))
+    }
+
+    /// The same with days for times.
+    enum ClockVerdict: Sendable { case plausible, ahead, leaps(from: Int) }
+
+    @Test func `of a time to come is told of, and goes back to the present with another key`() throws {
+        try bench.put(bench.document("1.0.0"))
+        var ahead = bench.terms(after: 400)
+        ahead.isClockChecked = true
+        #expect(try pause(ahead).warnings == [])
+        let version = try bench.version("1.0.0")
+        let resumed = try bench.editor(bench.terms(after: 2)).apply(.resume(version), to: "stable")
+        #expect(resumed.warnings.count == 1)
+        #expect(resumed.document.issuedAt.description == "2031-02-05T00:00:00Z")
+        let next = try Bench.signer()
+        var terms = bench.terms([next], after: 2)
+        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
+        let renewed = try bench.editor(terms).apply(.resign, to: "stable")
+        #expect(renewed.document.issuedAt.description == "2030-01-03T00:00:00Z")
+        #expect(renewed.document.sequence == 4)
+    }
+
     @Test func `is refused where the feed's trust root would refuse it`() throws {
         try bench.put(bench.document("1.0.0"))
         let roots = [try Bench.signer()]

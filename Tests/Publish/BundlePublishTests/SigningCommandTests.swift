@@ -67,6 +67,14 @@ import Testing
         #expect(!refused.message.contains("1234"))
     }
 
+    @Test func `that gives a long message to a token's EDDSA is told why it fails`() throws {
+        let signer = try signer("exit 1 # --mechanism EDDSA")
+        for (count, isTold) in [(1024, false), (1025, true)] {
+            let refused = bench.refusal { _ = try signer.sign([UInt8](repeating: 0, count: count)) }
+            #expect(refused?.message.contains("no more than 1024") == isTold)
+        }
+    }
+
     @Test func `that does not end is ended`() throws {
         let refused = try #require(try refusal("exec sleep 600", limit: .milliseconds(100)))
         #expect(refused.message.contains("did not end within 100ms"))

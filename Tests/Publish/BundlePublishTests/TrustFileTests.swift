@@ -252,6 +252,17 @@ import Testing
         #expect(refused?.subject == "\(bench.feed)/trust/1.json")
     }
 
+    @Test func `a draft that is edited again counts as long as it was to`() throws {
+        let roots = [try Bench.signer()]
+        let complete = try bench.trustFile(bench.root(roots), signedBy: roots)
+        let year = try complete.renewing(issued: bench.start, lifetime: nil)
+        #expect(year.claims.expires == bench.start.adding(TrustFile.standardLifetime))
+        let long = try complete.renewing(issued: bench.start, lifetime: .seconds(700 * 86_400))
+        let edit = TrustEdit.add(try Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
+        let edited = try long.editing(edit, issued: bench.start, lifetime: nil).draft
+        #expect(edited.claims.expires == bench.start.adding(.seconds(700 * 86_400)))
+    }
+
     @Test func `tell which channels are to be signed by a new key`() throws {
         let one = try first()
         _ = try publish(one)

@@ -66,7 +66,11 @@ extension ChannelDocument {
         releases[index].rollout = permille
         // Drawn by version: each release has its own first devices.
         if releases[index].salt.isEmpty { releases[index].salt = version.description }
-        return ["\(version): for \(Self.share(before)) → \(Self.share(permille))"]
+        let isLower = permille < before
+        return [
+            "\(version): for \(Self.share(before)) → \(Self.share(permille))"
+                + (isLower ? "; those that are left out go to the best of the rest" : "")
+        ]
     }
 
     fileprivate mutating func setPaused(_ version: SemanticVersion, _ isPaused: Bool) throws -> [String] {

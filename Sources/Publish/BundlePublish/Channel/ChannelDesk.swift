@@ -20,12 +20,12 @@ struct ChannelDesk {
             self.bytes = bytes
             var report = report
             (report.newest, newest) = try NewestManifest.step(report.document, in: root)
-            if report.outcome == .unchanged, newest != nil { report.outcome = .completed }
+            if bytes == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
     }
 
-    private static let folder = "channels"
+    static let folder = "channels"
 
     /// The feed's folder; nil where there is none yet.
     let root: Directory?
@@ -34,7 +34,17 @@ struct ChannelDesk {
     /// The document of the channel `name` as it is, if what vouches for it does; nil where there is none.
     func present(_ name: String) throws -> VerifiedChannelDocument? {
         guard let bytes = try Self.bytes(of: name, in: root) else { return nil }
-        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        let envelope: SignedEnvelope
+        do {
+            envelope = try ChannelFormat.envelope(parsing: bytes)
+            _ = try ChannelFormat.parse(envelope)
+        } catch {
+            let file = "\(root?.path ?? "")/\(Self.folder)/\(ChannelFileName.file(of: name))"
+            throw UpdateFailure(
+                .manifestMalformed, subject: file,
+                "\(file) is damaged: restore it from a copy, for devices take nothing older than they have seen. "
+                    + UpdateFailure(error).message)
+        }
         let trusted = options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted
         do {
             return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
@@ -91,7 +101,7 @@ struct ChannelDesk {
                     + "it with `clientctl release list`, then try again.")
         }
         try requirePlace(for: name, present)
-        let issuedAt = max(options.issuedAt, present?.document.issuedAt ?? options.issuedAt)
+        let issuedAt = self.issuedAt(after: present)
         let expires = issuedAt.adding(options.lifetime)
         var document =
             present?.document
@@ -105,7 +115,7 @@ struct ChannelDesk {
                 in: root)
         }
         try requireNoCreation(of: name, present)
-        // Never earlier than before: devices do not let time go back.
+        try requirePlausibleTime(name, present)
         let next = present == nil ? options.firstSequence ?? 1 : sequence + 1
         (document.sequence, document.issuedAt, document.expires) = (next, issuedAt, expires)
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
@@ -114,23 +124,57 @@ struct ChannelDesk {
             name: name, bytes: bytes,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
-                previousSequence: present?.document.sequence, changes: changes), in: root)
+                previousSequence: present?.document.sequence, changes: changes, warnings: warnings(present, expires)),
+            in: root)
     }
 
-    /// Puts a prepared document in place.
-    func put(_ prepared: Prepared, into feed: FeedFolder) throws {
-        if options.isDryRun { return }
-        if let bytes = prepared.bytes {
-            try feed.replace(ChannelFileName.file(of: prepared.name), in: Self.folder, with: bytes)
+    // MARK: The time
+
+    /// Never earlier than before, for devices do not let time go back, unless with other keys: what replaced ones have signed
+    /// counts for nothing then.
+    private func issuedAt(after present: VerifiedChannelDocument?) -> Timestamp {
+        let own = Set(options.signers.map(\.publicKey.id))
+        guard let present, present.signers.contains(where: { own.contains($0.id) }) else { return options.issuedAt }
+        return max(options.issuedAt, present.document.issuedAt)
+    }
+
+    private func requirePlausibleTime(_ name: String, _ present: VerifiedChannelDocument?) throws {
+        if options.isClockChecked { return }
+        let verdict = PublisherClock.judge(
+            issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
+        if let failure = verdict.failure(of: "channel \(name)", issuedAt: options.issuedAt) { throw failure }
+    }
+
+    private func warnings(_ present: VerifiedChannelDocument?, _ expires: Timestamp) -> [String] {
+        guard let before = present?.document.issuedAt, before > options.clock.adding(PublisherClock.tolerance) else {
+            return []
+        }
+        return [
+            "the document before was issued at \(before), which this machine's clock has not reached; devices take that for the time. "
+                + "Unless the clock here is wrong, replace the channel key (README, \"When a publisher's clock was wrong\"); this one "
+                + "counts until \(expires)"
+        ]
+    }
+
+    /// Puts a prepared document in place, and `manifest.json` after it; says what became of them.
+    func put(_ prepared: Prepared, into feed: FeedFolder) throws -> ChannelReport {
+        if options.isDryRun { return prepared.report }
+        // It may have been prepared before the feed was locked.
+        let current = try Prepared(name: prepared.name, bytes: prepared.bytes, prepared.report, in: feed.root)
+        if let bytes = current.bytes {
+            try FeedTrust(in: feed.root, clock: options.clock)?.require(
+                try ChannelFormat.envelope(parsing: bytes), channel: current.name)
+            try feed.replace(ChannelFileName.file(of: current.name), in: Self.folder, with: bytes)
         } else {
             try feed.sync(Self.folder)
         }
         // An unchanged document may be that of a run that was stopped before this.
-        if let newest = prepared.newest {
+        if let newest = current.newest {
             try feed.root.replaceFile(ReleaseFeed.manifestName, with: newest)
         } else {
             try feed.root.sync()
         }
+        return current.report
     }
 
     // MARK: The devices' check

@@ -13,6 +13,16 @@ package struct ChannelEditor {
         self.options = options
     }
 
+    /// The names of the channels in the feed at `feed`.
+    package static func channels(inFeed feed: String) throws -> [String] {
+        let root = try Directory.open(feed)
+        guard case .directory? = try root.kind(of: ChannelDesk.folder) else { return [] }
+        return try root.directory(ChannelDesk.folder).list().sorted().compactMap { file in
+            let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : ""
+            return ChannelFileName.isName(name) ? name : nil
+        }
+    }
+
     /// The document of `channel`, checked by `trust` where one is given.
     package static func read(
         _ channel: String, inFeed feed: String, trust: TrustAnchor?, clock: Timestamp
@@ -28,7 +38,7 @@ package struct ChannelEditor {
 
     /// Applies `change` to `channel`.
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
-        try edit(channel) { desk in
+        try edit([channel]) { desk in
             guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
             return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0) }
@@ -37,7 +47,7 @@ package struct ChannelEditor {
 
     /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.
     package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
-        try edit(channel) { desk in
+        try edit([channel]) { desk in
             guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
             let isDue = present.document.expires <= options.clock.adding(time)
             return try desk.prepare(channel, creatingFor: nil) { isDue ? try ChannelChange.resign.apply(to: &$0) : [] }
@@ -50,7 +60,7 @@ package struct ChannelEditor {
     package func promote(
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
-        try edit(target) { desk in
+        try edit([target, source]) { desk in
             guard let document = try desk.present(source)?.document else { throw Self.missing(source, feed) }
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
@@ -61,15 +71,20 @@ package struct ChannelEditor {
         }
     }
 
-    private func edit(_ channel: String, _ work: (ChannelDesk) throws -> ChannelDesk.Prepared) throws -> ChannelReport {
-        if options.isDryRun {
-            return try work(ChannelDesk(root: try Directory.open(feed), options: options)).report
+    /// Changes one of `channels`, which `work` reads.
+    private func edit(
+        _ channels: [String], _ work: (ChannelDesk) throws -> ChannelDesk.Prepared
+    ) throws -> ChannelReport {
+        func draft(_ root: Directory) throws -> ChannelDesk.Prepared {
+            try work(ChannelDesk(root: root, options: options))
         }
-        let folder = try FeedFolder(at: feed, waiting: FeedFolder.patience)
-        let desk = ChannelDesk(root: folder.root, options: options)
-        let prepared = try work(desk)
-        try desk.put(prepared, into: folder)
-        return prepared.report
+        if options.isDryRun { return try draft(Directory.open(feed)).report }
+        return try FeedFolder.change(
+            feed, options.wait, channels: channels, draft: { options.signers.areQuick ? nil : try draft($0) }
+        ) { folder, drafted in
+            let desk = ChannelDesk(root: folder.root, options: options)
+            return try desk.put(try drafted ?? work(desk), into: folder)
+        }
     }
 
     /// A version that was never published is a slip of the pen, and the bad one would go on.

@@ -56,7 +56,9 @@ struct ChannelSeat {
         try desk.prepare(plan.name, creatingFor: appId) { try $0.add(manifest, rollout: plan.rollout) }
     }
 
-    func put(_ prepared: ChannelDesk.Prepared, into feed: FeedFolder) throws { try desk.put(prepared, into: feed) }
+    func put(_ prepared: ChannelDesk.Prepared, into feed: FeedFolder) throws -> ChannelReport {
+        try desk.put(prepared, into: feed)
+    }
 
     /// As the channel's document sees it, one folder below the feed.
     private static func url(_ path: String) -> String { "../\(path)" }

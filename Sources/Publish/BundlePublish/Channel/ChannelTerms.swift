@@ -22,6 +22,10 @@ package struct ChannelTerms {
     /// The sequence of a channel that is made by this; nil where none may be made. One that was lost would begin again below what
     /// devices have seen.
     package var firstSequence: Int?
+    /// Whether somebody has looked at the clock, so that a leap of time is meant.
+    package var isClockChecked = false
+    /// How long others may keep the feed.
+    package var wait = FeedWait()
     /// Whether to leave the feed as it is.
     package var isDryRun = false
 
@@ -55,6 +59,49 @@ package struct ChannelReport: Sendable {
     package let previousSequence: Int?
     /// What is different now, for people; empty where nothing is.
     package let changes: [String]
+    /// What the publisher should know about the time, for people.
+    package internal(set) var warnings: [String] = []
     /// What becomes of the feed's `manifest.json`.
     package internal(set) var newest = NewestChange.untouched
+}
+
+/// Whether the time of a new document can be right. Devices take the latest time that was signed for the time it is, and nothing
+/// turns that back but another key. A pure rule.
+enum PublisherClock: Equatable {
+    /// Nothing speaks against it.
+    case plausible
+    /// The document would be issued later than the machine says that it is, as `SOURCE_DATE_EPOCH` may have it.
+    case ahead
+    /// The document before expired long ago, if this is the time.
+    case leaps(from: Timestamp)
+
+    /// More than clocks of different machines differ.
+    static let tolerance = Duration.seconds(86_400)
+    /// A channel that nobody signed anew for so long is seldom; a clock that is wrong is not.
+    static let longestSilence = Duration.seconds(30 * 86_400)
+
+    static func judge(issuedAt: Timestamp, clock: Timestamp, before expires: Timestamp?) -> PublisherClock {
+        if issuedAt > clock.adding(tolerance) { return .ahead }
+        if let expires, issuedAt > expires.adding(longestSilence) { return .leaps(from: expires) }
+        return .plausible
+    }
+
+    /// The refusal of a document of `subject` that would be issued at `issuedAt`; nil where it can be right.
+    func failure(of subject: String, issuedAt: Timestamp) -> UpdateFailure? {
+        let advice =
+            "Devices would take that for the time it is, for good: set the clock, or give --clock-checked if it is right."
+        return switch self {
+        case .plausible: nil
+        case .ahead:
+            UpdateFailure(
+                .configInvalid, subject: subject,
+                "The document of \(subject) would be issued at \(issuedAt), which this machine's clock has not reached: check "
+                    + "SOURCE_DATE_EPOCH. " + advice)
+        case .leaps(let expires):
+            UpdateFailure(
+                .configInvalid, subject: subject,
+                "This machine's clock says \(issuedAt), and the present document of \(subject) expired at \(expires). "
+                    + advice)
+        }
+    }
 }

@@ -76,9 +76,9 @@ package struct TrustFile: Sendable {
     private init(_ root: UnverifiedTrustRoot) { self.root = root }
 
     /// The draft that `edit` leads to, with what it changes: of the next version where this one is complete, else of the same. It
-    /// has no signatures, and counts for `lifetime` from `issued` on.
+    /// has no signatures, and counts for `lifetime` from `issued` on; nil for as long as the draft, or for a year.
     package func editing(
-        _ edit: TrustEdit, issued: Timestamp, lifetime: Duration
+        _ edit: TrustEdit, issued: Timestamp, lifetime: Duration?
     ) throws -> (draft: TrustFile, changes: [String]) {
         var next = claims
         let changes = try edit.apply(to: &next)
@@ -86,16 +86,22 @@ package struct TrustFile: Sendable {
         if isComplete { next.version += 1 }
         // Never earlier than before: devices do not let time go back.
         next.issued = max(issued, claims.issued)
-        next.expires = next.issued.adding(lifetime)
+        next.expires = next.issued.adding(lifetime ?? lifetimeOfDraft)
         return (try TrustFile(draft: next), changes)
     }
 
+    /// A draft that is edited again counts as long as it was to count; the next version for a year.
+    private var lifetimeOfDraft: Duration {
+        isComplete
+            ? Self.standardLifetime : .seconds(claims.expires.secondsSinceEpoch - claims.issued.secondsSinceEpoch)
+    }
+
     /// The draft of the next version with nothing changed but its expiry.
-    package func renewing(issued: Timestamp, lifetime: Duration) throws -> TrustFile {
+    package func renewing(issued: Timestamp, lifetime: Duration?) throws -> TrustFile {
         var next = claims
         if isComplete { next.version += 1 }
         next.issued = max(issued, claims.issued)
-        next.expires = next.issued.adding(lifetime)
+        next.expires = next.issued.adding(lifetime ?? lifetimeOfDraft)
         return try TrustFile(draft: next)
     }
 

@@ -22,17 +22,19 @@ package struct TrustPublisher {
 
     private let feed: String
     private let now: Timestamp
+    private let wait: FeedWait
 
     /// Publishes to the feed at `feed`, which is created where it is missing.
-    package init(feed: String, now: Timestamp = .now) {
+    package init(feed: String, now: Timestamp = .now, wait: FeedWait = FeedWait()) {
         self.feed = feed
         self.now = now
+        self.wait = wait
     }
 
     /// Publishes `file` as the root after the feed's newest, or as its first.
     package func publish(_ file: TrustFile) throws -> Report {
         try Directory.createAll(feed)
-        let target = try FeedFolder(at: feed, waiting: FeedFolder.patience)
+        let target = try FeedFolder(at: feed, wait)
         let chain = try chain(in: target.root)
         let version = file.claims.version
         if let same = chain.first(where: { $0.root.version == version }) {

@@ -27,9 +27,13 @@ package struct HTMLOutline: Sendable, Equatable {
     /// The nonce of the first script that has a usable one: the letters of base64 and its URL form.
     package private(set) var nonce: String?
 
+    /// The letters that the page says it is written in, where it is not UTF-8 by its byte order mark: a word for a header.
+    package private(set) var charset: String?
+
     /// Reads `page`.
     package init(_ page: [UInt8]) {
-        headStart = page.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
+        let isMarked = page.starts(with: [0xEF, 0xBB, 0xBF])
+        headStart = isMarked ? 3 : 0
         end = page.count
         var tokenizer = HTMLTokenizer(page, from: headStart)
         var foreign = ForeignContent()
@@ -54,6 +58,7 @@ package struct HTMLOutline: Sendable, Equatable {
                 if isBeforeHead && (tag.name == "html" || tag.name == "head") { headStart = tokenizer.index }
                 if tag.name != "html" { isBeforeHead = false }
                 if foreign.start(tag) { continue }
+                if tag.name == "meta" && charset == nil && !isMarked { charset = Self.charset(tag, in: page) }
                 if tag.name == "template" {
                     templates.append((tag.start, foreign.depth))
                 } else if tag.name == "script" || Self.rawTextElements.contains(tag.name) {
@@ -81,6 +86,24 @@ package struct HTMLOutline: Sendable, Equatable {
         {
             scripts.append(InlineScript(text: text, isInTemplate: isInTemplate))
         }
+    }
+
+    /// What a `<meta charset>` or its older form says (HTML standard, "extracting a character encoding from a meta element").
+    private static func charset(_ tag: HTMLTokenizer.Tag, in page: [UInt8]) -> String? {
+        var label = tag.attributes["charset"].map { page[$0] }
+        if label == nil, tag.attributes["http-equiv"] != nil, let content = tag.attributes["content"].map({ page[$0] })
+        {
+            let text = String(decoding: content, as: UTF8.self)
+            label = text.lowercased().firstRange(of: "charset=").map { Array(text[$0.upperBound...].utf8)[...] }
+        }
+        let word = label?.drop(while: { !isLabelByte($0) }).prefix(while: isLabelByte) ?? []
+        // Browsers take UTF-16 that a page declares in ASCII for UTF-8.
+        return word.isEmpty || word.starts(with: "utf-16".utf8)
+            ? nil : String(decoding: word, as: UTF8.self).lowercased()
+    }
+
+    private static func isLabelByte(_ byte: UInt8) -> Bool {
+        byte.isASCIILetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-_.:+".utf8.contains(byte)
     }
 
     /// Elements whose content is text up to their own end tag; `noscript` is one wherever scripts run.

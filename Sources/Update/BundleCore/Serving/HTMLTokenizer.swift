@@ -9,7 +9,7 @@ struct HTMLTokenizer {
         let name: String
         let isEnd: Bool
         var isSelfClosing = false
-        /// The values as they stand in the page, the first of each name. Kept for start tags of scripts only.
+        /// The values as they stand in the page, the first of each name. Kept for start tags of scripts and `<meta>` only.
         var attributes: [String: Range<Int>] = [:]
     }
 
@@ -189,7 +189,7 @@ struct HTMLTokenizer {
                 value = valueStart..<at
             }
         }
-        if tag.name == "script" && !tag.isEnd {
+        if (tag.name == "script" || tag.name == "meta") && !tag.isEnd {
             let key = String(decoding: page[name].map(\.asciiLowered), as: UTF8.self)
             if tag.attributes[key] == nil { tag.attributes[key] = value }
         }

@@ -1,0 +1,120 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleValues
+import BundlePublish
+
+struct ReleaseList: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
+        discussion: """
+            Nothing is verified unless --trust is given. Without --channel, all channels.
+
+            Examples:
+              clientctl release list --feed feed
+              clientctl release list --feed feed --channel stable --trust trust.json
+            """)
+
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp("Check the signature with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let now = Timestamp.now
+        let feed = try settings.feedFolder(feed)
+        let named = try settings.optional("channel", channel)
+        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(inFeed: feed)).map {
+            try ChannelEditor.read($0, inFeed: feed, trust: trust, clock: now)
+        }
+        let objects = documents.map { document in
+            var object = ChannelView.object(document, now: now)
+            object["verified"] = .bool(trust != nil)
+            return object
+        }
+        let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
+        Output.give(
+            json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
+            documents.flatMap { ChannelView.lines($0, now: now) }
+                + (documents.isEmpty ? ["\(feed) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
+    }
+}
+
+/// A channel document as it is shown.
+enum ChannelView {
+    static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {
+        [
+            "channel": .string(document.channel), "appId": .string(orNull: document.appId),
+            "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
+            "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
+            "minimumVersion": .string(orNull: document.minimumVersion?.description),
+            "poll": document.poll.map {
+                .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
+            } ?? .null,
+            "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
+            "revoked": .array(
+                document.revoked.map {
+                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                }),
+        ]
+    }
+
+    private static func sorted(_ document: ChannelDocument) -> [ChannelDocument.Release] {
+        document.releases.sorted { $0.version > $1.version }
+    }
+
+    private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
+        let claims = release.manifest.claims
+        return [
+            "version": .string(release.version.description),
+            "rollout": .string(RolloutShare(permille: release.rollout).description),
+            "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
+            "minShellVersion": .string(claims.shells.minimum.description),
+            "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
+            "createdAt": .string(orNull: claims.createdAt?.description),
+            "size": claims.size.map(JSONValue.integer) ?? .null,
+            "keyId": .string(orNull: claims.keyId), "notes": .string(orNull: claims.notes),
+        ]
+    }
+
+    private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
+        document.revoked.contains { $0.version == release.version }
+            || document.minimumVersion.map { release.version < $0 } == true
+    }
+
+    static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
+        let isLate = document.expires < now
+        return [
+            "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
+                + "sequence \(document.sequence)",
+            "  issued   \(document.issuedAt)",
+            "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
+        ] + (document.poll.map { ["  " + ChannelDocument.words($0)] } ?? [])
+            + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
+            + sorted(document).map { "  " + line($0, document) }
+            + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
+    }
+
+    private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
+        let claims = release.manifest.claims
+        let shells = claims.shells
+        return
+            ([
+                "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
+                "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+            ] + (claims.size.map { ["\(ByteCount(bytes: $0))"] } ?? []) + (claims.createdAt.map { ["\($0)"] } ?? [])
+            + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
+            .joined(separator: "  ")
+    }
+}

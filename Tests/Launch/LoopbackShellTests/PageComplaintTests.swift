@@ -1,0 +1,43 @@
+import BundleValues
+import Testing
+
+@testable import LoopbackShell
+
+@Suite struct `A complaint of a page` {
+    @Test(arguments: [
+        ("script-src-elem", "https://cdn.example:8443/a.js?x", "script-src https://cdn.example:8443"),
+        ("script-src-elem", "inline", "script-src 'unsafe-inline'"),
+        ("script-src-attr", "inline", "script-src-attr 'unsafe-inline'"),
+        ("script-src", "eval", "script-src 'unsafe-eval'"),
+        ("script-src", "wasm-eval", "script-src 'wasm-unsafe-eval'"),
+        ("style-src-attr", "inline", "style-src 'unsafe-inline'"), ("media-src", "blob", "media-src blob:"),
+        ("connect-src", "wss://h", "connect-src wss://h"), ("connect-src", "data:text/plain,a", "connect-src data:"),
+        ("base-uri", "https://h/", "base-uri https://h"),
+        ("require-trusted-types-for", "trusted-types-sink", nil), ("script-src", "", nil),
+        ("img-src", "https://a\" -x", nil), ("img-src", "https://", nil), ("img-src", "A B:", nil),
+        ("x; y", "eval", nil),
+    ])
+    func `names what would allow what is forbidden, and nothing else`(
+        directive: String, blocked: String, allowance: String?
+    ) { #expect(PageComplaint.allowance(directive, blocked) == allowance) }
+
+    @Test(arguments: [
+        (
+            #"{"kind":"blocked","directive":"script-src","url":"eval","isOwn":false,"source":"/a.js","line":3}"#,
+            "its policy forbids eval as script-src (/a.js:3): --csp \"script-src 'unsafe-eval'\" would allow it", true
+        ),
+        (
+            #"{"kind":"blocked","directive":"img-src","url":"https://h/a.png","isOwn":true}"#,
+            "its policy forbids https://h/a.png as img-src, by what the page says itself", false
+        ),
+        (#"{"kind":"missing","element":"script","url":"/gone.js"}"#, "<script> could not load /gone.js", true),
+        (#"{"kind":"missing","element":"img","url":"/a.png"}"#, "<img> could not load /a.png", false),
+        (#"{"message":"Error: x","source":"/a.js","line":7}"#, "Error: x (/a.js:7)", true), ("{}", "", true),
+    ])
+    func `is a sentence`(body: String, text: String, isGrave: Bool) throws {
+        let object = try JSONScanner.parse(Array(body.utf8), maximumBytes: 1000).objectValue
+        let complaint = PageComplaint(try #require(object))
+        #expect(complaint.text == text)
+        #expect(complaint.isGrave == isGrave)
+    }
+}
