@@ -10,19 +10,20 @@ struct Host: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "An update service for one machine: serves a feed over HTTP, and tells devices when it changes.",
         discussion: """
-            Serves what publish writes, to one machine's network: GET and HEAD with ranges and
-            entity tags; what is below releases/ may be kept for ever, the rest is asked about
-            each time. Devices that open a WebSocket at /push are told the sequence of every
-            channel, and at once when one changes, whoever changed it. /healthz answers "ok".
-            With --token-file, everything else takes a bearer token. TLS is for a proxy in
-            front, such as nginx or caddy. Any static web server does for a feed without push.
-            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
-            works. Ends on SIGTERM or SIGINT.
+            Serves what publish writes, to one machine's network: GET and HEAD with ranges
+            and entity tags; what is below releases/ may be kept for ever, the rest is
+            asked about each time. Devices that open a WebSocket at /push are told the
+            sequence of every channel, and at once when one changes, whoever changed it.
+            /healthz answers "ok". With --token-file, everything else takes a bearer
+            token. TLS is for a proxy in front, such as nginx or caddy. Any static web
+            server does for a feed without push. Started by systemd it says when it is
+            ready and, with WatchdogSec=, that it still works. Ends on SIGTERM or SIGINT.
 
             Examples:
               clientctl host feed
               clientctl host /srv/feed --bind 0.0.0.0 --port 8080 \\
-                --token-file /etc/clientctl/tokens --access-log /var/log/clientctl/access.log
+                --token-file /etc/clientctl/tokens \\
+                --access-log /var/log/clientctl/access.log
               clientctl install --channel http://127.0.0.1:8080/channels/stable.json \\
                 --token-file token --trust trust.json --store store --shell-version 1.2.0
             """)

@@ -27,17 +27,17 @@ struct Publish: ParsableCommand, ConfinedCommand {
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
                 --sign-command './sign-with-token' --public token.pub.pem
 
-            Private keys are never published, nor is a feed inside the folder. Repositories,
-            node_modules, .env and its like and native code are refused unless --allow names
-            them. What --exclude leaves out is no part of the release: give verify --rebuild
-            the same.
+            Private keys are never published, nor is a feed inside the folder.
+            Repositories, node_modules, .env and its like and native code are refused
+            unless --allow names them. What --exclude leaves out is no part of the
+            release: give verify --rebuild the same.
 
-            Without a trust root in the feed, a release is signed by a key that signed what the
-            feed offers now; --trust says otherwise what devices trust.
+            Without a trust root in the feed, a release is signed by a key that signed
+            what the feed offers now; --trust says otherwise what devices trust.
 
             --channel also adds the release to FEED/channels/NAME.json, for the --rollout
-            share of its devices. Publishing again never changes a rollout: use
-            `clientctl release rollout`. Devices that follow manifest.json know no rollouts.
+            share of its devices. Publishing again never changes a rollout: use `clientctl
+            release rollout`. Devices that follow manifest.json know no rollouts.
             """)
 
     @Argument(help: "The folder with index.html at its top.", completion: .directory)

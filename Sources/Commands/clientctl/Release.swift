@@ -117,8 +117,8 @@ struct ReleaseRevoke: ChannelEdit {
             Examples:
               clientctl release revoke --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
-              clientctl release revoke --version 1.5.0 --undo --feed feed --channel stable \\
-                --channel-key channel.key.pem
+              clientctl release revoke --version 1.5.0 --undo --feed feed \\
+                --channel stable --channel-key channel.key.pem
               clientctl release revoke --below 1.4.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
@@ -224,13 +224,13 @@ struct ReleasePoll: ChannelEdit {
         commandName: "poll",
         abstract: "Says how often devices that serve check for updates.",
         discussion: """
-            From their next check on; a device that is given --check-interval keeps to that.
-            The jitter also spreads the checks of devices that hear of a change by push: it
-            is none unless stated.
+            From their next check on; a device that is given --check-interval keeps to
+            that. The jitter also spreads the checks of devices that hear of a change by
+            push: it is none unless stated.
 
             Examples:
-              clientctl release poll --interval 5m --jitter 1m --feed feed --channel stable \\
-                --channel-key channel.key.pem
+              clientctl release poll --interval 5m --jitter 1m --feed feed \\
+                --channel stable --channel-key channel.key.pem
               clientctl release poll --undo --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)

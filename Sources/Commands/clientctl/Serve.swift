@@ -15,26 +15,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that
             does not do so in time is rolled back in the same window, retried once, then
-            blocked. With --meteor, or --trust and --channel or --manifest, it checks for updates itself;
-            without, it notices what `clientctl install` brings. With --push it hears from a
-            host (`clientctl host`) when its channel changes, from a Meteor server by DDP, and
-            then checks at once. Ends on SIGTERM or SIGINT.
+            blocked. With --meteor, or --trust and --channel or --manifest, it checks for
+            updates itself; without, it notices what `clientctl install` brings. With
+            --push it hears from a host (`clientctl host`) when its channel changes, from
+            a Meteor server by DDP, and then checks at once. Ends on SIGTERM or SIGINT.
 
-            The first check comes after 10 to 90 % of the interval, the next ones as often as
-            the channel's document asks, or every 15m, or as --check-interval says; an outage
-            is asked about after a minute, then less and less, up to four intervals, or when
-            the server says (Retry-After). With --activation-window a client that is ready is
-            shown by itself in these times, and else only where the page asks for it or the
-            shell starts. With --once it checks at once and ends with the verdict on what
-            it shows: 0 when that confirms its start, 40 when it is rolled back.
+            The first check comes after 10 to 90 % of the interval, the next ones as often
+            as the channel's document asks, or every 15m, or as --check-interval says; an
+            outage is asked about after a minute, then less and less, up to four
+            intervals, or when the server says (Retry-After). With --activation-window a
+            client that is ready is shown by itself in these times, and else only where
+            the page asks for it or the shell starts. With --once it checks at once and
+            ends with the verdict on what it shows: 0 when that confirms its start, 40
+            when it is rolled back.
 
             Once somebody has logged in (`clientctl login`), the client is shown to those
-            that are logged in, the seed to guests, and on a locked device neither; the page
-            changes within a second. A device that nobody ever logged in on shows its client.
+            that are logged in, the seed to guests, and on a locked device neither; the
+            page changes within a second. A device that nobody ever logged in on shows its
+            client.
 
-            Started by systemd it says when it is ready and, with WatchdogSec=, that it still
-            works. GET /__clientctl/v1/metrics answers in the text format of Prometheus, to
-            this machine only; --metrics-file writes the same for node_exporter.
+            Started by systemd it says when it is ready and, with WatchdogSec=, that it
+            still works. GET /__clientctl/v1/metrics answers in the text format of
+            Prometheus, to this machine only; --metrics-file writes the same for
+            node_exporter.
 
             Examples:
               clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\

@@ -95,13 +95,13 @@ final class AcceptGate: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        if open < limit { return context.read() }
-        holdsRead = true
-        makeRoom()
+        if open < limit { context.read() } else { holdsRead = true }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         open += 1
+        // The last place is for whoever comes next.
+        if open == limit { makeRoom() }
         unwrapInboundIn(data).closeFuture.assumeIsolated().whenComplete { [self] _ in
             open -= 1
             if holdsRead {

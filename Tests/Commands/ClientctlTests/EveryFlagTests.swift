@@ -243,7 +243,7 @@ import Testing
             .replacing(/"\w+Milliseconds": \d+/, with: "")
     }
 
-    /// Flags whose effect cannot be seen in what a command says here: there is no network, no terminal, and no old feed.
+    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
     private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
     /// A refused token is all that is said; a file needs none.
     private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]

@@ -59,6 +59,16 @@ import Testing
         }
     }
 
+    @Test func `help is written for 80 columns`() throws {
+        let dump = try Clientctl.run(["--experimental-dump-help"])
+        func long(_ command: JSONObject) -> [String] {
+            let lines = (command["discussion"]?.stringValue ?? "").split(separator: "\n").map(String.init)
+            let below = command["subcommands"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            return lines.filter { $0.count > 79 } + below.flatMap(long)
+        }
+        #expect(long(try #require(dump["command"]?.objectValue)) == [])
+    }
+
     @Test func `the page has its sections, in order`() throws {
         let page = try made("clientctl.1")
         let sections = page.split(separator: "\n").filter { $0.hasPrefix(".SH ") }.map { $0.dropFirst(4) }

@@ -54,7 +54,7 @@ struct Fixture {
         return try Site(root: try Directory.open(try folder.writeTree(files, to: text)), index: page)
     }
 
-    func connect(patience: Int = 10_000) throws -> RawConnection {
+    func connect(patience: Int = 60_000) throws -> RawConnection {
         try RawConnection(port: server.port, patience: patience)
     }
 

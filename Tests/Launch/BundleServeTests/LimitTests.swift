@@ -194,6 +194,20 @@ import Testing
         try await PageServer.start(ServerConfiguration(port: port, bridge: Fixture.bridge), host: fixture.host)
     }
 
+    @Test func `leads to one that closes with its last reference, and its connections with it`() async throws {
+        let fixture = try await Fixture()
+        func connection() async throws -> RawConnection {
+            var configuration = ServerConfiguration(port: .fixed(0), bridge: Fixture.bridge)
+            configuration.limits.idle = .seconds(600)
+            let server = try await PageServer.start(configuration, host: fixture.host)
+            let connection = try RawConnection(port: server.port)
+            connection.send("GET /plain HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n\r\n")
+            #expect(try connection.receiveAnswer().status == 200)
+            return connection
+        }
+        #expect(try await connection().receiveAll() == [])
+    }
+
     @Test func `on a fixed port that is taken fails and says so`() async throws {
         let fixture = try await Fixture()
         let port = fixture.server.port
