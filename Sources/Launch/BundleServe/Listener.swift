@@ -76,18 +76,18 @@ enum ServerLoop {
     static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 }
 
-/// Stands before the acceptance of connections: while there are as many as may be, further ones wait in the kernel's queue, and room is
-/// made for the next one where that takes nothing from anybody.
+/// Stands before the connections of a server: those over the limit wait here, one in the program and the rest in the kernel's queue, and
+/// room is made for the one that waits where that takes nothing from anybody.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
     private let limit: Int
-    private var open = 0
-    private var holdsRead = false
-
     private let makeRoom: () -> Void
+    private var open = 0
+    private var waiting: [any Channel] = []
+    private var holdsRead = false
 
     init(limit: Int, makeRoom: @escaping () -> Void) {
         self.limit = limit
@@ -95,20 +95,33 @@ final class AcceptGate: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        if open < limit { context.read() } else { holdsRead = true }
+        if waiting.isEmpty { context.read() } else { holdsRead = true }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        open += 1
-        // The last place is for whoever comes next.
-        if open == limit { makeRoom() }
-        unwrapInboundIn(data).closeFuture.assumeIsolated().whenComplete { [self] _ in
-            open -= 1
-            if holdsRead {
-                holdsRead = false
-                context.read()
+        waiting.append(unwrapInboundIn(data))
+        admit(context)
+        if !waiting.isEmpty { makeRoom() }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        for channel in waiting { channel.close(promise: nil) }
+        waiting = []
+        context.fireChannelInactive()
+    }
+
+    private func admit(_ context: ChannelHandlerContext) {
+        while open < limit, let channel = waiting.first {
+            waiting.removeFirst()
+            open += 1
+            channel.closeFuture.assumeIsolated().whenComplete { [self] _ in
+                open -= 1
+                admit(context)
             }
+            context.fireChannelRead(wrapInboundOut(channel))
         }
-        context.fireChannelRead(data)
+        guard waiting.isEmpty, holdsRead else { return }
+        holdsRead = false
+        context.read()
     }
 }
