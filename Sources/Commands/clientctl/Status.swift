@@ -10,8 +10,8 @@ struct Status: ParsableCommand {
         abstract: "Tells what runs, what runs next, and why each other client does not.",
         discussion: """
             Without --shell-version it answers for the shell that launched last; where none
-            has, every shell range counts as met. It also says where the kernel has no Landlock,
-            with which install, launch, serve and publish keep to what they need.
+            has, every shell range counts as met. It also says where the kernel has no
+            Landlock, with which install, launch, serve and publish keep to what they need.
 
             Examples:
               clientctl status --store /var/lib/kiosk
