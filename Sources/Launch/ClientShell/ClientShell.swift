@@ -232,7 +232,7 @@ public actor ClientShell {
 
     /// Nobody waits for it: the page that has just confirmed its start is busy enough.
     private func removeOlder() {
-        removal = Task(priority: .background) { [verdicts, keep = configuration.keep, before = removal] in
+        removal = Task { [verdicts, keep = configuration.keep, before = removal] in
             await before?.value
             _ = await verdicts.retain(keep)
         }

@@ -58,20 +58,21 @@ import Testing
     func `a full disk shows the seed with its WebAppLocalServer, and says so once`() throws {
         let script = """
             install
+            mkdir "$seed.out"
             cat /dev/zero > "$mount/filler" 2> /dev/null
             "$program" serve --store "$mount/store" --shell-version 1.5.0 --seed "$seed" --port 0 \\
-                > "$seed/url" 2> "$seed/errors" &
+                > "$seed.out/url" 2> "$seed.out/errors" &
             server=$!
-            for try in $(seq 300); do [ -s "$seed/url" ] && break; sleep 0.1; done
-            url=$(cat "$seed/url")
-            curl -s --max-time 5 -H 'Accept: text/html' "$url" > "$seed/page"
-            curl -s --max-time 5 "${url}app.js" > "$seed/script"
+            for try in $(seq 300); do [ -s "$seed.out/url" ] && break; sleep 0.1; done
+            url=$(cat "$seed.out/url")
+            curl -s --max-time 5 -H 'Accept: text/html' "$url" > "$seed.out/page"
+            curl -s --max-time 5 "${url}app.js" > "$seed.out/script"
             kill $server
             wait $server
             """
         let (ending, _) = try mounting(Self.install + script)
         func text(_ name: String) throws -> String {
-            String(decoding: try contents(ofFile: "\(seed)/\(name)"), as: UTF8.self)
+            String(decoding: try contents(ofFile: "\(seed).out/\(name)"), as: UTF8.self)
         }
         let errors = try text("errors")
         #expect(ending.status == 0, "\(errors)")

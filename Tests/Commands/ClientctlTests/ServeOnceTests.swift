@@ -80,7 +80,7 @@ import Testing
             "serve", "--once", "--channel", "\(site.feed)/channels/none.json", "--trust", site.pinned, "--store",
             site.folder.file("store"), "--shell-version", "1.5.0", "--port", "0", "--json",
         ])
-        outcome.failed(10, "networkUnavailable")
+        outcome.failed(78, "configInvalid")
     }
 
     @Test func `ends with 40 when no browser comes`() throws {

@@ -139,7 +139,11 @@ final class Writes: Sendable {
     func settle() { state.withLock { $0 = State(areRefused: false, isStartWritten: true) } }
 
     /// Says `line` unless it has been said since the last launch: a shell looks twice a second, and the disk may be full.
-    func warn(_ line: String) { if state.withLock({ $0.said.insert(line).inserted }) { say(line) } }
+    func warn(_ line: String) {
+        // What is made anew at each try has a random name.
+        let matter = line.split(separator: "/").filter { !$0.hasPrefix(".new-") }.joined(separator: "/")
+        if state.withLock({ $0.said.insert(matter).inserted }) { say(line) }
+    }
 }
 
 extension StartFailure {
