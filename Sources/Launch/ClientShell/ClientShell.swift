@@ -208,6 +208,8 @@ public actor ClientShell {
     public func checkSoon(within limit: Duration? = nil) async { await checks.want(within: limit) }
 
     private func check() async -> UpdateFailure? {
+        // The store is locked while older clients go, and nobody else is to be told so.
+        await removed()
         let result = await checks.update()
         let failure = result.failures.first.map { UpdateFailure($0) }
         let isAnswered = failure.map(Self.stands) ?? true

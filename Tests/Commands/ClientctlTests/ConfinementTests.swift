@@ -83,7 +83,10 @@ struct ConfinementTests {
         let sign = "touch \(note) && openssl pkeyutl -sign -rawin -inkey \(site.key) -in /dev/stdin"
         let web = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         let publish = ["publish", web, "--version", "2.0.0", "--min-shell", "1.0.0", "--feed", site.feed, "--json"]
-        let (published, reports) = try intrude(publish + ["--sign-command", sign, "--public", site.trust])
+        // A signing command gets its message in the temporary folder, which publish may write to then.
+        try site.folder.makeFolder("scratch")
+        let (published, reports) = try intrude(
+            publish + ["--sign-command", sign, "--public", site.trust], ["TMPDIR": site.folder.file("scratch")])
         #expect(published.status == 0, "\(published.errors)")
         #expect(reports.isSuperset(of: Self.held))
         #expect(access(note, F_OK) == 0)

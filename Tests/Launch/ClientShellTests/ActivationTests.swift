@@ -24,6 +24,7 @@ import Testing
             events = EventReader(shell)
             let launched = try await shell.pageWillLoad()
             try await shell.startupDidComplete(launched.token)
+            await shell.removed()
             run = Task { [shell] in await shell.run() }
             for line in ["launched v1.0.0 on trial", "confirmed v1.0.0"] { #expect(await events.line() == line) }
         }
@@ -76,6 +77,7 @@ import Testing
         await running.look()
         #expect(running.bench.bridge.calls.count == 3)
         try await running.shell.startupDidComplete(launched.token)
+        await running.shell.removed()
         await running.look()
         #expect(running.bench.bridge.calls.suffix(2) == ["base v1.2.0", "reload"])
     }

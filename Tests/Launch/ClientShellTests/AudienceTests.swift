@@ -35,6 +35,7 @@ import Testing
         #expect(!launched.isTrial)
         #expect(await shell.isCurrent(launched.token))
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         // A look at the store writes down what the disk refused before; there was nothing of that kind.
         try await shell.checkForUpdates()
         #expect(try bench.ledger() == before)

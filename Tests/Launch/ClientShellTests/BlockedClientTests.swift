@@ -55,6 +55,7 @@ private final class ToldBridge: ShellBridge {
         try install("2.0.0")
         let shell = try await shell()
         try await shell.startupDidComplete(try await shell.pageWillLoad().token)
+        await shell.removed()
         _ = try Verdicts(store: folder.file("store")) { _ in }.rollBack(to: .installed(try client("1.0.0")))
         try await shell.checkForUpdates()
         #expect(bridge.client == .installed(try client("1.0.0")))
@@ -90,6 +91,7 @@ private final class ToldBridge: ShellBridge {
         try install("3.0.0")
         let shell = try await shell()
         try await shell.startupDidComplete(try await shell.pageWillLoad().token)
+        await shell.removed()
         #expect(await shell.currentVersion == .installed(try client("3.0.0")))
         let expected = isRevoked ? "2.0.0" : "embedded"
         if isRevoked { try learn(revoked: ["3.0.0"]) } else { try learn(floor: "4.0.0") }
@@ -110,6 +112,7 @@ private final class ToldBridge: ShellBridge {
         try install("2.0.0")
         let running = try await shell()
         try await running.startupDidComplete(try await running.pageWillLoad().token)
+        await running.removed()
         try learn(leftOut: ["2.0.0"])
         try await running.checkForUpdates()
         #expect(bridge.reloads == 0)

@@ -84,11 +84,13 @@ import Testing
         var (shell, launched, events) = try await Self.running(bench)
         await bench.clock.sleeper(until: .seconds(10))
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         #expect(await events.line() == "confirmed v1.0.0")
         await bench.clock.noSleeper(until: .seconds(10))
         bench.clock.advance(by: .seconds(100))
         // Again is nothing new, and whatever fell would be the next event.
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         bench.breakUpdates()
         await #expect(throws: UpdateFailure.self) { try await shell.checkForUpdates() }
         #expect(await events.line() == "error networkUnavailable")
@@ -187,6 +189,7 @@ import Testing
         var (shell, launched, events) = try await Self.running(bench)
         await shell.pageDidHide(launched.token)
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         #expect(await events.line() == "confirmed v1.0.0")
         await shell.pageDidShow(launched.token)
         bench.clock.advance(by: .seconds(100))
@@ -221,6 +224,7 @@ import Testing
         try await shell.start()
         let launched = try await shell.pageWillLoad()
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         await shell.stop()
         #expect(try await shell.clientNames().map(\.description) == ["embedded", "v1.2.0", "v1.3.0"])
     }
@@ -313,6 +317,7 @@ import Testing
         #expect(bench.bridge.calls == ["base v1.0.0"], "a page that is shown keeps its files")
         // Other news in the ledger are no news of it.
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         #expect(await events.line() == "confirmed v1.0.0")
         for _ in 0..<3 { await look() }
         try await bench.install("1.2.0")
@@ -384,6 +389,7 @@ import Testing
         try await shell.checkForUpdates()
         #expect(await !shell.isUpdateAvailable)
         try await shell.startupDidComplete(follower.token)
+        await shell.removed()
         #expect(await events.line() == "confirmed v1.0.0")
         try await shell.checkForUpdates()
         #expect(await events.line() == "available v1.1.0")

@@ -154,6 +154,7 @@ struct PushSession {
     /// The page confirms its start.
     mutating func confirm() async throws {
         try await shell.startupDidComplete(launched.token)
+        await shell.removed()
         #expect(await events.line() == "confirmed \(launched.name)")
         await shell.removed()
     }
