@@ -113,6 +113,9 @@ import Testing
             arguments += ["--sign-command", "exit 3"]
         // Only a key that is encrypted asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
+        // By itself it would run for ever.
+        case ("serve", let flag) where !["once", "startup-timeout"].contains(flag):
+            arguments += ["--once", "--startup-timeout", "100ms"]
         default: break
         }
         return arguments
@@ -246,7 +249,9 @@ import Testing
     /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
     private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
     /// A refused token is all that is said; a file needs none.
-    private static let unseenHere: Set<[String]> = [["fail", "reason"], ["inspect", "token-file"]]
+    private static let unseenHere: Set<[String]> = [
+        ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
+    ]
     /// A device may have its store in its configuration, and verify a manifest all the same.
     private static let different: Set<[String]> = [["verify", "store"]]
 
