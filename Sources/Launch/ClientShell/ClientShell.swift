@@ -232,7 +232,7 @@ public actor ClientShell {
         try handle(.confirm(token))
     }
 
-    /// Nobody waits for it: the page that has just confirmed its start is busy enough.
+    /// The page that has just confirmed its start does not wait for it; the next check does.
     private func removeOlder() {
         removal = Task { [verdicts, keep = configuration.keep, before = removal] in
             await before?.value
