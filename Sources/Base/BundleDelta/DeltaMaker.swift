@@ -106,6 +106,12 @@ extension DeltaTree {
         return bytes
     }
 
+    /// The same tree with the digest of every file noted, so that several deltas do not each look for it.
+    package func withDigests() throws -> DeltaTree {
+        let files = zip(files, try digests()).map { Entry(path: $0.path, size: $0.size, digest: $1) }
+        return DeltaTree(tree: tree, files: files, contentSha256: contentSha256)
+    }
+
     /// The digest of every file, noted or found now.
     func digests() throws -> [SHA256Digest] {
         try files.map { entry in
@@ -238,12 +244,13 @@ private struct Partners {
     private let base: DeltaTree
     private let target: DeltaTree
     private var rule: PartnerRule
-    private let press = try? PrefixedFrameWriter()
+    private let press: PrefixedFrameWriter
 
     init(_ base: DeltaTree, _ target: DeltaTree) throws {
         self.base = base
         self.target = target
         rule = PartnerRule(base.files.map(\.path))
+        press = try PrefixedFrameWriter()
     }
 
     /// The partner of new file `number`, whose old one is `path` where it has one; and whether it had better not be compressed.
@@ -275,7 +282,7 @@ private struct Partners {
 
     /// Whether its beginning becomes no smaller, as that of an image or a compressed copy.
     private func isIncompressible(_ bytes: [UInt8]) throws -> Bool {
-        guard bytes.count >= 256, let press else { return false }
+        guard bytes.count >= 256 else { return false }
         return try bytes.withUnsafeBytes { all in
             let sample = UnsafeRawBufferPointer(rebasing: all.prefix(64 << 10))
             let frame = try press.frame(

@@ -10,10 +10,10 @@ import Glibc
 package struct ReleaseBuilder {
     private let options: ReleaseOptions
     private let feed: String
-    private let report: (UpdateEvent) -> Void
+    private let report: @Sendable (UpdateEvent) -> Void
 
     /// Publishes to the folder `feed`; `report` hears about progress.
-    package init(_ options: ReleaseOptions, feed: String, report: @escaping (UpdateEvent) -> Void) {
+    package init(_ options: ReleaseOptions, feed: String, report: @escaping @Sendable (UpdateEvent) -> Void) {
         self.options = options
         self.feed = feed
         self.report = report
@@ -41,12 +41,31 @@ package struct ReleaseBuilder {
         let file = try draft.folder.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.folder)
         try file.sync()
-        return try commit(release, draft, tree, team, channel)
+        let deltas = try self.deltas(to: release, tree, in: draft.folder, team)
+        var report = try commit(release, draft, tree, team, channel)
+        report?.deltas = deltas
+        return try report
             ?? {
                 // Somebody else published this version while it was packed.
                 guard let published = try ReleaseFeed.published(options.version, at: feed) else { throw vanished }
                 return try confirm(published, tree, team, channel)
             }()
+    }
+
+    /// Makes the deltas that lead to it, and their list, beside the archive.
+    private func deltas(
+        to release: SignedRelease, _ tree: CanonicalTree, in folder: Directory, _ team: Team
+    ) throws -> [DeltaReport] {
+        guard let terms = options.deltas else { return [] }
+        let desk = DeltaDesk(feed: feed, terms: terms, limits: options.limits, report: report)
+        let reports = try desk.make(to: tree, of: release.manifest, into: folder)
+        let entries = reports.compactMap(\.entry)
+        if entries.isEmpty { return reports }
+        let list = try desk.list(
+            entries, of: try release.claims(url: archiveName), signers: team.all,
+            root: try ReleaseFeed.folder(at: feed), anchor: options.trust)
+        try folder.replaceFile(DeltaListFormat.fileName, with: list)
+        return reports
     }
 
     /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
@@ -113,9 +132,12 @@ package struct ReleaseBuilder {
         let file = try temporary.directory.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: temporary.directory)
         try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
+        let deltas = try self.deltas(to: release, tree, in: temporary.directory, team)
         let prepared = try seat?.prepare(release, at: archivePath)
         let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
-        return try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
+        var report = try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
+        report.deltas = deltas
+        return report
     }
 
     /// Packs, checks the result with the installer's own reader, and signs it.

@@ -59,6 +59,33 @@ enum ReleaseFeed {
         }
     }
 
+    /// The versions that the feed at `path` has, in no order.
+    static func versions(at path: String) throws -> [SemanticVersion] {
+        guard let root = try folder(at: path), case .directory? = try root.kind(of: releasesName) else { return [] }
+        return try root.directory(releasesName).list().compactMap { try? SemanticVersion(parsingFolderName: $0) }
+    }
+
+    /// The files of a published release, in the empty folder `scratch`.
+    static func unpack(
+        _ release: Manifest, at path: String, _ limits: ArchiveLimits, into scratch: Directory
+    ) throws -> CanonicalTree {
+        let version = release.version
+        guard try archiveDigest(of: version, named: release.url, at: path) == release.sha256 else {
+            throw UpdateFailure(
+                .digestMismatch, subject: release.url,
+                "The archive of \(version) in the feed is missing or is not the one that was signed: restore it.")
+        }
+        let file = try Directory.open(path).directory("\(releasesName)/\(version.folderName)").file(release.url)
+        return try CanonicalTree(ArchiveVerifier.unpack(file, of: release, limits: limits, into: scratch))
+    }
+
+    /// The list of deltas of a published release as it stands there; nil where it has none.
+    static func deltas(of version: SemanticVersion, in root: Directory?) throws -> [UInt8]? {
+        try root?.contents(
+            "\(releasesName)/\(version.folderName)/\(DeltaListFormat.fileName)",
+            maximumBytes: DeltaListFormat.maximumBytes)
+    }
+
     /// SHA-256 of a published archive; nil where it is not there.
     static func archiveDigest(of version: SemanticVersion, named name: String, at path: String) throws -> SHA256Digest?
     {
