@@ -86,7 +86,7 @@ struct ReleaseDelta: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let version = try version.semantic(settings)
-        let feed = try settings.feedFolder(feed)
+        let feed = try Wiring.place(feed, settings)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
@@ -106,7 +106,7 @@ struct ReleaseDelta: ParsableCommand {
             json: try settings.isOn("json", common.json), afterChange: true,
             [
                 "outcome": .string(hasChanged ? "changed" : "unchanged"), "version": .string(version.description),
-                "feed": .string(feed), "deltas": .array(reports.map(DeltaOutput.value)),
+                "feed": .string(feed.address), "deltas": .array(reports.map(DeltaOutput.value)),
             ],
             [hasChanged ? "added deltas to \(version)" : "\(version) got no further deltas"]
                 + DeltaOutput.lines(reports, archive: nil))

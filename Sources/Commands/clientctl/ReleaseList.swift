@@ -33,10 +33,10 @@ struct ReleaseList: ParsableCommand {
         let settings = try common.settings()
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
-        let feed = try settings.feedFolder(feed)
+        let feed = try Wiring.place(feed, settings)
         let named = try settings.optional("channel", channel)
-        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(inFeed: feed)).map {
-            try ChannelEditor.read($0, inFeed: feed, trust: trust, clock: now)
+        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
+            try ChannelEditor.read($0, in: feed, trust: trust, clock: now)
         }
         let objects = documents.map { document in
             var object = ChannelView.object(document, now: now)
@@ -52,22 +52,23 @@ struct ReleaseList: ParsableCommand {
                 ChannelView.lines(document, now: now)
                     + document.releases.map(\.version).sorted(by: >).flatMap { Self.deltaLines(of: $0, in: feed) }
             }
-                + (documents.isEmpty ? ["\(feed) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
+                + (documents.isEmpty
+                    ? ["\(feed.address) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
     }
 }
 
 extension ReleaseList {
-    private static func withDeltas(_ release: JSONValue, of feed: String) -> JSONValue {
+    private static func withDeltas(_ release: JSONValue, of feed: any FeedPlace) -> JSONValue {
         guard var object = release.objectValue, let text = object["version"]?.stringValue,
             let version = try? SemanticVersion(parsing: text)
         else { return release }
-        let deltas = DeltaEditor.list(of: version, inFeed: feed)?.deltas ?? []
+        let deltas = DeltaEditor.list(of: version, in: feed)?.deltas ?? []
         object["deltas"] = .array(deltas.map { .object(DeltaListFormat.json($0)) })
         return .object(object)
     }
 
-    private static func deltaLines(of version: SemanticVersion, in feed: String) -> [String] {
-        (DeltaEditor.list(of: version, inFeed: feed)?.deltas ?? []).map {
+    private static func deltaLines(of version: SemanticVersion, in feed: any FeedPlace) -> [String] {
+        (DeltaEditor.list(of: version, in: feed)?.deltas ?? []).map {
             "  delta \($0.baseName) to \(version)  \(ByteCount(bytes: $0.size))"
         }
     }

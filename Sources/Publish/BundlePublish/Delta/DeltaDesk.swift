@@ -33,11 +33,13 @@ package struct DeltaReport: Sendable {
     package let entry: DeltaList.Entry?
     /// Why none was made.
     package let refusal: String?
+    /// Its bytes.
+    var file: File?
 }
 
-/// Makes deltas to a release and the list that its keys sign.
+/// Makes deltas to a release.
 struct DeltaDesk {
-    let feed: String
+    let feed: any FeedPlace
     let terms: DeltaTerms
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
@@ -106,13 +108,13 @@ struct DeltaDesk {
             sha256: made.sha256, memory: made.memory)
         try ArchiveVerifier.check(file, entry, on: base, of: manifest, limits: limits)
         try file.sync()
-        return DeltaReport(base: candidate.name, entry: entry, refusal: nil)
+        return DeltaReport(base: candidate.name, entry: entry, refusal: nil, file: file)
     }
 
     // MARK: Bases
 
     private func candidates(below manifest: Manifest) throws -> [Candidate] {
-        let released = try ReleaseFeed.versions(at: feed).filter { $0 < manifest.version }.sorted(by: >)
+        let released = try ReleaseFeed.versions(in: feed).filter { $0 < manifest.version }.sorted(by: >)
         var found: [Candidate] = []
         for base in terms.bases {
             let more: [Candidate] =
@@ -131,21 +133,61 @@ struct DeltaDesk {
         guard let version = candidate.version else {
             return try DeltaTree(CanonicalTree(Directory.open(candidate.name)))
         }
-        guard let release = try ReleaseFeed.published(version, at: feed) else {
+        guard let release = try ReleaseFeed.published(version, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: candidate.name,
-                "The feed \(feed) has no release \(version): name one that it has, or the folder that was published.")
+                "The feed \(feed.address) has no release \(version): name one that it has, or the folder that was published."
+            )
         }
-        return try DeltaTree(ReleaseFeed.unpack(release.claims, at: feed, limits, into: scratch))
+        return try DeltaTree(ReleaseFeed.unpack(release.claims, in: feed, limits, into: scratch))
+    }
+}
+
+/// Puts deltas beside their release, and signs the list that tells of them.
+struct DeltaShelf {
+    private let feed: any FeedPlace
+    private let signers: [Signer]
+    private let anchor: TrustAnchor?
+
+    /// For `feed`; the list is signed by `signers`. `anchor` is what devices trust, where the feed has no trust root.
+    init(_ feed: any FeedPlace, signers: [Signer], anchor: TrustAnchor?) {
+        self.feed = feed
+        self.signers = signers
+        self.anchor = anchor
     }
 
-    // MARK: The list
+    /// Adds what was made for `release` and is not there yet; the list comes last. Nobody else changes the feed meanwhile, or it is a
+    /// `FeedConflict`.
+    func put(_ reports: [DeltaReport], of release: UnverifiedManifest) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(release.claims.version.folderName)"
+        let (present, record) = try known(of: release)
+        var list = present
+        for report in reports {
+            guard let entry = report.entry, let file = report.file,
+                !list.contains(where: { $0.baseContentSha256 == entry.baseContentSha256 })
+            else { continue }
+            // One that no list names was left by somebody who was stopped.
+            let name = "\(folder)/\(entry.url)"
+            if try !feed.create(name, .file(file)), try feed.digest(of: name) != entry.sha256 {
+                try feed.remove(name)
+                _ = try feed.create(name, .file(file))
+            }
+            list.append(entry)
+        }
+        if list == present { return }
+        try feed.replace(
+            "\(folder)/\(DeltaListFormat.fileName)", with: try document(list, of: release), version: record?.version)
+    }
+
+    /// What the release's list says; it is signed anew, so it has to be signed by somebody who is known.
+    func known(of release: UnverifiedManifest) throws -> (deltas: [DeltaList.Entry], record: FeedRecord?) {
+        guard let record = try ReleaseFeed.deltas(of: release.claims.version, in: feed) else { return ([], nil) }
+        let envelope = try DeltaListFormat.envelope(parsing: record.bytes)
+        return (try DeltaListFormat.verify(envelope, of: release.claims, trusted: try keys()).deltas, record)
+    }
 
     /// The signed list, which devices that believe the release believe, too.
-    func list(
-        _ deltas: [DeltaList.Entry], of release: UnverifiedManifest, signers: [Signer], root: Directory?,
-        anchor: TrustAnchor?
-    ) throws -> [UInt8] {
+    private func document(_ deltas: [DeltaList.Entry], of release: UnverifiedManifest) throws -> [UInt8] {
         let manifest = release.claims
         guard let content = manifest.contentSha256 else {
             throw UpdateFailure(
@@ -154,16 +196,15 @@ struct DeltaDesk {
         }
         let list = DeltaList(version: manifest.version, contentSha256: content, deltas: deltas)
         let envelope = try signers.sign(DeltaListFormat.envelope(of: list))
-        let keys = try Self.keys(root, anchor) ?? signers.trusted
-        _ = try DeltaListFormat.verify(envelope, of: manifest, trusted: keys)
-        _ = try ManifestVerifier.verify(release, trusted: keys)
+        _ = try DeltaListFormat.verify(envelope, of: manifest, trusted: try keys())
+        _ = try ManifestVerifier.verify(release, trusted: try keys())
         return envelope.document
     }
 
-    /// Whose signatures devices believe, where that is known.
-    static func keys(_ root: Directory?, _ anchor: TrustAnchor?) throws -> TrustedKeys? {
-        try FeedTrust(in: root, clock: .now)?.root.trusted(for: .release, at: .now)
-            ?? anchor?.keys(for: .release, at: .now)
+    /// Whose signatures devices believe, as far as that is known.
+    private func keys() throws -> TrustedKeys {
+        try FeedTrust(in: feed, clock: .now)?.root.trusted(for: .release, at: .now)
+            ?? anchor?.keys(for: .release, at: .now) ?? signers.trusted
     }
 }
 
@@ -173,9 +214,9 @@ package struct DeltaEditor {
     private let wait: FeedWait
     private let trust: TrustAnchor?
 
-    /// For the feed in the folder `feed`; `trust` is what devices trust, where the feed has no trust root.
+    /// For `feed`; `trust` is what devices trust, where the feed has no trust root.
     package init(
-        feed: String, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
+        feed: any FeedPlace, _ terms: DeltaTerms, limits: ArchiveLimits, trust: TrustAnchor?, wait: FeedWait,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         desk = DeltaDesk(feed: feed, terms: terms, limits: limits, report: report)
@@ -185,61 +226,28 @@ package struct DeltaEditor {
 
     /// Makes the deltas to `version` that are not there yet; the list that tells of them is signed by `signers`.
     package func add(to version: SemanticVersion, signers: [Signer]) throws -> [DeltaReport] {
-        guard let release = try ReleaseFeed.published(version, at: desk.feed) else {
+        let feed = desk.feed
+        guard let release = try ReleaseFeed.published(version, in: feed) else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(version)",
-                "The feed \(desk.feed) has no release \(version): publish it first, and its deltas with it.")
+                "The feed \(feed.address) has no release \(version): publish it first, and its deltas with it.")
         }
-        let draft = try ReleaseDraft(inFeed: desk.feed, wait)
+        let shelf = DeltaShelf(feed, signers: signers, anchor: trust)
+        let temporary = try TemporaryDirectory()
         let target = try ReleaseFeed.unpack(
-            release.claims, at: desk.feed, desk.limits, into: draft.folder.directory(creating: "target"))
-        let known = try self.known(of: release, signers)
-        let reports = try desk.make(to: target, of: release.claims, into: draft.folder, besides: known)
-        if reports.allSatisfy({ $0.entry == nil }) { return reports }
-        let feed = try FeedFolder(at: desk.feed, wait)
-        try withExtendedLifetime(feed) {
-            try put(reports.compactMap(\.entry), from: draft.folder, into: feed.root, of: release, signers)
+            release.claims, in: feed, desk.limits, into: temporary.directory.directory(creating: "target"))
+        let reports = try desk.make(
+            to: target, of: release.claims, into: temporary.directory, besides: try shelf.known(of: release).deltas)
+        if reports.contains(where: { $0.entry != nil }) {
+            try feed.change(wait, channels: [], draft: { nil as Bool? }, { _ in try shelf.put(reports, of: release) })
         }
         return reports
     }
 
-    /// The feed is locked.
-    private func put(
-        _ made: [DeltaList.Entry], from draft: Directory, into root: Directory, of release: UnverifiedManifest,
-        _ signers: [Signer]
-    ) throws {
-        // Somebody else may have added some meanwhile.
-        let present = try known(of: release, signers)
-        let added = made.filter { entry in
-            !present.contains { $0.baseContentSha256 == entry.baseContentSha256 }
-        }
-        let folder = try root.directory("releases/\(release.claims.version.folderName)")
-        let document = try desk.list(present + added, of: release, signers: signers, root: root, anchor: trust)
-        for entry in added {
-            // One that no list names was left by somebody who was stopped.
-            try folder.removeFile(entry.url)
-            try draft.move(entry.url, to: folder, as: entry.url)
-        }
-        try folder.replaceFile(DeltaListFormat.fileName, with: document)
-    }
-
-    /// What the release's list says; it is signed anew, so it has to be signed by somebody who is known.
-    private func known(of release: UnverifiedManifest, _ signers: [Signer]) throws -> [DeltaList.Entry] {
-        let root = try ReleaseFeed.folder(at: desk.feed)
-        guard let bytes = try ReleaseFeed.deltas(of: release.claims.version, in: root) else { return [] }
-        let keys = try DeltaDesk.keys(root, trust) ?? signers.trusted
-        return try DeltaListFormat.verify(
-            DeltaListFormat.envelope(parsing: bytes), of: release.claims, trusted: keys
-        ).deltas
-    }
-}
-
-extension DeltaEditor {
     /// What the feed says of the deltas to `version`, unverified; nil where it has no list that can be read.
-    package static func list(of version: SemanticVersion, inFeed feed: String) -> DeltaList? {
-        guard let root = try? ReleaseFeed.folder(at: feed),
-            let bytes = try? ReleaseFeed.deltas(of: version, in: root),
-            let envelope = try? DeltaListFormat.envelope(parsing: bytes)
+    package static func list(of version: SemanticVersion, in feed: any FeedPlace) -> DeltaList? {
+        guard let record = try? ReleaseFeed.deltas(of: version, in: feed),
+            let envelope = try? DeltaListFormat.envelope(parsing: record.bytes)
         else { return nil }
         return try? DeltaListFormat.parse(envelope)
     }
