@@ -92,7 +92,7 @@ import Testing
             TreePair(
                 old: ["a.txt": hello, "index.html": page("one")], new: ["a.txt": hello, "index.html": page("two")]))
         var bounds = trees.bounds()
-        bounds.memory = 178
+        bounds.memory = 181
         #expect(bytes.count == 129)
         #expect(try trees.apply(try trees.file(bytes), bounds) == trees.pair.new)
     }
@@ -236,7 +236,8 @@ import Testing
         let old = (0..<400).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         let trees = try Trees(
             TreePair(old: ["a.js": old.reversed(), "index.html": old], new: ["index.html": old + [1]]))
-        let frame = try old.withUnsafeBytes { prefix in
+        let steps = [Step.skip(count: 1), .change(size: 401, isStored: false)]
+        let frame = try (DeltaFormat.bytes(of: steps) + old).withUnsafeBytes { prefix in
             try (old + [1]).withUnsafeBytes {
                 try PrefixedFrameWriter().frame(of: $0, behind: prefix, level: 19, windowLog: 12)
             }
@@ -245,7 +246,7 @@ import Testing
             let index = DeltaFormat.index(
                 from: trees.old.contentSha256, files: 2, to: trees.new.contentSha256, files: 1,
                 groups: [.init(frameBytes: frame.count, bytes: 401, prefix: [number])],
-                steps: [.skip(count: 1), .change(size: 401, isStored: false)])
+                steps: steps)
             let file = try trees.file(delta(index, behind: frame))
             if isRight {
                 #expect(try trees.apply(file, trees.bounds()) == trees.pair.new)
