@@ -1,7 +1,7 @@
 import BundleArchive
 package import BundleSigning
 
-/// The file of a delta, byte by byte as DELTA.md describes it.
+/// The file of a delta, byte by byte as `Guide/reference/deltas.md` describes it.
 package enum DeltaFormat {
     /// What every delta begins with: its name and the version of the format.
     package static let magic: [UInt8] = Array("SWAPDLT".utf8) + [1]

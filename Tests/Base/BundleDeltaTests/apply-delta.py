@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""apply-delta.py DELTA OLD NEW: makes the folder NEW out of the folder OLD and a delta, by DELTA.md alone.
+"""apply-delta.py DELTA OLD NEW: makes the folder NEW out of the folder OLD and a delta, by Guide/reference/deltas.md alone.
 
 zstd comes from the module zstandard, from Python 3.14, or from the program zstd."""
 
