@@ -22,6 +22,8 @@ package struct ReleaseOptions: Sendable {
     package var excluded: [PathPattern] = []
     /// What is meant to be in the client, though it looks as if it were not.
     package var allowed: [PathPattern] = []
+    /// Which deltas lead to it; nil for none.
+    package var deltas: DeltaTerms?
     /// What installers are expected to allow.
     package var limits = ArchiveLimits()
     /// When it is made.
