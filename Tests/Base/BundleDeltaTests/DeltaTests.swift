@@ -78,20 +78,20 @@ import Testing
 
     @Test func `is what the reference says of it`() throws {
         let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-        let page = try File.open(reading: "\(root)/Guide/reference/deltas.md").readAll()
-        let text = String(decoding: page, as: UTF8.self)
+        let document = try File.open(reading: "\(root)/Guide/reference/deltas.md").readAll()
+        let text = String(decoding: document, as: UTF8.self)
         let block = try #require(text.split(separator: "```").first { $0.hasPrefix("\n5357 4150") })
         let digits = Array(block.filter { $0.isHexDigit })
         let bytes = stride(from: 0, to: digits.count, by: 2).compactMap {
             UInt8(String(digits[$0...$0 + 1]), radix: 16)
         }
-        func titled(_ title: String) -> [UInt8] {
+        func page(_ title: String) -> [UInt8] {
             Array("<title>\(title)</title>\n<p>This page stays as it is.</p>\n".utf8)
         }
         let hello = Array("hello\n".utf8)
         let trees = try Trees(
             TreePair(
-                old: ["a.txt": hello, "index.html": titled("one")], new: ["a.txt": hello, "index.html": titled("two")]))
+                old: ["a.txt": hello, "index.html": page("one")], new: ["a.txt": hello, "index.html": page("two")]))
         var bounds = trees.bounds()
         bounds.memory = 181
         #expect(bytes.count == 129)

@@ -177,7 +177,7 @@ struct SoftHSMTests {
         ]).succeeded("installed")
     }
 
-    /// README's lines.
+    /// The lines of `Guide/guides/keys.md`.
     @Test(arguments: [
         (
             "EC:prime256v1",

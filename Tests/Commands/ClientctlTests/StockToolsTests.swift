@@ -32,7 +32,7 @@ import Testing
         String(repeating: "n", count: 100): bytes("whole"),
     ]) { $1 }
 
-    @Test func `the canonical tar is what GNU tar writes by the README`() throws {
+    @Test func `the canonical tar is what GNU tar writes by the guide`() throws {
         let published = try site.publish("1.0.0", Self.awkward, ["--format", "tar"])
         let tar = site.folder.file("by-readme.tar")
         let recipe = """

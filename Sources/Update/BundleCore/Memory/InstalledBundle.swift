@@ -2,7 +2,7 @@ package import BundleValues
 
 /// The way that the files of a release came by.
 package struct DownloadRoute: Sendable, Equatable {
-    /// Why it was this one, in the words of Guide/reference/deltas.md.
+    /// Why it was this one, in the words of `Guide/reference/deltas.md`.
     package enum Reason: String, Sendable, CaseIterable {
         /// A delta was taken.
         case taken
