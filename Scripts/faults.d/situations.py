@@ -54,9 +54,6 @@ publish = step(lambda world, last, version: publish_line(world, version, world.f
 delta = step(lambda world, last, version, base: [
     "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed",
     f"{world.work}/feed-{version}", "--key", str(world.key), "--json"])
-add_delta = step(lambda world, last, version, base: [
-    "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed",
-    str(world.feed), "--key", str(world.key), "--json"])
 publish_to_channel = step(lambda world, last, version: [
     *publish_line(world, version, world.feed), "--channel", "stable",
     *creating(world, "stable"), *LASTING])
@@ -166,9 +163,6 @@ situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
 # A release below the newest: devices go on seeing that.
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
-# The list of a release's deltas grows.
-situation("release-delta", Publication, "", publish("1.0.0"), publish("1.1.0"), add_delta("1.1.0", "1.2.0"))
-
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The client that runs is recalled.

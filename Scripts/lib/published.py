@@ -328,7 +328,7 @@ def content(folder, version, large):
 def publish_line(world, version, feed):
     return [
         "publish", f"{world.work}/published/{version}", "--version", version, "--feed", str(feed), "--key",
-        str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--json"]
+        str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--no-deltas", "--json"]
 
 
 def creating(world, channel):
