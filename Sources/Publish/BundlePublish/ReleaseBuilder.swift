@@ -19,34 +19,52 @@ package struct ReleaseBuilder {
         self.report = report
     }
 
-    /// Publishes the web folder `source`, signed by each of `signers`, the first of them foremost; into a channel too where one
-    /// is named.
-    package func publish(_ source: String, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport {
+    /// Looks at the web folder `source` before anything is packed; refuses what may not be published.
+    package func look(at source: String) throws -> FolderLook {
+        try ForeignContent.refuse(in: source, feed: feed, options)
+        let look = try FolderLook(
+            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
+            budget: options.budget)
+        try look.tree.requireInstallable(options.limits)
+        try look.requireBudget(options.budget, of: source)
+        return look
+    }
+
+    /// Publishes the folder of `look`, signed by each of `signers`, the first of them foremost; into a channel too where one is
+    /// named.
+    package func publish(_ look: FolderLook, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport
+    {
+        let tree = look.tree
         guard let first = signers.first else {
             throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
         }
-        try ForeignContent.refuse(in: source, feed: feed, options)
-        let tree = try CanonicalTree(Directory.open(source), excluding: options.excluded)
-        try tree.requireInstallable(options.limits)
         let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
         let root = try ReleaseFeed.folder(at: feed)
         try seat(channel, in: root)?.requireOpen(to: options.version)
         try requireOpen(root, team)
         if let published = try ReleaseFeed.published(options.version, at: feed) {
-            return try confirm(published, tree, team, channel)
+            let report = try confirm(published, tree, team, channel)
+            if !options.isDryRun { try keepMaps(look) }
+            return report
         }
         if options.isDryRun { return try rehearse(tree, team, seat(channel, in: root)) }
         let draft = try ReleaseDraft(inFeed: feed, options.wait)
         let file = try draft.folder.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.folder)
         try file.sync()
+        // Before devices have it: whose crashes are told, has maps.
+        try keepMaps(look)
         return try commit(release, draft, tree, team, channel)
             ?? {
                 // Somebody else published this version while it was packed.
                 guard let published = try ReleaseFeed.published(options.version, at: feed) else { throw vanished }
                 return try confirm(published, tree, team, channel)
             }()
+    }
+
+    private func keepMaps(_ look: FolderLook) throws {
+        if let folder = options.mapsFolder { try look.keepMaps(in: folder, of: options.version) }
     }
 
     /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
@@ -266,7 +284,6 @@ package struct ReleaseBuilder {
             outcome: outcome, manifest: manifest, isNewest: isNewest,
             offered: isNewest ? manifest.version : try ReleaseFeed.newest(at: feed)?.claims.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            leftovers: tree.entries.filter { ForeignContent.isLeftover($0.path) }.map(\.path.string),
             raisedLimits: raisedLimits(manifest, tree), channel: channel)
     }
 

@@ -148,6 +148,7 @@ import Testing
         case "csp": "nothing"
         case "proxy": "nowhere"
         case "exclude", "allow": "a//b"
+        case "archive-maps": "/dev/null/maps"
         default: "many"
         }
     }
