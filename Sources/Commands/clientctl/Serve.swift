@@ -34,6 +34,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             page changes within a second. A device that nobody ever logged in on shows its
             client.
 
+            With --browser it starts the browser, too, and starts it again when it ends or
+            when the page that is seen says nothing for the time of --heartbeat.
+
             Started by systemd it says when it is ready and, with WatchdogSec=, that it
             still works. GET /__clientctl/v1/metrics answers in the text format of
             Prometheus, to this machine only; --metrics-file writes the same for
@@ -111,12 +114,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             valueName: "requests"))
     var fallback: String?
 
+    @OptionGroup var screen: KioskOptions
     @OptionGroup var agent: AgentOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
         let store = try settings.folders("store", update.place.store)
-        return (Confinement(folders: try agent.folders(settings), made: store), false)
+        return (Confinement(folders: try agent.folders(settings), made: store), try screen.startsPrograms(settings))
     }
 
     func run() async throws {
@@ -125,11 +129,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let configuration = try shellConfiguration(settings)
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         listening.link = { agent.note(link: $0, isUp: $1) }
+        let kiosk = try screen.kiosk(settings)
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let shell = try container.shell(bridge: bridge)
         let verdict = FirstVerdict()
-        let host = try LoopbackHost(shell, bridge) { event in
+        let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
+            kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
         }
@@ -142,6 +148,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         var serving = try serverConfiguration(
             settings, application: await shell.meteorAppId(), server: container.followedServer)
         serving.metrics = agent.metrics
+        serving.heartbeat = kiosk.heartbeat.map { $0 / 4 }
         let server = try await PageServer.start(serving, host: host)
         // Whoever reads the address may end it at once.
         let signals = StopSignals { verdict.stop() }
@@ -149,6 +156,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         agent.ready(server)
         let status = await withTaskGroup { group in
             group.addTask { await host.run() }
+            group.addTask { await kiosk.run("http://127.0.0.1:\(server.port)/") }
             group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
             group.addTask { await agent.run(shell, server) }
             if isOnce {

@@ -9,6 +9,7 @@ struct ShellBootSequence {
     private let sessions: any SessionRepository
     private let coordinator: ShellCoordinator
     private let bootstrapper: AppBootstrapper
+    private let shell: ClientShell
     private let say: @Sendable (String) -> Void
     private let tell: @Sendable (LaunchState) -> Void
 
@@ -19,6 +20,7 @@ struct ShellBootSequence {
     ) {
         self.sessions = sessions
         self.tell = tell
+        self.shell = shell
         self.say = say
         let coordinator = ShellCoordinator(host, report: { say(UpdateFailure($0).message) })
         self.coordinator = coordinator
@@ -27,9 +29,16 @@ struct ShellBootSequence {
             prepareLaunch: ShellLaunch(shell), router: coordinator)
     }
 
+    /// What is shown, and to whom.
+    struct Shown {
+        let state: LaunchState?
+        fileprivate let user: UserSession?
+    }
+
     /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, there is nothing to
     /// host: throws why.
-    func first() async throws -> LaunchState? {
+    func first() async throws -> Shown {
+        let user = await user
         await coordinator.start()
         await bootstrapper.start()
         let state = coordinator.state
@@ -38,7 +47,7 @@ struct ShellBootSequence {
             tell(state)
             Self.describe(state, isFirst: true).map(say)
         }
-        return state
+        return Shown(state: state, user: user)
     }
 
     /// A device whose sessions cannot be read is not open.
@@ -46,12 +55,21 @@ struct ShellBootSequence {
         get async { (try? await sessions.record().isRequired) == false }
     }
 
-    /// Boots again and again, until it is cancelled, and says what is shown in place of `state`.
-    func again(every interval: Duration, after state: LaunchState?) async {
-        var said = state
+    /// Who is logged in; nobody where that cannot be read, which is told of elsewhere.
+    private var user: UserSession? {
+        get async { try? await sessions.record().session }
+    }
+
+    /// Boots again and again, until it is cancelled, and says what is shown in place of `shown`.
+    func again(every interval: Duration, after shown: Shown) async {
+        var (said, known) = (shown.state, shown.user)
         while true {
             do { try await Task.sleep(for: interval) } catch { return }
             await bootstrapper.start()
+            let now = await user
+            // Whoever has just logged in waits for what their token gives.
+            if let now, now != known { await shell.checkSoon(within: .zero) }
+            known = now
             guard let state = coordinator.state, state != said else { continue }
             tell(state)
             Self.describe(state, isFirst: said == nil).map(say)

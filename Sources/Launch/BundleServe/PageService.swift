@@ -14,6 +14,7 @@ final class PageService: Service {
     private let metrics: (@Sendable () async -> String)?
     private let rules: RequestRules
     private let policy: ContentSecurityPolicy
+    private let heartbeat: [UInt8]
     private let say: @Sendable (String) -> Void
     /// The tags of pages that something was said of.
     private let told = Mutex(Set<[UInt8]>())
@@ -32,6 +33,10 @@ final class PageService: Service {
         fields = try ResponseFields(
             configuration.policies, allowsFraming: policy.allowsFraming)
         say = configuration.say
+        heartbeat = Array(
+            (configuration.heartbeat.map {
+                "<meta name=\"clientctl-heartbeat\" content=\"\(Int($0 / .milliseconds(1)))\">"
+            } ?? "").utf8)
         cookie = "clientctl-\(port)="
     }
 
@@ -205,7 +210,9 @@ final class PageService: Service {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
         bytes += cut.before
-        bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\"><script>".utf8)
+        bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\">".utf8)
+        bytes += heartbeat
+        bytes += Array("<script>".utf8)
         bytes += bridge
         bytes += Array("</script>".utf8)
         if let notice = page.notice { bytes += Array("<script>".utf8) + notice.script + Array("</script>".utf8) }

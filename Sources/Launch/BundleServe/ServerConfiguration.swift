@@ -36,6 +36,8 @@ package struct ServerConfiguration: Sendable {
     package var policies = PagePolicies()
     /// Told what people should know of a page that is shown.
     package var say: @Sendable (String) -> Void = { _ in }
+    /// How often pages that are seen say that they live; nil is never.
+    package var heartbeat: Duration?
     /// What paths without a file get.
     package var fallback = Fallback.navigation
     /// What `/__clientctl/v1/metrics` answers, in the text format of Prometheus 0.0.4; nil is that there is no such path.

@@ -386,13 +386,64 @@
 
   // Numbered, because two that are sent at once may arrive in either order.
   function reportVisibility() {
-    var isHidden = document.visibilityState === 'hidden';
+    var isHidden = document.visibilityState === 'hidden' || isPrinting;
     if (lastHidden !== isHidden) {
       lastHidden = isHidden;
       reports += 1;
       send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
     }
   }
+
+  // A farewell of whoever goes elsewhere; a window that is closed says none where the browser tells the two apart.
+
+  var navigation = window.navigation && window.navigation.addEventListener ? window.navigation : null;
+  var isLeaving = !navigation;
+  var destination = '';
+
+  if (navigation) {
+    navigation.addEventListener('navigate', function (event) {
+      var target = event.destination;
+      if (target && !target.sameDocument && !event.downloadRequest) {
+        isLeaving = true;
+        destination = String(target.url).indexOf(window.location.origin + '/') === 0 ? '' : String(target.url);
+      }
+    });
+    navigation.addEventListener('navigateerror', function () {
+      isLeaving = false;
+    });
+  }
+
+  window.addEventListener('pagehide', function () {
+    lastHidden = null;
+    if (isLeaving) {
+      reports += 1;
+      send('farewell', { page: loadName, number: reports, to: cut(destination) }, true).then(ignore, ignore);
+    }
+  });
+
+  // Signs of life, of a page that is seen. A dialog of the browser holds them up; one to print says so before.
+
+  var beat = document.querySelector('meta[name="clientctl-heartbeat"]');
+  var pause = Number(beat && beat.getAttribute('content')) || 0;
+  var isPrinting = false;
+
+  if (pause > 0) {
+    window.setInterval(function () {
+      if (isSeen() && !isPrinting) {
+        send('heartbeat', { page: loadName }).then(ignore, ignore);
+      }
+    }, pause);
+  }
+
+  function print(isOn) {
+    return function () {
+      isPrinting = isOn;
+      reportVisibility();
+    };
+  }
+
+  window.addEventListener('beforeprint', print(true));
+  window.addEventListener('afterprint', print(false));
 
   document.addEventListener('visibilitychange', function () {
     reportVisibility();
@@ -404,6 +455,7 @@
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
+      isLeaving = !navigation;
       reportVisibility();
     }
   });
@@ -416,6 +468,9 @@
     },
     startupDidComplete: function () {
       return send('startupDidComplete');
+    },
+    startupDidFail: function (options) {
+      return send('startupDidFail', { reason: cut((options && options.reason) || '') });
     },
     getCurrentVersion: function () {
       return send('getCurrentVersion');

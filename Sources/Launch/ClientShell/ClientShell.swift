@@ -158,6 +158,14 @@ public actor ClientShell {
     /// The shell has seen the client of the launch with `token` fail; nothing happens where another one runs by now.
     public func startupDidFail(_ token: LaunchToken, _ what: String) { _ = carryOut(.fail(token, what)) }
 
+    /// A page says that its start has failed, or whoever watches it: counts on trial only. Throws why it does not.
+    public func pageDidFail(_ token: LaunchToken, _ what: String) throws { try handle(.failTrial(token, what)) }
+
+    /// The page of the launch with `token` leaves for `place`; on trial, another one has to follow.
+    public func pageDidLeave(_ token: LaunchToken, for place: String, _ report: PageReport) {
+        _ = carryOut(.leave(token, UntrustedName.display(place), report))
+    }
+
     /// What a page complains of, for an event, once each; of a page that has not confirmed its start the first `isGrave` ones are
     /// kept as evidence.
     public func pageDidReport(_ token: LaunchToken, _ complaint: String, isGrave: Bool = true) {
@@ -352,12 +360,15 @@ public enum ShellError: String, ClassifiedFailure, Sendable {
     case noPendingVersion
     /// The shell has not launched a client yet.
     case notStarted
+    /// A failed start of a client that is not on trial.
+    case notOnTrial
 
     /// The public form; `subject` is the word.
     public var failure: UpdateFailure {
         let message =
             switch self {
             case .noPendingVersion: "There is no other client to show: check for updates first."
+            case .notOnTrial: "The client that is shown is not on trial: only a start that is not confirmed can fail."
             case .notStarted: "The shell shows no client yet: start it first."
             }
         return UpdateFailure(.configInvalid, subject: rawValue, message)

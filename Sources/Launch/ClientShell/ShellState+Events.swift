@@ -38,6 +38,10 @@ extension ShellState {
         case reload
         case confirm(LaunchToken)
         case fail(LaunchToken, String)
+        /// A page has failed, where that counts: on trial.
+        case failTrial(LaunchToken, String)
+        /// A page leaves for a place.
+        case leave(LaunchToken, String, PageReport)
         case complain(LaunchToken, String, isGrave: Bool)
         case show(LaunchToken, Bool, PageReport?)
         /// The moment that was asked for has come.

@@ -59,6 +59,12 @@ struct ShellState<Launch: BootAttempt> {
         case .reload: return inspect(then: .reload)
         case .confirm(let token): return confirm(token)
         case .fail(let token, let what): return fail(token, .reported, what, time)
+        case .failTrial(let token, let what):
+            guard let launched else { return [.refuse(ShellError.notStarted)] }
+            guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
+            return trial == nil ? [.refuse(ShellError.notOnTrial)] : fail(token, .reported, what, time)
+        case .leave(let token, let place, let report):
+            if token == launched?.token { trial?.leave(for: place, report, at: now) }
         case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
             if token == launched?.token { trial?.show(isShown, report, at: now) }
@@ -323,22 +329,27 @@ struct Trial: Sendable {
     private var isInBrowser = false
     private var hasReported = false
     private var loads: [PageReport] = []
+    private let patience: Duration
+    /// A page that has left, for where, and until when one of ours is to follow it.
+    private var farewell: (load: String, place: String, end: Duration)?
     private var complaints: [String] = []
     private static let keptComplaints = 3
 
     /// A start that begins at the clock's reading `now`.
     init(_ timeout: StartupTimeout, _ visibility: ShellConfiguration.Visibility, at now: Duration) {
         watchdog = StartupWatchdog(timeout: timeout)
+        patience = timeout.duration
         longestSilence = visibility == .reported ? timeout.duration * 3 : nil
         _ = apply(.started, now)
         if longestSilence != nil { _ = apply(.paused, now) }
     }
 
     /// When it has to be woken; nil where nothing is waited for.
-    var wake: Duration? { end.map { end in silence.map { min($0, end) } ?? end } ?? silence }
+    var wake: Duration? { [end, silence, farewell?.end].compactMap(\.self).min() }
 
     /// Somebody loads the page to look at it.
     mutating func isLoaded(at now: Duration) {
+        farewell = nil
         guard let longestSilence, !isInBrowser else { return }
         isInBrowser = true
         if !hasReported { silence = now + longestSilence }
@@ -349,7 +360,15 @@ struct Trial: Sendable {
         if let report, !isNew(report) { return }
         hasReported = true
         silence = nil
+        if isShown || report?.load != farewell?.load { farewell = nil }
         _ = apply(isShown ? .resumed : .paused, now)
+    }
+
+    /// A page leaves for `place`. Nobody sees it any more; one of ours has to follow in the time that a start has.
+    mutating func leave(for place: String, _ report: PageReport, at now: Duration) {
+        guard isNew(report) else { return }
+        farewell = (report.load, place, now + patience)
+        _ = apply(.paused, now)
     }
 
     /// The first complaints of its pages: the one that counts may come behind another.
@@ -361,6 +380,10 @@ struct Trial: Sendable {
 
     /// Why the start has failed, if it has by now.
     mutating func wake(at now: Duration) -> (cause: StartFailure.Cause, what: String)? {
+        if let farewell, now >= farewell.end {
+            let place = farewell.place.isEmpty ? "" : " for \(farewell.place)"
+            return (.reported, "its page left\(place), and none of its pages followed within \(DurationText(patience))")
+        }
         if let silence, now >= silence {
             self.silence = nil
             _ = apply(.resumed, now)

@@ -17,12 +17,18 @@ package final class LoopbackHost: PageHost {
     private let checks: AsyncStream<Void>.Continuation
     private let wantedChecks: AsyncStream<Void>
     private let clock: any Clock<Duration>
+    private let reading: @Sendable () -> Duration
+    private let heartbeat: Duration?
+    private let watch: Mutex<PageWatch?>
+    private let lose: @Sendable (String) -> Void
     /// What there is where nothing is; its page finds out by itself when there is something.
     private let nothing: Page
 
     /// For a shell that shows its clients by `bridge`; `observe` receives every event. Clients are shown until something else is.
+    /// Where a page that is seen says nothing for `heartbeat`, `lose` is told why it is lost.
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
+        heartbeat: Duration? = nil, lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
         nothing = try StatePage.starting.page()
@@ -30,13 +36,36 @@ package final class LoopbackHost: PageHost {
         self.bridge = bridge
         self.observe = observe
         self.clock = clock
+        reading = Self.reading(of: clock)
+        self.heartbeat = heartbeat
+        self.lose = lose
+        watch = Mutex(heartbeat.map { PageWatch(patience: $0) })
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+
+    /// Looks for lost pages until it is cancelled. One that hangs may come back, and is then to load itself again.
+    private func watchPages(_ patience: Duration) async {
+        while (try? await clock.sleep(for: min(patience / 4, .seconds(1)))) != nil {
+            let now = reading()
+            guard let reason = watch.withLock({ $0?.loss(at: now) }) else { continue }
+            let token = bridge.withScreen { $0.status.token }
+            // Not on trial it has proved itself, whatever became of its window.
+            if let token { try? await shell.pageDidFail(token, "its page is lost: \(reason)") }
+            bridge.reload()
+            lose(reason)
+        }
     }
 
     /// Runs the shell and passes on what happens, until it is cancelled.
     package func run() async {
         await withTaskGroup { group in
             group.addTask { await self.shell.run() }
+            if let heartbeat { group.addTask { await self.watchPages(heartbeat) } }
             group.addTask {
                 for await event in self.shell.events { self.pass(event) }
             }
@@ -66,6 +95,8 @@ package final class LoopbackHost: PageHost {
 
     func pass(_ event: ShellEvent) {
         observe(event)
+        let now = reading()
+        if case .rolledBack = event { watch.withLock { $0?.isSentAway(at: now) } }
         bridge.withScreen { screen in
             switch event {
             case .updateAvailable(let name): screen.send(update: name)
@@ -86,6 +117,8 @@ package final class LoopbackHost: PageHost {
     ///
     /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
     package func page(isBrowser: Bool) async throws -> Page {
+        let now = reading()
+        if isBrowser { watch.withLock { $0?.loads(at: now) } }
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
             if let ownPage { return ownPage }
@@ -134,6 +167,7 @@ package final class LoopbackHost: PageHost {
         }
         // A page of another launch than the one that runs is on its way out, or this server was started after it.
         guard isCurrent else { throw Self.staleLaunch }
+        follow(method, body)
         if isOwnPage { return try Self.answer(method) }
         do {
             return try await perform(method, LaunchToken(text: token), body, status)
@@ -147,9 +181,24 @@ package final class LoopbackHost: PageHost {
         }
     }
 
+    /// Takes in what a page says of itself, for the watch.
+    private func follow(_ method: String, _ body: JSONObject) {
+        guard let page = body["page"]?.stringValue, ["heartbeat", "visibility", "farewell"].contains(method) else {
+            return
+        }
+        let (now, isSeen) = (reading(), body["hidden"]?.boolValue != true)
+        watch.withLock { watch in
+            if method == "farewell" {
+                watch?.leaves(page, for: body["to"]?.stringValue ?? "", at: now)
+            } else {
+                watch?.speaks(page, isSeen: isSeen, at: now)
+            }
+        }
+    }
+
     /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
     private static func answer(_ method: String) throws -> JSONObject {
-        if ["visibility", "report"].contains(method) { return [:] }
+        if ["visibility", "report", "heartbeat", "farewell"].contains(method) { return [:] }
         throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
     }
 
@@ -161,6 +210,11 @@ package final class LoopbackHost: PageHost {
     ) async throws -> JSONObject {
         switch method {
         case "checkForUpdates": checks.yield()
+        case "heartbeat": break
+        case "farewell":
+            await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))
+        case "startupDidFail":
+            try await shell.pageDidFail(token, "the page said: \(body["reason"]?.stringValue ?? "")")
         case "startupDidComplete": try await shell.startupDidComplete(token)
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
@@ -174,9 +228,12 @@ package final class LoopbackHost: PageHost {
         return [:]
     }
 
+    private static func report(_ body: JSONObject) -> PageReport {
+        PageReport(load: body["page"]?.stringValue ?? "", number: body["number"]?.integerValue ?? 0)
+    }
+
     private func report(visibility body: JSONObject, _ token: LaunchToken) async {
-        let report = PageReport(
-            load: body["page"]?.stringValue ?? "", number: body["number"]?.integerValue ?? 0)
+        let report = Self.report(body)
         if body["hidden"]?.boolValue == true {
             await shell.pageDidHide(token, report)
         } else {

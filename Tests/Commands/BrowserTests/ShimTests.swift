@@ -51,7 +51,7 @@ import Testing
             try value(
                 page, "Object.keys(WebAppLocalServer).filter(k => typeof WebAppLocalServer[k] === 'function').sort()")
                 == #"["checkForUpdates","localFileSystemUrl","onError","onNewVersionReady","startupDidComplete","#
-                + #""switchToPendingVersion"]"#)
+                + #""startupDidFail","switchToPendingVersion"]"#)
         #expect(page.console == [])
     }
 

@@ -147,6 +147,7 @@ import Testing
         case "expect-sequence": "9"
         case "csp": "nothing"
         case "proxy": "nowhere"
+        case "browser", "on-rollback": "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
         default: "many"

@@ -28,6 +28,11 @@ final class Kept {
         try wait("\"\(text)\" is not said") { try count(text) >= times }
     }
 
+    /// Waits until it has said its address.
+    func waitUntilItListens() throws {
+        try wait("no address is said") { try program.printed().output.contains("http://") }
+    }
+
     /// Waits until the store has a client of that name.
     func wait(untilInstalled name: String) throws {
         try wait("\(name) does not come") {

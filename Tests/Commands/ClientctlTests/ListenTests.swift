@@ -103,6 +103,21 @@ import Testing
         try elsewhere.wait(until: "answered with status 403")
     }
 
+    @Test func `whoever logs in waits for no check`() throws {
+        let token = try site.folder.write(bytes("s3cret-token"), to: "token")
+        guard chmod(token, 0o600) == 0 else { throw LooseToken() }
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed, ["--token-file", token])
+        let store = site.folder.file("store")
+        let serving = try serve(Array(following(host).dropLast(2)))
+        try serving.waitUntilItListens()
+        for version in ["1.0.0", "1.0.1"] {
+            if version != "1.0.0" { try site.publish(version).succeeded() }
+            try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+            try serving.wait(untilInstalled: "v\(version)")
+        }
+    }
+
     struct LooseToken: Error {}
 
     @Test func `--ca-file counts for sockets, too, and what is not listened to is said once`() async throws {

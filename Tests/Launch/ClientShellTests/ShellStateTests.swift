@@ -21,6 +21,44 @@ import BundleValues
         #expect(bench.reports == [.launched(FakeWorld.name(1), isTrial: true)])
     }
 
+    @Test func `a page on trial that leaves has to be followed by one of ours`() throws {
+        for isFollowed in [true, false] {
+            var bench = StateBench()
+            bench.runGood(1)
+            bench.install(2)
+            let loaded = bench.load(takesNext: true)
+            let launch = try #require(loaded)
+            bench.handle(.show(launch.token, true, PageReport(load: "a", number: 1)))
+            bench.handle(.leave(launch.token, "https://h/", PageReport(load: "a", number: 2)))
+            bench.handle(.show(launch.token, false, PageReport(load: "a", number: 3)))
+            if isFollowed { bench.handle(.show(launch.token, false, PageReport(load: "b", number: 1))) }
+            bench.now = Self.timeout
+            bench.handle(.woken)
+            #expect(bench.verdicts.count == (isFollowed ? 0 : 1))
+            guard case .faulty(let failure)? = bench.verdicts.first?.verdict else { continue }
+            #expect(failure.cause == .reported && failure.detail.contains("its page left for https://h/"))
+        }
+    }
+
+    @Test func `a page fails its own start on trial, and not afterwards`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        let good = try #require(bench.state.launched)
+        bench.handle(.failTrial(good.token, "x"))
+        #expect(bench.verdicts.isEmpty)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.handle(.failTrial(good.token, "x"))
+        #expect(bench.verdicts.isEmpty)
+        bench.handle(.failTrial(launch.token, "no printer"))
+        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
+            Issue.record("no fall")
+            return
+        }
+        #expect(failure.cause == .reported && failure.detail == "no printer")
+    }
+
     @Test func `a trial in time is woken no more, and one that is late falls`() throws {
         var bench = StateBench()
         bench.runGood(1)

@@ -54,6 +54,12 @@
         }, calling(callback), complain);
       },
 
+      startupDidFail: function (reason, callback) {
+        attempt(function (plugin) {
+          return plugin.startupDidFail({ reason: String(reason) });
+        }, calling(callback), complain);
+      },
+
       checkForUpdates: function (callback) {
         attempt(function (plugin) {
           return plugin.checkForUpdates();

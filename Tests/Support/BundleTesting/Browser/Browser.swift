@@ -8,6 +8,15 @@ package final class Browser: Sendable {
     /// Whether there is a Chromium on the path; `Scripts/bootstrap --browser` installs one.
     package static var isInstalled: Bool { BrowserProcess.executable != nil }
 
+    /// What starts one that nobody drives, with its profile and all else that it writes in `folder`.
+    package static func command(in folder: String) throws -> [String] {
+        guard let executable = BrowserProcess.executable else { throw BrowserError.notInstalled }
+        return ["env"] + BrowserProcess.settings(in: folder)
+            + BrowserProcess.arguments(executable, in: folder).filter {
+                !["--remote-debugging-pipe", "about:blank"].contains($0)
+            }
+    }
+
     /// The time for what must come: so long that only what never comes takes longer, on a loaded machine too.
     package static let patience = Duration.seconds(60)
 

@@ -57,14 +57,9 @@ final class BrowserProcess: Sendable {
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
         posix_spawnattr_setpgroup(&attributes, 0)
 
-        let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        let settings = [
-            "PATH=\(path)", "HOME=\(folder.path)", "TMPDIR=\(folder.path)", "LC_ALL=C.UTF-8",
-            "DBUS_SESSION_BUS_ADDRESS=unix:path=/dev/null", "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null",
-        ]
-        let arguments = [executable, "--user-data-dir=\(folder.file("profile"))"] + Self.flags
-        var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-        var environment: [UnsafeMutablePointer<CChar>?] = settings.map { strdup($0) } + [nil]
+        var argv: [UnsafeMutablePointer<CChar>?] =
+            Self.arguments(executable, in: folder.path).map { strdup($0) } + [nil]
+        var environment: [UnsafeMutablePointer<CChar>?] = Self.settings(in: folder.path).map { strdup($0) } + [nil]
         defer { for text in argv + environment { free(text) } }
         var process = pid_t()
         let code = posix_spawn(&process, executable, &actions, &attributes, &argv, &environment)
@@ -74,6 +69,18 @@ final class BrowserProcess: Sendable {
             throw SystemCallError("cannot start \(executable)", code: code)
         }
         self.process = process
+    }
+
+    static func settings(in folder: String) -> [String] {
+        let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
+        return [
+            "PATH=\(path)", "HOME=\(folder)", "TMPDIR=\(folder)", "LC_ALL=C.UTF-8",
+            "DBUS_SESSION_BUS_ADDRESS=unix:path=/dev/null", "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null",
+        ]
+    }
+
+    static func arguments(_ executable: String, in folder: String) -> [String] {
+        [executable, "--user-data-dir=\(folder)/profile"] + flags
     }
 
     deinit {

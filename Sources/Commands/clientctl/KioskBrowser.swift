@@ -1,0 +1,290 @@
+import ArgumentParser
+import BundleDisk
+import BundleThreads
+import BundleValues
+import ClientShell
+import Glibc
+import Synchronization
+
+/// Flags of a device's screen.
+struct KioskOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Start this browser, start it again when it ends or its page is lost, and end it with serve; {url} in it, or its end, is the address.",
+            valueName: "command"))
+    var browser: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long a page that is seen may say nothing before it is taken for lost; 60s with --browser, else never.",
+            valueName: "duration"))
+    var heartbeat: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Run this, without a shell and for 30s at most, after a rollback: ROLLBACK_FROM, ROLLBACK_TO, ROLLBACK_REASON.",
+            valueName: "command"))
+    var onRollback: String?
+
+    /// Whether programs are started, which may do more than this one.
+    func startsPrograms(_ settings: Settings) throws -> Bool {
+        try settings.optional("browser", browser) != nil || settings.optional("on-rollback", onRollback) != nil
+    }
+
+    func kiosk(_ settings: Settings) throws -> Kiosk {
+        func words(_ name: String, _ given: String?) throws -> [String]? {
+            try settings.optional(name, given).map { text in
+                guard let words = CommandWords.split(text) else {
+                    throw ValidationError(
+                        "--\(name) takes a command with its arguments, quoted where they have blanks, not "
+                            + "\(UntrustedName.display(text)).")
+                }
+                return words
+            }
+        }
+        let browser = try words("browser", browser)
+        var patience = try settings.optional("heartbeat", heartbeat).map { text in
+            try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
+        }
+        if let patience, patience < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
+        if browser != nil, patience == nil { patience = .seconds(60) }
+        return Kiosk(browser: browser, heartbeat: patience, hook: try words("on-rollback", onRollback))
+    }
+}
+
+/// A command line as words, without a shell.
+enum CommandWords {
+    /// The words, between blanks; quotes hold blanks together, a backslash the next letter. Nil for none, and for an open quote.
+    static func split(_ line: String) -> [String]? {
+        var words: [String] = []
+        var word: String?
+        var quote: Character?
+        var isEscaped = false
+        for letter in line {
+            if isEscaped {
+                word = (word ?? "") + String(letter)
+                isEscaped = false
+            } else if letter == "\\" && quote != "'" {
+                isEscaped = true
+            } else if letter == quote {
+                quote = nil
+            } else if quote == nil && (letter == "\"" || letter == "'") {
+                quote = letter
+                word = word ?? ""
+            } else if quote == nil && letter.isWhitespace {
+                if let word { words.append(word) }
+                word = nil
+            } else {
+                word = (word ?? "") + String(letter)
+            }
+        }
+        if let word { words.append(word) }
+        return quote != nil || isEscaped || words.first?.isEmpty != false ? nil : words
+    }
+
+    /// `words` with `url` in the place that they have for it, or behind them.
+    static func place(_ url: String, in words: [String]) -> [String] {
+        let placed = words.map { $0.replacing("{url}", with: url) }
+        return placed == words ? words + [url] : placed
+    }
+}
+
+/// The browser that serve starts, and what it runs after a rollback.
+final class Kiosk: Sendable {
+    private static let shortestPause = Duration.seconds(1)
+    private static let longestPause = Duration.seconds(60)
+    private static let hookLimit = Duration.seconds(30)
+    /// How much longer a hook may take when serve ends.
+    private static let hookGrace = Duration.seconds(5)
+
+    let heartbeat: Duration?
+    private let browser: [String]?
+    private let hook: [String]?
+    private let running = Mutex<StartedProgram?>(nil)
+    private let rollbacks: AsyncStream<[String: String]>
+    private let report: AsyncStream<[String: String]>.Continuation
+
+    init(browser: [String]?, heartbeat: Duration?, hook: [String]?) {
+        (self.browser, self.heartbeat, self.hook) = (browser, heartbeat, hook)
+        (rollbacks, report) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(4))
+    }
+
+    /// The page in front of people is lost.
+    func lose(_ reason: String) {
+        let sequel = browser == nil ? "nothing here can bring it back: see --browser" : "the browser is started again"
+        Log.note(LogLine(level: .warning, event: "pageLost", message: "the page is lost: \(reason); \(sequel)"))
+        running.withLock { $0 }?.end()
+    }
+
+    /// Takes in what happened in the shell.
+    func observe(_ event: ShellEvent) {
+        guard hook != nil, case .rolledBack(let name, let other, let failure) = event else { return }
+        report.yield([
+            "ROLLBACK_FROM": "\(name)", "ROLLBACK_TO": "\(other)",
+            "ROLLBACK_REASON": UntrustedName.display(failure.message, limit: 1000),
+        ])
+    }
+
+    /// Keeps the browser at `url` and runs the hook, until it is cancelled.
+    func run(_ url: String) async {
+        await withTaskGroup { group in
+            if let browser { group.addTask { await self.keep(CommandWords.place(url, in: browser)) } }
+            if let hook { group.addTask { await self.runHook(hook) } }
+            await group.waitForAll()
+        }
+    }
+
+    private func keep(_ words: [String]) async {
+        var pause = Self.shortestPause
+        while !Task.isCancelled {
+            let began = SuspendingClock().now
+            await watch(words)
+            // One that ran for long has earned a quick start.
+            if SuspendingClock().now - began > Self.longestPause { pause = Self.shortestPause }
+            do { try await Task.sleep(for: pause) } catch { return }
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    /// Returns when the browser has ended.
+    private func watch(_ words: [String]) async {
+        do {
+            let program = try await onThread { try StartedProgram(words) }
+            running.withLock { $0 = program }
+            defer { running.withLock { $0 = nil } }
+            let ending = try await withTaskCancellationHandler {
+                try await program.ending()
+            } onCancel: {
+                program.end()
+            }
+            if Task.isCancelled { return }
+            Log.note(
+                LogLine(level: .warning, event: "browser", message: "the browser \(ending); it is started again"))
+        } catch {
+            Log.note(LogLine(UpdateFailure(error), event: "browser"))
+        }
+    }
+
+    /// Runs the hook once for each rollback; the last one is often what serve ends with, and what is waiting then still comes.
+    private func runHook(_ words: [String]) async {
+        for await facts in rollbacks {
+            do {
+                let program = try await onThread { try StartedProgram(words, facts) }
+                program.end(after: Self.hookLimit)
+                let ending = try await withTaskCancellationHandler {
+                    try await program.ending()
+                } onCancel: {
+                    program.end(after: Self.hookGrace)
+                }
+                guard ending != .exited(0) else { continue }
+                Log.note(
+                    LogLine(level: .warning, event: "onRollback", message: "the command of --on-rollback \(ending)"))
+            } catch {
+                Log.note(LogLine(UpdateFailure(error), event: "onRollback"))
+            }
+        }
+    }
+}
+
+/// A program in a process group of its own, which ends as a whole.
+final class StartedProgram: Sendable {
+    /// How it ended.
+    enum Ending: Equatable, CustomStringConvertible {
+        case exited(Int32)
+        case signalled(Int32)
+
+        var description: String {
+            switch self {
+            case .exited(let status): "ended with status \(status)"
+            case .signalled(let signal): "was ended by signal \(signal)"
+            }
+        }
+    }
+
+    /// How long it may take to end when it is asked to.
+    private static let patience = Duration.seconds(3)
+    private static let ownVariables = ["NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID="]
+
+    private let process: pid_t
+    private let isRunning = Mutex(true)
+
+    /// Starts `words`, found on the path, with this program's environment and `more`.
+    init(_ words: [String], _ more: [String: String] = [:]) throws {
+        process = try Starting.run { try Self.spawn(words, more) }
+    }
+
+    private static func spawn(_ words: [String], _ more: [String: String]) throws -> pid_t {
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var (defaults, mask) = (sigset_t(), sigset_t())
+        sigemptyset(&mask)
+        sigemptyset(&defaults)
+        for signal in [SIGPIPE, SIGXFSZ, SIGTERM, SIGINT, SIGHUP] { sigaddset(&defaults, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &defaults)
+        posix_spawnattr_setsigmask(&attributes, &mask)
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        // Standard output is for what this program itself answers.
+        posix_spawn_file_actions_adddup2(&actions, 2, 1)
+        try OpenFiles.keep(from: 3, outOf: &actions)
+        var variables = inherited() + more.map { strdup("\($0)=\($1)") } + [nil]
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        defer { for text in arguments + variables { free(text) } }
+        var process = pid_t()
+        let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, &variables)
+        guard code == 0 else {
+            throw UpdateFailure(
+                .configInvalid, subject: words[0],
+                "\(UntrustedName.display(words[0])) cannot be started: \(String(cString: strerror(code))). Check the command."
+            )
+        }
+        return process
+    }
+
+    /// This program's variables, without what its service manager gave to it alone.
+    private static func inherited() -> [UnsafeMutablePointer<CChar>?] {
+        var variables: [UnsafeMutablePointer<CChar>?] = []
+        var place = environ
+        while let variable = place.pointee {
+            place += 1
+            if ownVariables.contains(where: { strncmp(variable, $0, $0.utf8.count) == 0 }) { continue }
+            variables.append(strdup(variable))
+        }
+        return variables
+    }
+
+    /// Waits until it has ended, once, and ends what is left of its group.
+    func ending() async throws -> Ending {
+        try await onThread { [self] in
+            var info = siginfo_t()
+            while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
+            return isRunning.withLock { isRunning in
+                // Its number is its own until it is reaped.
+                kill(-process, SIGKILL)
+                isRunning = false
+                var status: Int32 = 0
+                while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+                let signal = status & 0x7F
+                return signal == 0 ? .exited(status >> 8 & 0xFF) : .signalled(signal)
+            }
+        }
+    }
+
+    /// Has it end after `time`, if it runs by then: asked first.
+    func end(after time: Duration = .zero) {
+        Task {
+            try await Task.sleep(for: time)
+            signal(SIGTERM)
+            try await Task.sleep(for: Self.patience)
+            signal(SIGKILL)
+        }
+    }
+
+    private func signal(_ number: Int32) { isRunning.withLock { if $0 { kill(-process, number) } } }
+}

@@ -1,0 +1,167 @@
+import BundleCore
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// A device whose browser `clientctl serve` keeps: what becomes of a screen whose page is lost.
+@Suite(.ownThread, .needsBrowser, .serialized) struct ServeKioskTests {
+    let kiosk: Kiosk
+    /// Hears which client is shown, each time that one is.
+    let witness: LoopbackServer
+    private let folder: TemporaryFolder
+
+    init() throws {
+        kiosk = try Kiosk()
+        witness = try LoopbackServer { _ in .html("elsewhere") }
+        folder = try TemporaryFolder()
+    }
+
+    private func client(_ version: String, _ script: String) -> DemoClient {
+        .doing(version, "fetch('\(witness.root)/shown/\(version)', {mode: 'no-cors'}).catch(() => {});\n" + script)
+    }
+
+    private func serve(_ more: [String] = []) throws -> Serving {
+        let browser = try Browser.command(in: folder.path).map { "'\($0)'" }.joined(separator: " ")
+        return try kiosk.serve(
+            timeout: "3s", ["--browser", browser, "--heartbeat", "4s", "--csp", "connect-src \(witness.root)"] + more)
+    }
+
+    private func times(_ version: String) -> Int { witness.requests.count { $0.target == "/shown/\(version)" } }
+
+    private func wait(_ trouble: String, _ isMet: () throws -> Bool) throws {
+        let deadline = ContinuousClock.now + Browser.patience
+        while try !isMet() {
+            try #require(ContinuousClock.now < deadline, "\(trouble)")
+            poll(nil, 0, 20)
+        }
+    }
+
+    private func wait(until version: String, isShown times: Int, _ serving: Serving) throws {
+        try wait("\(version) is not shown \(times) times: \((try? serving.program.printed().errors) ?? "")") {
+            self.times(version) >= times
+        }
+    }
+
+    /// Those of the browser whose arguments have `kind` in them, or all.
+    private func processes(_ kind: String) throws -> [pid_t] {
+        let listing = try Program.run(
+            ["pgrep", "-f", "--", "\(kind).*\(folder.path)|\(folder.path).*\(kind)"],
+            environment: ["PATH": "/usr/bin:/bin"])
+        return listing.text.split(separator: "\n").compactMap { pid_t($0) }.filter { $0 != getpid() }
+    }
+
+    /// Ends serve, and its browser with it.
+    private func end(_ serving: Serving) throws {
+        serving.program.send(SIGTERM)
+        let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
+        #expect(ending.status == 0)
+        try wait("the browser goes on") { try processes("--type=renderer").isEmpty }
+    }
+
+    @Test func `the browser is started, started again when it ends, and ends with serve`() throws {
+        try kiosk.install(client("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try serve()
+        try wait(until: "1.0.0", isShown: 1, serving)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let leader = try #require(try processes("--headless").first { getpgid($0) == $0 })
+        kill(leader, SIGKILL)
+        try wait(until: "1.0.0", isShown: 2, serving)
+        #expect(try serving.program.printed().errors.contains("the browser was ended by signal 9; it is started again"))
+        try end(serving)
+    }
+
+    @Test(arguments: ["dies", "hangs"])
+    func `a page that has proved itself and dies or hangs comes back`(fault: String) throws {
+        let hang = fault == "hangs" ? "setTimeout(() => { while (true) {} }, 1000);\n" : ""
+        try kiosk.install(client("1.0.0", DemoClient.Scripts.confirm + hang))
+        let serving = try serve()
+        try wait(until: "1.0.0", isShown: 1, serving)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        if fault == "dies" { for process in try processes("--type=renderer") { kill(process, SIGKILL) } }
+        try wait(until: "1.0.0", isShown: 2, serving)
+        let said = try serving.program.printed().errors
+        #expect(said.contains("the page is lost: it has said nothing for 4s; the browser is started again"))
+        #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
+        try end(serving)
+    }
+
+    @Test(arguments: ["dies", "hangs", "leaves"])
+    func `a page on trial that dies, hangs or leaves has failed, and the client before is on the screen again`(
+        fault: String
+    ) throws {
+        let script =
+            switch fault {
+            case "hangs": "setTimeout(() => { while (true) {} }, 100);\n"
+            case "leaves": "location.href = '\(witness.root)/elsewhere';\n"
+            default: ""
+            }
+        let told = folder.file("told")
+        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO $ROLLBACK_REASON\" >>\(told)'"
+        try kiosk.install(client("1.0.0", DemoClient.Scripts.update + DemoClient.Scripts.confirm))
+        let serving = try serve(["--on-rollback", hook])
+        try wait(until: "1.0.0", isShown: 1, serving)
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(client("2.0.0", script))
+        try wait(until: "2.0.0", isShown: 1, serving)
+        if fault == "dies" { for process in try processes("--type=renderer") { kill(process, SIGKILL) } }
+        try wait(until: "1.0.0", isShown: 2, serving)
+        let failed = try kiosk.status(of: "v2.0.0")
+        #expect(failed.state == "failed")
+        #expect(failed.failures.count == 1)
+        if fault == "leaves" {
+            let detail = failed.failures.first?["detail"]?.stringValue ?? ""
+            #expect(detail.contains("its page left for \(witness.root)/elsewhere"), "\(detail)")
+        }
+        try wait("the hook does not run") { access(told, F_OK) == 0 }
+        try end(serving)
+        let lines = try String(decoding: readWhole(told), as: UTF8.self).split(separator: "\n")
+        #expect(lines.count == 1)
+        #expect(lines.first?.hasPrefix("v2.0.0 v1.0.0 v2.0.0 was rolled back to v1.0.0: ") == true, "\(lines)")
+    }
+
+    private func readWhole(_ path: String) throws -> [UInt8] {
+        try Program.run(["cat", path], environment: ["PATH": "/usr/bin:/bin"]).output
+    }
+
+    @Test func `a page fails its own start, and is told why it cannot when it has proved itself`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        let page = try Browser.sharedNow().open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let refused = "Capacitor.Plugins.CapacitorMeteorWebApp.startupDidFail({reason: 'x'}).catch(error => error.code)"
+        #expect(try page.evaluate(refused).stringValue == "notOnTrial")
+        try kiosk.install(.doing("2.0.0", "WebAppLocalServer.startupDidFail('no printer');\n"))
+        try kiosk.wait(until: "v2.0.0", is: "failed")
+        try page.wait(until: "window.version === '1.0.0'")
+        let detail = try kiosk.status(of: "v2.0.0").failures.first?["detail"]?.stringValue
+        #expect(detail == "the page said: no printer")
+    }
+
+    @Test func `a browser that cannot be started, and words that are none, are told`() throws {
+        for words in ["a 'b", "''", " "] {
+            let ending = try kiosk.run(
+                [
+                    "serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", kiosk.seed, "--browser",
+                    words,
+                ],
+                expecting: 64)
+            #expect(ending.errors.contains("--browser takes a command with its arguments"))
+        }
+        let serving = try kiosk.serve([
+            "--browser", "/no/such/browser --kiosk {url}", "--on-rollback", "sh -c 'exit 3'",
+        ])
+        try wait("nothing is said of it") {
+            try serving.program.printed().errors.contains(
+                "/no/such/browser cannot be started: No such file or directory")
+        }
+        try kiosk.install(.doing("1.0.0", ""))
+        let page = try serving.ask("GET /", ["Accept": "text/html"]).text
+        let token = try #require(page.firstMatch(of: /name="clientctl-token" content="([^"]+)"/)?.output.1)
+        #expect(try serving.call("startupDidFail", token: String(token)).status == 200)
+        try wait("the hook's end is not told") {
+            try serving.program.printed().errors.contains("the command of --on-rollback ended with status 3")
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Testing
+
+@testable import LoopbackShell
+
+@Suite struct `The watch over a page` {
+    private static let patience = Duration.seconds(30)
+    private var watch = PageWatch(patience: patience)
+
+    @Test func `expects nothing before a first word, and nothing of a page that nobody sees`() {
+        var watch = watch
+        watch.loads(at: .zero)
+        #expect(watch.loss(at: .seconds(1000)) == nil)
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.speaks("a", isSeen: false, at: .seconds(1))
+        watch.isSentAway(at: .seconds(2))
+        watch.leaves("a", for: "", at: .seconds(3))
+        #expect(watch.loss(at: .seconds(1000)) == nil)
+    }
+
+    @Test func `ends with silence, once`() {
+        var watch = watch
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.speaks("a", isSeen: true, at: .seconds(20))
+        #expect(watch.loss(at: .seconds(49)) == nil)
+        #expect(watch.loss(at: .seconds(50)) == "it has said nothing for 30s")
+        #expect(watch.loss(at: .seconds(90)) == nil)
+    }
+
+    @Test func `follows the page that spoke last`() {
+        var watch = watch
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.speaks("b", isSeen: true, at: .seconds(1))
+        watch.speaks("a", isSeen: false, at: .seconds(2))
+        watch.leaves("a", for: "x", at: .seconds(3))
+        #expect(watch.loss(at: .seconds(31)) == "it has said nothing for 30s")
+    }
+
+    @Test func `waits for the page that follows one that left, longer where it went elsewhere`() {
+        for (place, time) in [("", 30), ("https://h/", 300)] {
+            var watch = watch
+            watch.speaks("a", isSeen: true, at: .zero)
+            watch.leaves("a", for: place, at: .seconds(1))
+            // Said on the way out, and heard late.
+            watch.speaks("a", isSeen: false, at: .seconds(1))
+            #expect(watch.loss(at: .seconds(time)) == nil)
+            let reason = watch.loss(at: .seconds(time + 1)) ?? ""
+            #expect(reason.hasPrefix("it left\(place.isEmpty ? "" : " for https://h/"), and no page of this device"))
+        }
+    }
+
+    @Test func `a page in the back that follows one that left is not waited for`() {
+        var watch = watch
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.leaves("a", for: "", at: .seconds(1))
+        watch.loads(at: .seconds(2))
+        watch.speaks("a", isSeen: false, at: .seconds(3))
+        #expect(watch.loss(at: .seconds(32)) == "it was loaded, and has said nothing for 30s")
+        watch.loads(at: .seconds(40))
+        watch.speaks("b", isSeen: false, at: .seconds(41))
+        #expect(watch.loss(at: .seconds(1000)) == nil)
+    }
+
+    @Test func `one that is sent away has to load itself soon, and a browser that is started has time`() {
+        var watch = watch
+        watch.isSentAway(at: .zero)
+        #expect(watch.loss(at: .seconds(19)) == nil)
+        #expect(watch.loss(at: .seconds(20)) == "it did not load itself again within 20s")
+        watch.isSentAway(at: .seconds(21))
+        #expect(watch.loss(at: .seconds(60)) == nil)
+        watch.loads(at: .seconds(60))
+        #expect(watch.loss(at: .seconds(90)) == "it was loaded, and has said nothing for 30s")
+    }
+}
