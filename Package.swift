@@ -274,7 +274,7 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
                 "BundleTesting",
             ]),
         tests(

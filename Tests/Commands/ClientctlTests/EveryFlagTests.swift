@@ -66,6 +66,7 @@ import Testing
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "release poll": return ["--interval", "5m"] + channel
         case "release revoke": return version + ["--reason", "bad"] + channel
+        case "release guard": return version + ["--prometheus", "http://127.0.0.1:1/"] + channel
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]
         case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
@@ -139,7 +140,7 @@ import Testing
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
         case "metrics-file": "wrong.txt"
-        case "push": "ftp://h"
+        case "push", "prometheus": "ftp://h"
         case "key-id": String(repeating: "0", count: 64)
         case "token": ""
         case "app-id" where words.first == "publish" || words.first == "trust": "other"
@@ -250,9 +251,10 @@ import Testing
 
     /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
     private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
-    /// A refused token is all that is said; a file needs none.
+    /// A refused token is all that is said; a file needs none. A guard that reaches nobody edits nothing.
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
+        ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
     ]
     /// A device may have its store in its configuration, and verify a manifest all the same.
     private static let different: Set<[String]> = [["verify", "store"]]
