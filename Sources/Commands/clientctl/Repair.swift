@@ -13,8 +13,8 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             Every file is compared with its client's receipt. One that differs is replaced,
             in one rename, by the same content of another installed client, else of the
             seed, else of the release's archive in the feed. Serving roots are mended too,
-            also while `serve` shows them. What stays damaged ends with status 33, and
-            another client is chosen until it is mended.
+            also while `serve` shows them. What stays damaged ends with status 33, and is
+            blocked until it is mended, where anything else can be shown.
 
             Examples:
               clientctl repair --store /var/lib/kiosk --dry-run

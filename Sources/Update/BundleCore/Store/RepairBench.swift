@@ -96,6 +96,8 @@ struct RepairBench: Sendable {
         // The barrier: no copy gets a client's name before every byte of it is on the disk.
         try folder.syncFileSystem()
         var touched: Set<BundlePath?> = [nil]
+        // First, since one may stand where a folder belongs.
+        for path in client.extras { try takeAway(path, of: client, &touched, &report) }
         for record in client.damaged {
             guard let origin = copies[record.digest] else {
                 report.damage.append(
@@ -114,7 +116,6 @@ struct RepairBench: Sendable {
             report.mended.append(
                 RepairReport.Mended(client: client.name, path: record.path.string, origin: origin, isServed: false))
         }
-        for path in client.extras { try takeAway(path, of: client, &touched, &report) }
         try Self.sync(touched, in: client.tree)
     }
 

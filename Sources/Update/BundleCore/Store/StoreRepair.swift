@@ -61,7 +61,7 @@ package struct RepairReport: Sendable {
 /// Brings installed files back to what their receipts say: look, gather good copies, put each in the place of a damaged one.
 ///
 /// A copy is compared with the receipt before it gets a name in a client, in one rename, so whoever reads a client meanwhile finds the old
-/// bytes or the right ones. What stays damaged has failed its start: another client is chosen until it is mended.
+/// bytes or the right ones. What stays damaged is blocked until it is mended, where anything else can be shown.
 package struct StoreRepair: Sendable {
     private let path: String
     private let seed: SeedFolder?
@@ -116,7 +116,7 @@ package struct StoreRepair: Sendable {
         for client in clients where !report.damage.contains(where: { $0.client == client.name }) {
             try mendRoot(of: client, inventory, bench, &report)
         }
-        try await mark(report, store, inventory)
+        try await mark(report, store)
         return report
     }
 
@@ -167,15 +167,24 @@ package struct StoreRepair: Sendable {
         }
     }
 
-    /// A client that stays damaged is not chosen; it is blocked no sooner than by two starts that failed.
-    private func mark(_ report: RepairReport, _ store: BundleStore, _ inventory: Inventory) async throws {
-        var marked: Set<ClientName> = []
-        for damage in report.damage where marked.insert(damage.client).inserted {
-            guard let version = damage.client.version else { continue }
-            if case .failed = inventory.ledger.standing(of: version) { continue }
-            if case .blocked = inventory.ledger.standing(of: version) { continue }
+    /// A client that stays damaged is blocked, as by starts that failed, where anything else can be shown; one that is mended may run
+    /// again: what failed were other bytes.
+    private func mark(_ report: RepairReport, _ store: BundleStore) async throws {
+        let damaged = Set(report.damage.map(\.client))
+        for damage in report.damage {
+            let inventory = try await store.inventory()
+            guard let version = damage.client.version, inventory.ledger.block(on: version) == nil,
+                SelectionRule.select(
+                    inventory, shell: nil, hasSeed: inventory.ledger.seed != nil, excluding: [damage.client]) != nil
+            else { continue }
             let detail = "the store disagrees with its receipt: \(damage.path.map { "\($0) " } ?? "")\(damage.reason)"
-            _ = try await store.apply([.unprepared(version, StartFailure(.notPrepared, detail: detail, at: now()))])
+            let change = LedgerChange.unprepared(version, StartFailure(.notPrepared, detail: detail, at: now()))
+            _ = try await store.apply(Array(repeating: change, count: Ledger.maximumFailures))
+        }
+        let ledger = try await store.inventory().ledger
+        for client in Set(report.mended.map(\.client)).subtracting(damaged) {
+            guard let version = client.version, ledger.block(on: version)?.cause == .failedStarts else { continue }
+            _ = try await store.apply([.unblocked(version)])
         }
     }
 }
