@@ -274,7 +274,8 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
+                "BundlePublish",
                 "BundleTesting",
             ]),
         tests(

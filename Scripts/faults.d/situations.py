@@ -52,6 +52,13 @@ verdict = step(lambda world, last, verb, version, *more: world.by_hand(
     verb, "--version", version, "--token", last.json["token"], *more))
 fails = lambda: verdict("fail", "1.1.0", "--reason", "white screen")
 publish = step(lambda world, last, version: publish_line(world, version, world.feed))
+# What the device's next installation takes in place of the archive.
+delta = step(lambda world, last, version, base: [
+    "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed",
+    f"{world.work}/feed-{version}", "--key", str(world.key), "--json"])
+add_delta = step(lambda world, last, version, base: [
+    "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed",
+    str(world.feed), "--key", str(world.key), "--json"])
 publish_to_channel = step(lambda world, last, version: [
     *publish_line(world, version, world.feed), "--channel", "stable",
     *creating(world, "stable"), *LASTING])
@@ -134,6 +141,8 @@ situation("install-update", Change, "v1.0.0", install("1.0.0"), install("1.1.0")
 situation("install-retention", Change, "v1.1.0", install("1.0.0"), install("1.1.0"), install("1.2.0", keep=1))
 # Over what a stopped installation left.
 situation("install-resumed", Change, "v1.0.0", install("1.0.0"), stopped(install("1.1.0")), install("1.1.0"))
+# By a delta.
+situation("install-delta", Change, "v1.0.0", install("1.0.0"), delta("1.1.0", "1.0.0"), install("1.1.0"))
 
 situation("push-first", Change, "", push(1))
 # Over what a stopped push left.
@@ -175,6 +184,8 @@ situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
 # A release below the newest: devices go on seeing that.
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
+# The list of a release's deltas grows.
+situation("release-delta", Publication, "", publish("1.0.0"), publish("1.1.0"), add_delta("1.1.0", "1.2.0"))
 
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))

@@ -317,9 +317,9 @@ def content(folder, version, large):
     (folder / "assets/deep/er/app.js").write_text(f'console.log("{version}")\n')
     (folder / "assets/empty").touch()
     if large:
-        # No good to compress.
-        source = random.Random(version)
-        (folder / "page s/large.bin").write_text("".join(f"{source.getrandbits(32):08x}\n" for _ in range(large)))
+        # No good to compress, and in every version another one only at its end, so that there is a delta.
+        source = random.Random("all")
+        (folder / "page s/large.bin").write_text("".join(f"{source.getrandbits(32):08x}\n" for _ in range(large)) + version)
     for number in range(1, 7):
         (folder / f"assets/file-{number}.css").write_text(f"{version} {number}\n")
     return folder

@@ -1,7 +1,7 @@
 import BundleArchive
 package import BundleSigning
 
-/// The file of a delta, byte by byte as DELTA.md describes it.
+/// The file of a delta, byte by byte as `Guide/reference/deltas.md` describes it.
 package enum DeltaFormat {
     /// What every delta begins with: its name and the version of the format.
     package static let magic: [UInt8] = Array("SWAPDLT".utf8) + [1]
@@ -65,28 +65,45 @@ package enum DeltaFormat {
             for number in [group.frameBytes, group.bytes, group.prefix.count] { append(number, to: &bytes) }
             var expected = 0
             for number in group.prefix {
-                let distance = number - expected
-                append(distance < 0 ? -2 * distance - 1 : 2 * distance, to: &bytes)
+                append(signed(number - expected), to: &bytes)
                 expected = number + 1
             }
         }
-        var last: [UInt8] = []
-        for step in steps { append(step, after: &last, to: &bytes) }
+        return bytes + Self.bytes(of: steps)
+    }
+
+    /// The steps as they stand at the end of an index: what every group continues first. Files name each other by their names,
+    /// which are new where they have a hash.
+    package static func bytes(of steps: [Step]) -> [UInt8] {
+        var (bytes, last, passed): ([UInt8], [UInt8], Int) = ([], [], 0)
+        for step in steps { append(step, after: &last, &passed, to: &bytes) }
         return bytes
     }
 
-    private static func append(_ step: Step, after last: inout [UInt8], to bytes: inout [UInt8]) {
+    private static func append(
+        _ step: Step, after last: inout [UInt8], _ passed: inout Int, to bytes: inout [UInt8]
+    ) {
         switch step {
-        case .keep(let count), .skip(let count): append(count << 3 | step.code, to: &bytes)
-        case .change(let size, _): append(size << 3 | step.code, to: &bytes)
+        case .keep(let count), .skip(let count):
+            append(count << 3 | step.code, to: &bytes)
+            passed += count
+        case .change(let size, _):
+            append(size << 3 | step.code, to: &bytes)
+            passed += 1
         case .add(let path, let size, _):
             append(size << 3 | step.code, to: &bytes)
             append(path: path, after: &last, to: &bytes)
         case .copy(let path, let source):
-            append(source << 3 | step.code, to: &bytes)
+            append(signed(source - passed) << 3 | step.code, to: &bytes)
             append(path: path, after: &last, to: &bytes)
         }
     }
+
+    /// Twice the distance forwards, twice the distance backwards less one.
+    private static func signed(_ distance: Int) -> Int { distance < 0 ? -2 * distance - 1 : 2 * distance }
+
+    /// The same back.
+    static func distance(_ number: Int) -> Int { number & 1 == 0 ? number >> 1 : -(number >> 1) - 1 }
 
     private static func append(path: [UInt8], after last: inout [UInt8], to bytes: inout [UInt8]) {
         let shared = zip(path, last).prefix { $0 == $1 }.count
@@ -159,8 +176,7 @@ struct DeltaIndex {
         left -= count
         var (prefix, expected): ([Int], Int) = ([], 0)
         for _ in 0..<count {
-            let code = try cursor.number()
-            let number = expected + (code & 1 == 0 ? code >> 1 : -(code >> 1) - 1)
+            let number = expected + DeltaFormat.distance(try cursor.number())
             guard (0..<baseFiles).contains(number) else {
                 throw .corrupt("a group names a file that is not in the base")
             }
@@ -175,8 +191,13 @@ struct DeltaIndex {
 struct DeltaSteps {
     private var cursor: DeltaCursor
     private var lastPath: [UInt8] = []
+    /// Files of the old tree that steps have passed; a reader checks that there are so many.
+    private var passed = 0
 
     init(_ cursor: DeltaCursor) { self.cursor = cursor }
+
+    /// All that are left, as they stand there.
+    var bytes: ArraySlice<UInt8> { cursor.rest }
 
     /// The next step; nil behind the last one.
     mutating func next() throws(ArchiveFailure) -> DeltaFormat.Step? {
@@ -184,15 +205,25 @@ struct DeltaSteps {
         let number = try cursor.number()
         let argument = number >> 3
         switch number & 7 {
-        case 0 where argument > 0: return .keep(count: argument)
-        case 1 where argument > 0: return .skip(count: argument)
-        case 2: return .change(size: argument, isStored: false)
-        case 5: return .change(size: argument, isStored: true)
+        case 0 where argument > 0:
+            try pass(argument)
+            return .keep(count: argument)
+        case 1 where argument > 0:
+            try pass(argument)
+            return .skip(count: argument)
+        case 2, 5:
+            try pass(1)
+            return .change(size: argument, isStored: number & 7 == 5)
         case 3: return .add(path: try path(), size: argument, isStored: false)
         case 6: return .add(path: try path(), size: argument, isStored: true)
-        case 4: return .copy(path: try path(), source: argument)
+        case 4: return .copy(path: try path(), source: passed + DeltaFormat.distance(argument))
         default: throw .corrupt("its index has a step that there is not")
         }
+    }
+
+    private mutating func pass(_ count: Int) throws(ArchiveFailure) {
+        passed += count
+        if passed >= 1 << 24 { throw .corrupt("it passes more files than the base has") }
     }
 
     private mutating func path() throws(ArchiveFailure) -> [UInt8] {
@@ -213,6 +244,7 @@ struct DeltaCursor {
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     var isAtEnd: Bool { position == bytes.count }
+    var rest: ArraySlice<UInt8> { bytes[position...] }
 
     /// Seven bits a byte, the lowest first; the last byte has no high bit and, unless it is the only one, is not 0.
     mutating func number() throws(ArchiveFailure) -> Int {

@@ -47,7 +47,8 @@ package struct DeltaMaker: Sendable {
     /// Writes into `file`, which is empty, what leads from `base` to `target`.
     package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made {
         let plan = try DeltaPlan(from: base, to: target, options)
-        let frames = try DeltaPress(plan, base, target, options, report).run()
+        let steps = DeltaFormat.bytes(of: plan.steps)
+        let frames = try DeltaPress(plan, behind: steps, base, target, options, report).run()
         let groups = zip(plan.groups, frames).map { group, frame in
             DeltaFormat.Group(frameBytes: frame.count, bytes: group.bytes, prefix: group.prefix)
         }
@@ -64,7 +65,8 @@ package struct DeltaMaker: Sendable {
         try output.write(indexFrame)
         for frame in frames { try output.write(frame) }
         for number in plan.stored { try output.write(copyOf: target.files[number], in: target) }
-        return try output.finish(memory: index.count + (plan.groups.map(\.memory).max() ?? 0))
+        let largest = plan.groups.map { $0.memory(behind: steps.count) }.max() ?? 0
+        return try output.finish(memory: index.count + largest)
     }
 }
 
@@ -106,6 +108,12 @@ extension DeltaTree {
         return bytes
     }
 
+    /// The same tree with the digest of every file noted, so that several deltas do not each look for it.
+    package func withDigests() throws -> DeltaTree {
+        let files = zip(files, try digests()).map { Entry(path: $0.path, size: $0.size, digest: $1) }
+        return DeltaTree(tree: tree, files: files, contentSha256: contentSha256)
+    }
+
     /// The digest of every file, noted or found now.
     func digests() throws -> [SHA256Digest] {
         try files.map { entry in
@@ -129,14 +137,15 @@ struct DeltaPlan {
         /// Bytes of the old files.
         var prefixBytes = 0
 
-        /// log2 of the window: over everything where there is something to continue.
-        var windowLog: Int {
+        /// log2 of the window behind `steps` bytes: over everything where there is a file to continue.
+        func windowLog(behind steps: Int) -> Int {
             prefix.isEmpty
-                ? min(PrefixedFrameWriter.windowLog(over: bytes), Self.plainWindowLog)
-                : PrefixedFrameWriter.windowLog(over: bytes + prefixBytes)
+                ? min(PrefixedFrameWriter.windowLog(over: bytes + steps), Self.plainWindowLog)
+                : PrefixedFrameWriter.windowLog(over: bytes + prefixBytes + steps)
         }
-        /// What its reader needs.
-        var memory: Int { prefixBytes + min(bytes, 1 << windowLog) }
+
+        /// What its reader needs behind `steps` bytes.
+        func memory(behind steps: Int) -> Int { steps + prefixBytes + min(bytes, 1 << windowLog(behind: steps)) }
 
         /// 8 MiB: larger files that continue nothing do not need more memory for it.
         private static let plainWindowLog = 23
@@ -209,7 +218,7 @@ struct DeltaPlan {
             grown = Group()
             grown.take(number, size, partner.map { ($0, base.files[$0].size) })
             // What a device has no room for is not continued.
-            if grown.memory > options.memory - Self.indexRoom || grown.bytes + grown.prefixBytes > 1 << 27 {
+            if grown.memory(behind: 0) > options.memory - Self.indexRoom || grown.bytes + grown.prefixBytes > 1 << 27 {
                 grown = Group()
                 grown.take(number, size, nil)
             }
@@ -238,12 +247,13 @@ private struct Partners {
     private let base: DeltaTree
     private let target: DeltaTree
     private var rule: PartnerRule
-    private let press = try? PrefixedFrameWriter()
+    private let press: PrefixedFrameWriter
 
     init(_ base: DeltaTree, _ target: DeltaTree) throws {
         self.base = base
         self.target = target
         rule = PartnerRule(base.files.map(\.path))
+        press = try PrefixedFrameWriter()
     }
 
     /// The partner of new file `number`, whose old one is `path` where it has one; and whether it had better not be compressed.
@@ -275,7 +285,7 @@ private struct Partners {
 
     /// Whether its beginning becomes no smaller, as that of an image or a compressed copy.
     private func isIncompressible(_ bytes: [UInt8]) throws -> Bool {
-        guard bytes.count >= 256, let press else { return false }
+        guard bytes.count >= 256 else { return false }
         return try bytes.withUnsafeBytes { all in
             let sample = UnsafeRawBufferPointer(rebasing: all.prefix(64 << 10))
             let frame = try press.frame(
@@ -296,6 +306,7 @@ private final class DeltaPress: Sendable {
     }
 
     private let plan: [DeltaPlan.Group]
+    private let steps: [UInt8]
     private let base: DeltaTree
     private let target: DeltaTree
     private let options: DeltaMaker.Options
@@ -303,10 +314,12 @@ private final class DeltaPress: Sendable {
     private let state: Mutex<State>
 
     init(
-        _ plan: DeltaPlan, _ base: DeltaTree, _ target: DeltaTree, _ options: DeltaMaker.Options,
+        _ plan: DeltaPlan, behind steps: [UInt8], _ base: DeltaTree, _ target: DeltaTree,
+        _ options: DeltaMaker.Options,
         _ report: @escaping @Sendable (Int, Int) -> Void
     ) {
         self.plan = plan.groups
+        self.steps = steps
         self.base = base
         self.target = target
         self.options = options
@@ -351,14 +364,15 @@ private final class DeltaPress: Sendable {
     }
 
     private func press(_ group: DeltaPlan.Group, with writer: PrefixedFrameWriter) throws -> [UInt8] {
-        var (prefix, content): ([UInt8], [UInt8]) = ([], [])
-        prefix.reserveCapacity(group.prefixBytes)
+        var (prefix, content): ([UInt8], [UInt8]) = (steps, [])
+        prefix.reserveCapacity(steps.count + group.prefixBytes)
         content.reserveCapacity(group.bytes)
         for number in group.prefix { prefix += try base.contents(of: base.files[number]) }
         for number in group.files { content += try target.contents(of: target.files[number]) }
         return try prefix.withUnsafeBytes { prefix in
             try content.withUnsafeBytes {
-                try writer.frame(of: $0, behind: prefix, level: options.level, windowLog: group.windowLog)
+                try writer.frame(
+                    of: $0, behind: prefix, level: options.level, windowLog: group.windowLog(behind: steps.count))
             }
         }
     }

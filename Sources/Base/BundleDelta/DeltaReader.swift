@@ -96,6 +96,8 @@ package final class DeltaReader: EntryReader {
     private let frames: PrefixedFrameReader
     private let indexBytes: Int
     private var index: DeltaIndex
+    /// What every group continues before its old files.
+    private let steps: [UInt8]
     private var hasher: SHA256Hasher
     /// Where the next frame begins.
     private var frameOffset: Int
@@ -128,6 +130,7 @@ package final class DeltaReader: EntryReader {
             frameOffset = DeltaFormat.headerBytes + frame
             index = try DeltaIndex(
                 try Self.index(frames, DeltaFormat.headerBytes..<frameOffset, bytes: plain, bounds.memory))
+            steps = Array(index.steps.bytes)
         } catch {
             throw Self.failure(error)
         }
@@ -166,7 +169,8 @@ package final class DeltaReader: EntryReader {
             guard group.bytes <= bounds.bytes - bytes else { throw .corrupt("its groups hold more than was stated") }
             offset += group.frameBytes
             bytes += group.bytes
-            var room = bounds.memory - indexBytes
+            var room = bounds.memory - indexBytes - steps.count
+            if room < 0 { throw .corrupt("a group needs more memory than was stated") }
             for number in group.prefix {
                 room -= base.files[number].size
                 if room < 0 { throw .corrupt("a group needs more memory than was stated") }
@@ -215,7 +219,9 @@ package final class DeltaReader: EntryReader {
                 return begin(try passed().path.bytes, size: size, isStored: isStored)
             case .add(let path, let size, let isStored)?: return begin(path, size: size, isStored: isStored)
             case .copy(let path, let source)?:
-                guard source < base.files.count else { throw .corrupt("it copies a file that is not in the base") }
+                guard base.files.indices.contains(source) else {
+                    throw .corrupt("it copies a file that is not in the base")
+                }
                 return try begin(path, contentOf: source)
             }
         }
@@ -290,12 +296,13 @@ package final class DeltaReader: EntryReader {
         try checkTime()
         let next = index.groups[group]
         group += 1
-        let size = next.prefix.reduce(0) { $0 + base.files[$1].size }
+        let size = next.prefix.reduce(steps.count) { $0 + base.files[$1].size }
         if size > prefix.count {
             prefix.deallocate()
             prefix = .allocate(byteCount: size, alignment: 4096)
         }
-        var used = 0
+        prefix.copyBytes(from: steps)
+        var used = steps.count
         for number in next.prefix { used += try readPrefix(base.files[number], at: used) }
         try frames.begin(
             frameOffset..<frameOffset + next.frameBytes, ofSize: next.bytes,

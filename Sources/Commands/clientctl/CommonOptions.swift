@@ -43,8 +43,14 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n"))
     var maxFiles: String?
 
+    @Option(help: ArgumentHelp("Most memory for a delta, such as 64MiB (the default); 0 for none.", valueName: "size"))
+    var maxDeltaMemory: String?
+
     func limits(_ settings: Settings) throws -> ArchiveLimits {
         var limits = ArchiveLimits()
+        if let text = try settings.optional("max-delta-memory", maxDeltaMemory) {
+            limits.deltaMemory = try settings.parsed("max-delta-memory", text) { try ByteCount(parsing: $0).bytes }
+        }
         if let text = try settings.optional("max-archive-size", maxArchiveSize) {
             limits.archiveBytes = try settings.parsed("max-archive-size", text) { try ByteCount(parsing: $0).bytes }
         }

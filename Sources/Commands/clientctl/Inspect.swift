@@ -8,7 +8,8 @@ import BundlePublish
 /// `clientctl inspect`.
 struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows a manifest, a channel document, a trust root or an archive's entries, without trusting it.",
+        abstract:
+            "Shows a manifest, a channel document, a trust root, a list of deltas or an archive, without trusting it.",
         discussion: """
             Nothing is verified; use verify for that.
 
@@ -68,6 +69,9 @@ struct Inspect: AsyncParsableCommand {
         case TrustRootFormat.payloadType:
             let root = TrustFile.of(try TrustRootFormat.parse(bytes))
             told = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
+        case DeltaListFormat.payloadType:
+            let list = try DeltaListFormat.parse(try DeltaListFormat.envelope(parsing: bytes))
+            told = ("deltas", DeltaOutput.object(list), ["deltas to \(list.version)"] + DeltaOutput.lines(list))
         default: return describe(try ManifestFormat.parse(bytes))
         }
         return (

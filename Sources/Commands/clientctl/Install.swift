@@ -96,6 +96,9 @@ struct InstallOutput {
                 "path": .string(orNull: report.bundle?.path),
                 "previous": .string(orNull: report.previous?.description),
                 "bytesDownloaded": .integer(report.bytesDownloaded),
+                "route": .string(orNull: report.route?.word),
+                "routeReason": .string(orNull: report.route?.reason.rawValue),
+                "routeDetail": .string(orNull: report.route?.detail),
                 "retained": .names(report.retention.retained),
                 "removed": .names(report.retention.removed),
                 "current": .string(report.current.description),
@@ -109,6 +112,7 @@ struct InstallOutput {
                 "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
                 "previous": .string(orNull: inventory.ledger.previous?.description),
                 "bytesDownloaded": .integer(0),
+                "route": .null, "routeReason": .null, "routeDetail": .null,
                 "retained": .names(inventory.bundles.map(\.name)),
                 "removed": .array([]),
                 "current": .string(inventory.ledger.current.description),
@@ -122,7 +126,7 @@ struct InstallOutput {
         case .installed(let version, let report):
             [
                 "installed \(version) in \(report.bundle?.path ?? "") "
-                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded)"
+                    + "(\(ByteCount(bytes: report.bytesDownloaded)) downloaded\(way(report)))"
             ] + roles(report) + report.retention.removed.map { "removed \($0)" }
         case .chosen(let version, let report):
             ["\(version) is here already, as \(report.name)"] + roles(report)
@@ -134,6 +138,12 @@ struct InstallOutput {
                     : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)"
             ]
         }
+    }
+
+    /// By a delta, or why not where there was one to try.
+    private func way(_ report: InstallReport) -> String {
+        guard let route = report.route, let detail = route.detail else { return "" }
+        return route.reason == .taken ? " as a delta \(detail)" : "; no delta: \(detail)"
     }
 
     private func roles(_ report: InstallReport) -> [String] {

@@ -19,6 +19,8 @@ final class Progress: Sendable {
 
     /// Takes an event.
     func report(_ event: UpdateEvent) {
+        // The answer tells of it.
+        if case .routed = event { return }
         let (step, text) = Self.describe(event)
         state.withLock { state in
             let now = ContinuousClock.now
@@ -59,7 +61,9 @@ final class Progress: Sendable {
         case .downloading(let bytes, let total):
             ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
         case .unpacking(let files, let total): ("unpack", "unpacking " + bar(files, total) + " \(files) files")
-        case .settling: ("settle", "writing everything to the disk")
+        case .settling, .routed: ("settle", "writing everything to the disk")
+        case .comparing(let bytes, let total):
+            ("delta", "making a delta " + bar(bytes, total) + " of \(ByteCount(bytes: total)) of changes")
         case .packing(let bytes, let total):
             ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
         }
@@ -73,7 +77,7 @@ final class Progress: Sendable {
     {
         let (done, total): (Int, Int) =
             switch event {
-            case .packing(let bytes, let total): (bytes, total)
+            case .packing(let bytes, let total), .comparing(let bytes, let total): (bytes, total)
             case .downloading(let bytes, let total?): (bytes, total)
             default: (0, 0)
             }

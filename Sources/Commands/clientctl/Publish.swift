@@ -33,6 +33,9 @@ struct Publish: ParsableCommand, ConfinedCommand {
             published. What --exclude and --drop leave out is no part of the release:
             give verify --rebuild the same.
 
+            Devices that have one of the last three releases get a delta, a fraction of the
+            archive: --delta-from says from what else, --no-deltas leaves them out.
+
             Without a trust root in the feed, a release is signed by a key that signed
             what the feed offers now; --trust says otherwise what devices trust.
 
@@ -102,6 +105,11 @@ struct Publish: ParsableCommand, ConfinedCommand {
             "log2 of the zstd window, which an installer needs as memory (\(ReleaseOptions.defaultWindowLog)).",
             valueName: "n"))
     var windowLog: String?
+
+    @OptionGroup var deltas: DeltaOptions
+
+    @Flag(help: "Make no deltas.")
+    var noDeltas = false
 
     @Flag(help: "Do everything but write.")
     var dryRun = false
@@ -198,6 +206,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
+        options.deltas = try settings.isOn("no-deltas", noDeltas) ? nil : try deltas.terms(settings)
         options.isDryRun = isDryRun
         return options
     }
@@ -240,6 +249,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
         object["findings"] = LookOutput.objects(look.findings)
         object["dropped"] = LookOutput.objects(look.dropped)
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
+        object["deltas"] = .array(release.deltas.map(DeltaOutput.value))
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
         return object
     }
@@ -265,6 +275,6 @@ struct Publish: ParsableCommand, ConfinedCommand {
             "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
-        ] + (release.channel.map(ChannelOutput.lines) ?? [])
+        ] + DeltaOutput.lines(release.deltas, archive: archive) + (release.channel.map(ChannelOutput.lines) ?? [])
     }
 }

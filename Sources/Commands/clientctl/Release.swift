@@ -22,6 +22,7 @@ struct Release: ParsableCommand {
         subcommands: [
             ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseGuard.self, ReleaseResign.self,
+            ReleaseDelta.self,
         ])
 }
 

@@ -40,15 +40,37 @@ struct ReleaseList: ParsableCommand {
         }
         let objects = documents.map { document in
             var object = ChannelView.object(document, now: now)
+            object["releases"] = .array(
+                (object["releases"]?.arrayValue ?? []).map { Self.withDeltas($0, of: feed) })
             object["verified"] = .bool(trust != nil)
             return object
         }
         let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
         Output.give(
             json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
-            documents.flatMap { ChannelView.lines($0, now: now) }
+            documents.flatMap { document in
+                ChannelView.lines(document, now: now)
+                    + document.releases.map(\.version).sorted(by: >).flatMap { Self.deltaLines(of: $0, in: feed) }
+            }
                 + (documents.isEmpty
                     ? ["\(feed.address) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
+    }
+}
+
+extension ReleaseList {
+    private static func withDeltas(_ release: JSONValue, of feed: any FeedPlace) -> JSONValue {
+        guard var object = release.objectValue, let text = object["version"]?.stringValue,
+            let version = try? SemanticVersion(parsing: text)
+        else { return release }
+        let deltas = DeltaEditor.list(of: version, in: feed)?.deltas ?? []
+        object["deltas"] = .array(deltas.map { .object(DeltaListFormat.json($0)) })
+        return .object(object)
+    }
+
+    private static func deltaLines(of version: SemanticVersion, in feed: any FeedPlace) -> [String] {
+        (DeltaEditor.list(of: version, in: feed)?.deltas ?? []).map {
+            "  delta \($0.baseName) to \(version)  \(ByteCount(bytes: $0.size))"
+        }
     }
 }
 

@@ -51,7 +51,7 @@ struct Status: ParsableCommand {
                 "offered": .string(orNull: ledger.offered?.description),
                 "meteor": ledger.meteorFacts.map(describe) ?? .null,
                 "launch": ledger.launch.map(describe) ?? .null,
-                "clients": .array(rows.map(describe)),
+                "clients": .array(rows.map { describe($0, ledger) }),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": describe(ledger.feed, stale),
                 "session": session.value, "landlock": landlock.value,
@@ -89,10 +89,12 @@ struct Status: ParsableCommand {
         return "\(row.runs ? "*" : " ") \(row.name)  \(state)\(row.reason)"
     }
 
-    private func describe(_ row: StatusRule.Row) -> JSONValue {
-        .object([
+    private func describe(_ row: StatusRule.Row, _ ledger: Ledger) -> JSONValue {
+        let route = row.name.version.flatMap(ledger.entry)?.route
+        return .object([
             "name": .string(row.name.description), "runs": .bool(row.runs), "state": .string(row.state),
-            "reason": .string(row.reason),
+            "reason": .string(row.reason), "route": .string(orNull: route?.word),
+            "routeReason": .string(orNull: route?.reason.rawValue), "routeDetail": .string(orNull: route?.detail),
             "failures": .array(
                 row.failures.map {
                     .object([

@@ -77,12 +77,14 @@ struct Verify: AsyncParsableCommand {
                 "outcome": .string("verified"), "version": .string(manifest.version.description),
                 "keyId": .string(orNull: report.manifest.signers.first?.id), "sha256": .string(manifest.sha256.hex),
                 "contentSha256": .string(report.contentSha256.hex), "rebuilt": .bool(rebuild != nil),
+                "deltas": .array(report.deltas.map { .object(DeltaListFormat.json($0)) }),
             ],
             [
                 "verified \(manifest.version): signed by "
                     + report.manifest.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", "),
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
-            ] + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+            ] + report.deltas.map { "  delta    from \($0.baseName), sha256 \($0.sha256.hex)" }
+                + (rebuild.map { ["  \($0) is what was released"] } ?? []))
     }
 
     /// What a device that knows nothing yet would take; which release of it, `check` tells.

@@ -121,6 +121,8 @@ enum FeedFile: Equatable {
     private static let documents = ["manifest.json", "trust.json"].map { Array($0.utf8) }
     private static let folders = ["channels", "trust"].map { Array($0.utf8) }
     private static let releases = Array("releases".utf8)
+    /// Of a release, the list that grows.
+    private static let deltas = Array("deltas.json".utf8)
     private static let unfinished = Array(".new".utf8)
     private static let document = Array(".json".utf8)
 
@@ -131,7 +133,8 @@ enum FeedFile: Equatable {
         case 1 where Self.documents.contains(Array(first)): self = .mutable(path)
         case 2 where Self.folders.contains(Array(first)) && parts[1].suffix(5).elementsEqual(Self.document):
             self = .mutable(path)
-        case 3 where first.elementsEqual(Self.releases): self = .lasting(path)
+        case 3 where first.elementsEqual(Self.releases):
+            self = parts[2].elementsEqual(Self.deltas) ? .mutable(path) : .lasting(path)
         default: return nil
         }
     }

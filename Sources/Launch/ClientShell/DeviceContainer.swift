@@ -111,6 +111,7 @@ public struct DeviceContainer: Sendable {
         let source = ArchiveSource(
             source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
             deviceId: ArchiveSource.DeviceId(given: feed.deviceId, machine: try MachineIdentity.deviceId()),
+            seed: configuration.device.seed,
             limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
         return joined(source, appId: feed.appId)
     }

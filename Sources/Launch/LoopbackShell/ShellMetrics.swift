@@ -22,6 +22,7 @@ package struct ShellMetrics: Sendable {
     private var starts = DurationHistogram()
     private var state: LaunchState?
     private var links: [String: Bool] = [:]
+    private var routes: [DownloadRoute.Reason: Int] = [:]
 
     /// Nothing has happened yet.
     package init(startedAt: Timestamp) { self.startedAt = startedAt }
@@ -61,6 +62,7 @@ package struct ShellMetrics: Sendable {
 
     /// Takes in how far an update is. What a download finds here already is not counted.
     package mutating func note(_ event: UpdateEvent) {
+        if case .routed(let route) = event { routes[route.reason, default: 0] += 1 }
         guard case .downloading(let done, _) = event else {
             counted = nil
             return
@@ -154,6 +156,16 @@ package struct ShellMetrics: Sendable {
                 "clientctl_check_failures_total", .counter, "Checks for updates that failed, by the public reason.",
                 failures.map { .init(Double($0.value), [(name: "code", value: $0.key.rawValue)]) }),
             Self.one("downloaded_bytes_total", .counter, "Bytes of releases that were downloaded.", Double(bytes)),
+            MetricFamily(
+                "clientctl_routes_total", .counter, "Releases that came as a delta or as an archive, and why.",
+                routes.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                    .init(
+                        Double($0.value),
+                        [
+                            (name: "route", value: DownloadRoute($0.key).word),
+                            (name: "reason", value: $0.key.rawValue),
+                        ])
+                }),
         ]
     }
 

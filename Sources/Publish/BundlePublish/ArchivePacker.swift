@@ -16,7 +16,7 @@ struct ArchivePacker {
 
     let tree: CanonicalTree
     let options: ReleaseOptions
-    let report: (UpdateEvent) -> Void
+    let report: @Sendable (UpdateEvent) -> Void
 
     /// Writes the archive into `file`, which is empty.
     func pack(into file: File) throws -> Packed {

@@ -10,10 +10,12 @@ import Glibc
 package struct ReleaseBuilder {
     private let options: ReleaseOptions
     private let feed: any FeedPlace
-    private let report: (UpdateEvent) -> Void
+    private let report: @Sendable (UpdateEvent) -> Void
 
     /// Publishes to `feed`; `report` hears about progress.
-    package init(_ options: ReleaseOptions, feed: any FeedPlace, report: @escaping (UpdateEvent) -> Void) {
+    package init(
+        _ options: ReleaseOptions, feed: any FeedPlace, report: @escaping @Sendable (UpdateEvent) -> Void
+    ) {
         self.options = options
         self.feed = feed
         self.report = report
@@ -54,7 +56,8 @@ package struct ReleaseBuilder {
         try file.sync()
         // Before devices have it: whose crashes are told, has maps.
         try keepMaps(look)
-        return try commit(release, draft, tree, team, channel)
+        let deltas = try self.deltas(to: release, tree, in: draft.scratch)
+        return try commit(release, draft, deltas, tree, team, channel)
             ?? {
                 // Somebody else published this version while it was packed.
                 guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
@@ -66,10 +69,19 @@ package struct ReleaseBuilder {
         if let folder = options.mapsFolder { try look.keepMaps(in: folder, of: options.version) }
     }
 
+    /// Makes the deltas that lead to it.
+    private func deltas(
+        to release: SignedRelease, _ tree: CanonicalTree, in folder: Directory
+    ) throws -> [DeltaReport] {
+        guard let terms = options.deltas else { return [] }
+        return try DeltaDesk(feed: feed, terms: terms, limits: options.limits, report: report)
+            .make(to: tree, of: release.manifest, into: folder)
+    }
+
     /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
     private func commit(
-        _ release: SignedRelease, _ draft: any ReleaseDraft, _ tree: CanonicalTree, _ team: Team,
-        _ channel: ChannelPlan?
+        _ release: SignedRelease, _ draft: any ReleaseDraft, _ deltas: [DeltaReport], _ tree: CanonicalTree,
+        _ team: Team, _ channel: ChannelPlan?
     ) throws -> ReleaseReport? {
         try change(channel, { try $0.prepare(release, at: archivePath) }) { drafted in
             let seat = seat(channel)
@@ -81,9 +93,14 @@ package struct ReleaseBuilder {
                 try draft.commit(
                     options.version.folderName, archive: archiveName, manifest: try document(release, url: archiveName))
             }
+            // Before anybody is offered the release.
+            try DeltaShelf(feed, signers: team.all, anchor: options.trust)
+                .put(deltas, of: try release.claims(url: archiveName))
             let report = try prepared.flatMap { try seat?.put($0) }
             if report == nil { try makeNewest(try document(release, url: archivePath)) }
-            return try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
+            var answer = try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
+            answer.deltas = deltas
+            return answer
         }
     }
 
@@ -133,9 +150,12 @@ package struct ReleaseBuilder {
         let file = try temporary.directory.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: temporary.directory)
         try requireTrusted(try release.claims(url: archiveName))
+        let deltas = try self.deltas(to: release, tree, in: temporary.directory)
         let prepared = try seat?.prepare(release, at: archivePath)
         let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
-        return try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
+        var report = try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
+        report.deltas = deltas
+        return report
     }
 
     /// Packs, checks the result with the installer's own reader, and signs it.

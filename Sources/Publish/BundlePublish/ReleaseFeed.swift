@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleDisk
 import BundleSigning
 import BundleValues
 
@@ -41,6 +42,44 @@ enum ReleaseFeed {
                 .configInvalid, subject: "\(place.address)/\(name)",
                 "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
         }
+    }
+
+    /// The versions that the feed has, in no order.
+    static func versions(in place: any FeedPlace) throws -> [SemanticVersion] {
+        try place.list(releasesName).compactMap { entry in
+            let parts = entry.name.split(separator: "/")
+            guard parts.count == 3, parts[2] == manifestName else { return nil }
+            return try? SemanticVersion(parsingFolderName: String(parts[1]))
+        }
+    }
+
+    /// The files of a published release, in the empty folder `scratch`, with its archive beside them.
+    static func unpack(
+        _ release: Manifest, in place: any FeedPlace, _ limits: ArchiveLimits, into scratch: Directory
+    ) throws -> CanonicalTree {
+        let archive = try scratch.file(creating: "archive")
+        var hasher = try SHA256Hasher()
+        let name = "\(releasesName)/\(release.version.folderName)/\(release.url)"
+        let isThere = try place.stream(name) {
+            try hasher.update($0)
+            try archive.write($0)
+        }
+        // Beside its manifest, or nowhere.
+        guard isThere, !release.url.contains("/"), try hasher.finish() == release.sha256 else {
+            throw UpdateFailure(
+                .digestMismatch, subject: release.url,
+                "The archive of \(release.version) in the feed is missing or is not the one that was signed: restore it."
+            )
+        }
+        let tree = try scratch.directory(creating: "tree")
+        return try CanonicalTree(ArchiveVerifier.unpack(archive, of: release, limits: limits, into: tree))
+    }
+
+    /// The list of deltas of a published release as it stands there; nil where it has none.
+    static func deltas(of version: SemanticVersion, in place: any FeedPlace) throws -> FeedRecord? {
+        try place.read(
+            "\(releasesName)/\(version.folderName)/\(DeltaListFormat.fileName)",
+            maximumBytes: DeltaListFormat.maximumBytes)
     }
 
     /// SHA-256 of a published archive; nil where it is not there.

@@ -28,6 +28,8 @@ package struct ReleaseOptions: Sendable {
     package var budget: Int?
     /// Where the source maps of each version are kept; nil for nowhere.
     package var mapsFolder: String?
+    /// Which deltas lead to it; nil for none.
+    package var deltas: DeltaTerms?
     /// What installers are expected to allow.
     package var limits = ArchiveLimits()
     /// When it is made.

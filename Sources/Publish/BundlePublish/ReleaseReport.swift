@@ -30,6 +30,8 @@ package struct ReleaseReport: Sendable {
     package let raisedLimits: [String]
     /// What became of the channel's document; nil where no channel was named.
     package let channel: ChannelReport?
+    /// What became of the deltas that lead to it.
+    package internal(set) var deltas: [DeltaReport] = []
 }
 
 /// A release with its signatures, which hold wherever its archive lies.

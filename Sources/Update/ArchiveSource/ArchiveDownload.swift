@@ -21,7 +21,14 @@ package struct VerifiedArchive: Sendable {
     }
 }
 
-/// Spools an archive, capped and hashed while it arrives, and goes on where an interrupted run stopped.
+/// A file whose digest was signed, and what it is called.
+struct SignedFile: Sendable {
+    let name: String
+    let sha256: SHA256Digest
+    let size: Int?
+}
+
+/// Spools an archive or a delta, capped and hashed while it arrives, and goes on where an interrupted run stopped.
 struct ArchiveDownload {
     private let job: DownloadJob
     private let spool: ArchiveSpool
@@ -31,14 +38,37 @@ struct ArchiveDownload {
         _ manifest: Manifest, at url: FetchURL, limits: ArchiveLimits, fetcher: any Fetcher, into downloads: Directory,
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
-        var job = DownloadJob(
-            url: url, maximumBytes: min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
-        ) { try ArchiveInspector(manifest, at: url) }
-        job.size = manifest.size
+        self.init(
+            SignedFile(name: "archive", sha256: manifest.sha256, size: manifest.size), at: url,
+            maximumBytes: limits.archiveBytes, fetcher: fetcher, into: downloads, report: report)
+    }
+
+    init(
+        _ delta: DeltaList.Entry, at url: FetchURL, fetcher: any Fetcher, into downloads: Directory,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) {
+        self.init(
+            SignedFile(name: "delta", sha256: delta.sha256, size: delta.size), at: url, maximumBytes: delta.size,
+            fetcher: fetcher, into: downloads, report: report)
+    }
+
+    private init(
+        _ file: SignedFile, at url: FetchURL, maximumBytes: Int, fetcher: any Fetcher, into downloads: Directory,
+        report: @escaping @Sendable (UpdateEvent) -> Void
+    ) {
+        var job = DownloadJob(url: url, maximumBytes: min(file.size ?? maximumBytes, maximumBytes)) {
+            try ArchiveInspector(file, at: url)
+        }
+        job.size = file.size
         job.mayBeEncoded = true
         self.job = job
-        spool = ArchiveSpool(manifest, in: downloads, report: report)
+        spool = ArchiveSpool(file, in: downloads, report: report)
         self.fetcher = fetcher
+    }
+
+    /// Whether the beginning of the file with this digest is here.
+    static func hasPart(of digest: SHA256Digest, in downloads: Directory) throws -> Bool {
+        try downloads.kind(of: digest.hex + ArchiveSpool.partSuffix) != nil
     }
 
     /// Goes on at once, for as long as each attempt brings something; when to try again after that is for whoever asked.
@@ -74,28 +104,34 @@ struct ArchiveDownload {
 }
 
 /// The archive's part and its validator, named by the digest that was signed.
-private final class ArchiveSpool: DownloadPlaces {
+final class ArchiveSpool: DownloadPlaces {
+    /// Of the name of a file that is not complete.
+    static let partSuffix = ".part"
+    /// Of the name under which a delta is remembered that did not do; it has another file's digest in front.
+    static let refusedSuffix = ".refused"
+
     private let folder: Directory
     private let digest: SHA256Digest
     private let size: Int?
     private let report: @Sendable (UpdateEvent) -> Void
     private let placed = Mutex<File?>(nil)
 
-    init(_ manifest: Manifest, in folder: Directory, report: @escaping @Sendable (UpdateEvent) -> Void) {
+    init(_ file: SignedFile, in folder: Directory, report: @escaping @Sendable (UpdateEvent) -> Void) {
         self.folder = folder
-        digest = manifest.sha256
-        size = manifest.size
+        digest = file.sha256
+        size = file.size
         self.report = report
     }
 
-    private var partName: String { digest.hex + ".part" }
+    private var partName: String { digest.hex + Self.partSuffix }
     private var validatorName: String { digest.hex + ".validator" }
 
     /// The file that was accepted.
     var complete: File? { placed.withLock { $0 } }
 
     func removeOthers() throws {
-        for name in try folder.list() where name != partName && name != validatorName {
+        for name in try folder.list()
+        where name != partName && name != validatorName && !name.hasSuffix(Self.refusedSuffix) {
             // Folders are another channel's.
             if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
         }
@@ -135,13 +171,13 @@ private final class ArchiveSpool: DownloadPlaces {
 
 /// Accepts the bytes that were signed.
 private final class ArchiveInspector: DownloadInspector {
-    private let manifest: Manifest
+    private let file: SignedFile
     private let url: FetchURL
     private var hasher: SHA256Hasher
     private var size = 0
 
-    init(_ manifest: Manifest, at url: FetchURL) throws {
-        self.manifest = manifest
+    init(_ file: SignedFile, at url: FetchURL) throws {
+        self.file = file
         self.url = url
         hasher = try SHA256Hasher()
     }
@@ -155,17 +191,17 @@ private final class ArchiveInspector: DownloadInspector {
 
     func finish() throws -> DownloadReceipt {
         let digest = try hasher.finish()
-        if let signed = manifest.size, signed != size {
+        if let signed = file.size, signed != size {
             throw UpdateFailure(
                 .sizeMismatch, subject: url.display,
-                "The archive at \(url.display) has \(size) bytes, \(signed) were signed: "
+                "The \(file.name) at \(url.display) has \(size) bytes, \(signed) were signed: "
                     + "the server or something on the way changed it.")
         }
-        if digest != manifest.sha256 {
+        if digest != file.sha256 {
             throw UpdateFailure(
                 .digestMismatch, subject: url.display,
-                "The archive at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
-                    + "\(manifest.sha256.hex)): the server or something on the way changed it.")
+                "The \(file.name) at \(url.display) is not the one that was signed (SHA-256 \(digest.hex) instead of "
+                    + "\(file.sha256.hex)): the server or something on the way changed it.")
         }
         return DownloadReceipt(size: size, sha256: digest, evidence: "signed")
     }

@@ -23,20 +23,23 @@ package struct ArchiveSource: UpdateSource {
     private let source: FeedAddress
     private let anchor: TrustAnchor
     private let deviceId: DeviceId
+    private let seed: String?
     private let limits: ArchiveLimits
     private let fetcher: any Fetcher
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (UpdateEvent) -> Void
 
-    /// Follows `source`, believing what `anchor` vouches for.
+    /// Follows `source`, believing what `anchor` vouches for; a delta may build on the folder `seed`.
     package init(
-        source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), limits: ArchiveLimits,
+        source: FeedAddress, anchor: TrustAnchor, deviceId: DeviceId = DeviceId(), seed: String? = nil,
+        limits: ArchiveLimits,
         fetcher: any Fetcher, now: @escaping @Sendable () -> Timestamp = { .now },
         report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.source = source
         self.anchor = anchor
         self.deviceId = deviceId
+        self.seed = seed
         self.limits = limits
         self.fetcher = fetcher
         self.now = now
@@ -81,20 +84,39 @@ package struct ArchiveSource: UpdateSource {
         offer.explain(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 
-    /// Downloads, verifies and unpacks the archive of `offer`.
+    /// Downloads, verifies and unpacks a delta to `offer`, where there is one for what is here, else its archive.
     package func stage(
         _ offer: ArchiveOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
         let release = try offer.requireRelease()
         try limits.admit(release.manifest)
         let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
+        var (route, bytes) = (DownloadRoute(.noBase), 0)
+        if seed != nil || !installed.sources(of: .archive).isEmpty {
+            let delta = DeltaInstall(
+                release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
+                fetcher: fetcher, report: report)
+            switch try await delta.run(in: area, reusing: installed) {
+            case .staged(let bundle): return bundle
+            case .archive(let why, let wasted): (route, bytes) = (why, wasted)
+            }
+        }
+        let staged = try await stage(release, at: url, in: area, reusing: installed, route)
+        report(.routed(route))
+        return staged.adding(bytes)
+    }
+
+    private func stage(
+        _ release: VerifiedManifest, at url: FetchURL, in area: StagingArea, reusing installed: ReuseIndex,
+        _ route: DownloadRoute
+    ) async throws -> StagedBundle {
         let download = ArchiveDownload(
             release.manifest, at: url, limits: limits, fetcher: fetcher, into: area.downloads, report: report)
         let archive = try await download.run()
         let unpacker = ArchiveUnpacker(limits: limits, report: report)
         do {
             let staged = try await onThread {
-                try unpacker.unpack(archive, of: release, into: area, reusing: installed)
+                try unpacker.unpack(archive, of: release, into: area, reusing: installed, route)
             }
             // It goes before the barrier, so that its pages need never reach the disk.
             try download.remove()
@@ -171,6 +193,8 @@ package struct ArchiveOffer: UpdateOffer {
     package let evidence: [Decision.Outcome]
     /// What is to be remembered; nil where nothing is.
     package let feed: FeedUpdate?
+    /// Whose signatures count for releases.
+    let releaseKeys: TrustedKeys
     private let answer: Answer
 
     private enum Answer {
@@ -179,7 +203,11 @@ package struct ArchiveOffer: UpdateOffer {
         case channel(ChannelOffer)
     }
 
-    init(_ manifest: VerifiedManifest, of appId: String?, evidence: [Decision.Outcome], feed: FeedUpdate?) {
+    init(
+        _ manifest: VerifiedManifest, of appId: String?, evidence: [Decision.Outcome], feed: FeedUpdate?,
+        releaseKeys: TrustedKeys
+    ) {
+        self.releaseKeys = releaseKeys
         clientVersion = manifest.clientVersion
         self.evidence = evidence + manifest.evidence
         self.feed = feed
@@ -192,6 +220,7 @@ package struct ArchiveOffer: UpdateOffer {
         clientVersion = .archive(version)
         self.evidence = evidence
         self.feed = feed
+        releaseKeys = channel.releaseKeys
         answer = .channel(channel)
     }
 
@@ -319,10 +348,11 @@ struct FeedPoll: Sendable {
         let after = remembering(trust)
         let time = TrustedTime.at(clock, after)
         try trust.requireFresh(at: time)
-        let verified = try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
+        let keys = trust.keys(for: .release, at: time)
+        let verified = try ManifestVerifier.verify(manifest, trusted: keys)
         return ArchiveOffer(
             verified, of: appId, evidence: rootEvidence,
-            feed: trust.root == nil ? nil : FeedUpdate(before: memory, after: after))
+            feed: trust.root == nil ? nil : FeedUpdate(before: memory, after: after), releaseKeys: keys)
     }
 
     /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.

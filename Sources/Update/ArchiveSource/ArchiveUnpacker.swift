@@ -1,5 +1,6 @@
 import BundleArchive
 import BundleCore
+import BundleDelta
 import BundleDisk
 import BundleSigning
 import BundleValues
@@ -11,20 +12,44 @@ struct ArchiveUnpacker {
 
     /// Fills `area` with the tree of `archive`, which `release` describes.
     func unpack(
-        _ archive: VerifiedArchive, of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex
+        _ archive: VerifiedArchive, of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex,
+        _ route: DownloadRoute
     ) throws -> StagedBundle {
         let manifest = release.manifest
-        let receipt = try area.receipt(for: release.identity, manifest: release.document)
-        let writer = CountingSink(
-            try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: manifest.fileCount, report: report)
         var (summary, sink) = try ArchiveContents.walk(
             archive.file, size: archive.size, expectedFiles: manifest.fileCount,
-            limits: limits.lowered(by: manifest), into: writer)
+            limits: limits.lowered(by: manifest), into: writer(of: release, into: area, reusing: reuse))
         let finished = try sink.inner.finish()
         report(.settling)
         let content = try summary.contentSha256 ?? CanonicalTree(area.tree).digest()
-        try ArchiveContents.require(summary, content: content, in: archive.file, of: manifest)
-        return try area.seal(finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded)
+        try ArchiveContents.require(summary, of: manifest)
+        try ArchiveContents.require(content, in: archive.file, of: manifest)
+        return try area.seal(
+            finished, contentSha256: content, bytesDownloaded: archive.bytesDownloaded, route: route)
+    }
+
+    /// Fills `area` with the tree that `delta`, whose bytes are in `file`, makes of `base`: that of `release`, or none.
+    func unpack(
+        _ file: VerifiedArchive, _ delta: DeltaList.Entry, on base: DeltaTree, of release: VerifiedManifest,
+        into area: StagingArea, reusing reuse: ReuseIndex, _ route: DownloadRoute
+    ) throws -> StagedBundle {
+        let manifest = release.manifest
+        var (summary, sink) = try DeltaContents.walk(
+            file.file, delta, on: base, of: manifest, limits: limits,
+            into: writer(of: release, into: area, reusing: reuse))
+        let finished = try sink.inner.finish()
+        report(.settling)
+        let content = try DeltaContents.require(summary, on: base, of: manifest)
+        return try area.seal(finished, contentSha256: content, bytesDownloaded: file.bytesDownloaded, route: route)
+    }
+
+    private func writer(
+        of release: VerifiedManifest, into area: StagingArea, reusing reuse: ReuseIndex
+    ) throws -> CountingSink {
+        let receipt = try area.receipt(for: release.identity, manifest: release.document)
+        return CountingSink(
+            try TreeWriter(area: area, reusing: reuse, receipt: receipt), total: release.manifest.fileCount,
+            report: report)
     }
 }
 
@@ -60,6 +85,8 @@ package struct ArchiveLimits: Sendable, Equatable {
     package var installedBytes = 512 << 20
     /// Bytes of one file.
     package var fileBytes = 256 << 20
+    /// Memory that a delta may need, in bytes.
+    package var deltaMemory = 64 << 20
     /// Files and folders that the archive lists.
     package var entries = 20_000
     /// Unpacked bytes for one archive byte, once more than `ratioGrace` bytes are out.
@@ -105,6 +132,49 @@ extension ArchiveLimits {
     }
 }
 
+/// What installer, verifier and publisher all do with a delta: walk what it makes of its base.
+enum DeltaContents {
+    static func walk<Sink: EntrySink>(
+        _ file: File, _ delta: DeltaList.Entry, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits,
+        into sink: Sink
+    ) throws -> (ArchiveWalk<Sink>.Summary, Sink) {
+        do {
+            let bounds = DeltaBounds(
+                memory: min(delta.memory, limits.deltaMemory), files: min(manifest.fileCount ?? 0, limits.entries),
+                bytes: min(manifest.installedSize ?? 0, limits.installedBytes), deadline: .now + limits.time)
+            let walk = try ArchiveWalk(
+                try reader(file, on: base, bounds), limits: limits.lowered(by: manifest),
+                expectedFiles: manifest.fileCount, into: sink)
+            return try walk.run()
+        } catch {
+            sink.abandon()
+            throw error
+        }
+    }
+
+    private static func reader(_ file: File, on base: DeltaTree, _ bounds: DeltaBounds) throws -> DeltaReader {
+        do throws(ArchiveFailure) {
+            return try DeltaReader(file, on: base, within: bounds)
+        } catch {
+            throw error.refusal()
+        }
+    }
+
+    /// Refuses a tree that is not the one that was signed, and names the file of the base that is to blame; its content's digest.
+    static func require<Sink>(
+        _ summary: ArchiveWalk<Sink>.Summary, on base: DeltaTree, of manifest: Manifest
+    ) throws -> SHA256Digest {
+        if let content = summary.contentSha256, content == manifest.contentSha256 {
+            try ArchiveContents.require(summary, of: manifest)
+            return content
+        }
+        if let path = try base.firstDamage() { throw ArchiveFailure.damagedBase(path.string).refusal() }
+        throw UpdateFailure(
+            .digestMismatch, subject: "contentSha256",
+            "The delta does not lead to the content of \(manifest.version) that was signed. Make it again.")
+    }
+}
+
 /// What installer, verifier and publisher all do with an archive: walk it.
 enum ArchiveContents {
     static func walk<Sink: EntrySink>(
@@ -135,10 +205,8 @@ enum ArchiveContents {
         }
     }
 
-    /// Refuses a tree that is not the one whose numbers were signed; `content` is the digest of its canonical tar.
-    static func require<Sink>(
-        _ summary: ArchiveWalk<Sink>.Summary, content: SHA256Digest, in file: File, of manifest: Manifest
-    ) throws {
+    /// Refuses a tree that is not the one whose numbers were signed.
+    static func require<Sink>(_ summary: ArchiveWalk<Sink>.Summary, of manifest: Manifest) throws {
         let version = manifest.version.description
         if let expected = manifest.fileCount, expected != summary.fileCount {
             throw UpdateFailure(
@@ -152,10 +220,14 @@ enum ArchiveContents {
                 "The files of \(version) have \(summary.installedSize) bytes, \(expected) were signed. Publish it again."
             )
         }
+    }
+
+    /// Refuses a tree that is not the one that was signed; `content` is the digest of its canonical tar.
+    static func require(_ content: SHA256Digest, in file: File, of manifest: Manifest) throws {
         if let expected = manifest.contentSha256, expected != content, try !isDigest(expected, ofTarIn: file) {
             throw UpdateFailure(
                 .digestMismatch, subject: "contentSha256",
-                "The content of \(version) is \(content.hex), \(expected.hex) was signed. Publish it again.")
+                "The content of \(manifest.version) is \(content.hex), \(expected.hex) was signed. Publish it again.")
         }
     }
 

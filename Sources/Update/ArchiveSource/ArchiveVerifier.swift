@@ -1,4 +1,5 @@
 import BundleArchive
+package import BundleDelta
 import BundleValues
 package import BundleDisk
 package import BundleSigning
@@ -18,8 +19,18 @@ package enum ArchiveVerifier {
             file, size: size, expectedFiles: manifest.fileCount, limits: limits.lowered(by: manifest),
             into: ReadingSink())
         let content = try summary.contentSha256 ?? unpacked(file, manifest, limits, scratch)
-        try ArchiveContents.require(summary, content: content, in: file, of: manifest)
+        try ArchiveContents.require(summary, of: manifest)
+        try ArchiveContents.require(content, in: file, of: manifest)
         return content
+    }
+
+    /// Walks what `delta`, the bytes of `file`, makes of `base`, as a device would, and refuses it where that is not the release.
+    package static func check(
+        _ file: File, _ delta: DeltaList.Entry, on base: DeltaTree, of manifest: Manifest, limits: ArchiveLimits
+    ) throws {
+        let (summary, _) = try DeltaContents.walk(
+            file, delta, on: base, of: manifest, limits: limits, into: ReadingSink())
+        _ = try DeltaContents.require(summary, on: base, of: manifest)
     }
 
     /// Walks the archive under the installer's policy alone.
@@ -36,7 +47,7 @@ package enum ArchiveVerifier {
     }
 
     /// Fills the empty folder `tree` with what the archive holds, and returns it.
-    static func unpack(
+    package static func unpack(
         _ file: File, of manifest: Manifest, limits: ArchiveLimits, into tree: Directory
     ) throws -> Directory {
         _ = try ArchiveContents.walk(

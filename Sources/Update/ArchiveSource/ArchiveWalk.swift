@@ -2,7 +2,7 @@ import BundleArchive
 import BundleSigning
 import BundleValues
 
-/// Reads one archive from its first to its last entry under the whole policy, handing what it allows to a sink.
+/// Reads an archive, or a delta and its base, from the first to the last entry under the whole policy, handing what it allows to a sink.
 ///
 /// The profile of SECURITY section 3: files and folders only, every path once, canonical names, an `index.html` at the
 /// top, and every limit counted while reading. Anything else refuses the whole archive.
@@ -15,7 +15,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
         let contentSha256: SHA256Digest?
     }
 
-    private let reader: ArchiveReader
+    private let reader: any EntryReader
     private let limits: ArchiveLimits
     private var sink: Sink
     private var registry: NameRegistry
@@ -28,7 +28,7 @@ struct ArchiveWalk<Sink: EntrySink>: ~Copyable {
     private var fileCount = 0
     private var installedSize = 0
 
-    init(_ reader: ArchiveReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
+    init(_ reader: any EntryReader, limits: ArchiveLimits, expectedFiles: Int?, into sink: consuming Sink) throws {
         self.reader = reader
         self.limits = limits
         self.sink = sink

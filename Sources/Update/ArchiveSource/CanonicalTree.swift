@@ -1,5 +1,6 @@
 import BundleArchive
 import BundleCore
+package import BundleDelta
 package import BundleValues
 package import BundleDisk
 package import BundleSigning
@@ -217,6 +218,15 @@ package struct CanonicalTree: Sendable {
         var hasher = try SHA256Hasher()
         try stream { try hasher.update($0.bytes) }
         return try hasher.finish()
+    }
+}
+
+extension DeltaTree {
+    /// The same tree as a delta sees it; reads every byte of it for its digest, where that is not known.
+    package init(_ tree: CanonicalTree, contentSha256: SHA256Digest? = nil) throws {
+        self.init(
+            tree: tree.folder, files: tree.entries.map { Entry(path: $0.path, size: $0.size) },
+            contentSha256: try contentSha256 ?? tree.digest())
     }
 }
 

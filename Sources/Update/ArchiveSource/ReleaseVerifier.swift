@@ -11,6 +11,8 @@ package struct ReleaseVerifier: Sendable {
         package let manifest: VerifiedManifest
         /// SHA-256 of the canonical tar of the archive's tree.
         package let contentSha256: SHA256Digest
+        /// The deltas that lead to it, each of them what was signed.
+        package let deltas: [DeltaList.Entry]
         fileprivate let archive: File
         fileprivate let scratch: Directory
         fileprivate let limits: ArchiveLimits
@@ -45,8 +47,31 @@ package struct ReleaseVerifier: Sendable {
         ).run()
         let content = try ArchiveVerifier.check(
             archive.file, size: archive.size, of: manifest, limits: limits, scratch: scratch)
+        let deltas = try await self.deltas(of: manifest, at: url)
         return Report(
-            manifest: verified, contentSha256: content, archive: archive.file, scratch: scratch, limits: limits)
+            manifest: verified, contentSha256: content, deltas: deltas, archive: archive.file, scratch: scratch,
+            limits: limits)
+    }
+
+    /// Every delta that the release's list names, fetched and compared with it; none where there is no list.
+    private func deltas(of manifest: Manifest, at archiveURL: FetchURL) async throws -> [DeltaList.Entry] {
+        let bytes: [UInt8]
+        do {
+            bytes = try await fetcher.fetchBytes(
+                try archiveURL.resolve(relative: DeltaListFormat.fileName), maximumBytes: DeltaListFormat.maximumBytes)
+        } catch let error as FetchError where error.isAbsence {
+            return []
+        }
+        let envelope = try DeltaListFormat.envelope(parsing: bytes)
+        let list = try DeltaListFormat.verify(envelope, of: manifest, trusted: trusted)
+        let folder = try scratch.directory(creating: "deltas")
+        for delta in list.deltas {
+            let url = try archiveURL.resolve(relative: delta.url)
+            let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: folder, report: { _ in })
+            _ = try await download.run()
+            try download.remove()
+        }
+        return list.deltas
     }
 
     /// Refuses a folder whose content is not what `report` describes, and says what differs.

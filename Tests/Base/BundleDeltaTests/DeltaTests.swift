@@ -76,6 +76,27 @@ import Testing
         }
     }
 
+    @Test func `is what DELTA.md says of it`() throws {
+        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
+        let text = String(decoding: try File.open(reading: "\(root)/DELTA.md").readAll(), as: UTF8.self)
+        let block = try #require(text.split(separator: "```").first { $0.hasPrefix("\n5357 4150") })
+        let digits = Array(block.filter { $0.isHexDigit })
+        let bytes = stride(from: 0, to: digits.count, by: 2).compactMap {
+            UInt8(String(digits[$0...$0 + 1]), radix: 16)
+        }
+        func page(_ title: String) -> [UInt8] {
+            Array("<title>\(title)</title>\n<p>This page stays as it is.</p>\n".utf8)
+        }
+        let hello = Array("hello\n".utf8)
+        let trees = try Trees(
+            TreePair(
+                old: ["a.txt": hello, "index.html": page("one")], new: ["a.txt": hello, "index.html": page("two")]))
+        var bounds = trees.bounds()
+        bounds.memory = 181
+        #expect(bytes.count == 129)
+        #expect(try trees.apply(try trees.file(bytes), bounds) == trees.pair.new)
+    }
+
     @Test func `names the file of its base that is damaged`() throws {
         let old = text(200)
         let trees = try Trees(
@@ -215,7 +236,8 @@ import Testing
         let old = (0..<400).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         let trees = try Trees(
             TreePair(old: ["a.js": old.reversed(), "index.html": old], new: ["index.html": old + [1]]))
-        let frame = try old.withUnsafeBytes { prefix in
+        let steps = [Step.skip(count: 1), .change(size: 401, isStored: false)]
+        let frame = try (DeltaFormat.bytes(of: steps) + old).withUnsafeBytes { prefix in
             try (old + [1]).withUnsafeBytes {
                 try PrefixedFrameWriter().frame(of: $0, behind: prefix, level: 19, windowLog: 12)
             }
@@ -224,7 +246,7 @@ import Testing
             let index = DeltaFormat.index(
                 from: trees.old.contentSha256, files: 2, to: trees.new.contentSha256, files: 1,
                 groups: [.init(frameBytes: frame.count, bytes: 401, prefix: [number])],
-                steps: [.skip(count: 1), .change(size: 401, isStored: false)])
+                steps: steps)
             let file = try trees.file(delta(index, behind: frame))
             if isRight {
                 #expect(try trees.apply(file, trees.bounds()) == trees.pair.new)

@@ -34,8 +34,9 @@ final class Trees {
             try bytes.withUnsafeBytes { try place.createFile(path.name, $0) }
             entries.append(.init(path: path, size: bytes.count, digest: try SHA256Digest.of(bytes)))
             CanonicalTar.appendHeader(path: path.bytes, size: bytes.count, to: &tar)
-            tar += bytes
+            tar += bytes + [UInt8](repeating: 0, count: CanonicalTar.padding(after: bytes.count))
         }
+        tar += CanonicalTar.end
         return DeltaTree(tree: folder, files: entries, contentSha256: try SHA256Digest.of(tar))
     }
 

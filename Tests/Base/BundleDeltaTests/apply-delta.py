@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""apply-delta.py DELTA OLD NEW: makes the folder NEW out of the folder OLD and a delta, by DELTA.md alone.
+"""apply-delta.py DELTA OLD NEW: makes the folder NEW out of the folder OLD and a delta, by Guide/reference/deltas.md alone.
 
 zstd comes from the module zstandard, from Python 3.14, or from the program zstd."""
 
@@ -48,6 +48,10 @@ class Cursor:
                 return number
 
 
+def distance(number):
+    return number // 2 if number % 2 == 0 else -(number // 2) - 1
+
+
 def files_below(folder):
     paths = [os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names]
     return sorted(paths, key=os.fsencode)
@@ -76,15 +80,17 @@ def apply(delta, old, new):
     base_files, new_files, group_count = index.number(), index.number(), index.number()
     olds = files_below(old)
     assert len(olds) == base_files, "another base"
-    changed = b""
+    groups = []
     for _ in range(group_count):
         group_bytes, group_plain, count = index.number(), index.number(), index.number()
-        prefix, expected = b"", 0
+        partners, expected = [], 0
         for _ in range(count):
-            code = index.number()
-            number = expected + (code // 2 if code % 2 == 0 else -(code // 2) - 1)
-            prefix, expected = prefix + read(old, olds[number]), number + 1
-        plain = decompress(file.take(group_bytes), prefix)
+            partners.append(expected + distance(index.number()))
+            expected = partners[-1] + 1
+        groups.append((group_bytes, group_plain, partners))
+    steps, changed = index.data[index.at:], b""
+    for group_bytes, group_plain, partners in groups:
+        plain = decompress(file.take(group_bytes), steps + b"".join(read(old, olds[number]) for number in partners))
         assert len(plain) == group_plain
         changed += plain
     grouped, stored, passed, last, made = Cursor(changed), file, 0, b"", 0
@@ -104,7 +110,7 @@ def apply(delta, old, new):
         elif kind == 1:
             passed += argument
         elif kind == 4:
-            write(new, path(), read(old, olds[argument]))
+            write(new, path(), read(old, olds[passed + distance(argument)]))
             made += 1
         else:
             name = path() if kind in (3, 6) else olds[passed]

@@ -68,6 +68,7 @@ import Testing
             return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
         case "release list": return ["--feed", "feed", "--channel", "stable"]
         case "release resign": return channel
+        case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
@@ -158,6 +159,7 @@ import Testing
         case "browser", "on-rollback": "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
+        case "delta-from": "no/folder"
         default: "many"
         }
     }

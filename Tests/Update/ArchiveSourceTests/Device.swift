@@ -42,10 +42,12 @@ final class Device: Sendable {
     }
 
     /// What `clientctl install` does with what is offered.
-    func update(limits: ArchiveLimits = ArchiveLimits(), keep: Int = 8) async throws -> InstallReport {
+    func update(
+        limits: ArchiveLimits = ArchiveLimits(), keep: Int = 8, seed: String? = nil
+    ) async throws -> InstallReport {
         let channel = ArchiveSource(
             source: .manifest(try FetchURL(filePath: Array("\(folder.path)/feed/manifest.json".utf8))),
-            anchor: .keys(key.trusted), limits: limits, fetcher: Self.fetcher, report: { _ in })
+            anchor: .keys(key.trusted), seed: seed, limits: limits, fetcher: Self.fetcher, report: { _ in })
         let device = Updater<ArchiveSource>.Device(
             store: storePath, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep)
         let outcome = try await Updater(source: channel, device: device, warn: { _ in }).update()

@@ -15,6 +15,8 @@ package struct Ledger: Sendable, Equatable {
         package let fileCount: Int
         /// When it was installed.
         package let installedAt: Timestamp
+        /// How its files came by; nil for a Meteor bundle, and where nobody knows any more.
+        package let route: DownloadRoute?
 
         /// Its version.
         package var version: ClientVersion { identity.version }
@@ -24,8 +26,9 @@ package struct Ledger: Sendable, Equatable {
         /// States what to remember.
         package init(
             identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
-            installedAt: Timestamp
+            installedAt: Timestamp, route: DownloadRoute? = nil
         ) {
+            self.route = route
             self.identity = identity
             self.contentSha256 = contentSha256
             self.installedSize = installedSize

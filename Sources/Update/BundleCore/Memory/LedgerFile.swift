@@ -231,7 +231,10 @@ extension Ledger.Entry {
             contentSha256: try reader.digest("contentSha256"),
             installedSize: try reader.integer("installedSize"),
             fileCount: try reader.integer("fileCount"),
-            installedAt: try reader.timestamp("installedAt"))
+            installedAt: try reader.timestamp("installedAt"),
+            route: try reader.optionalString("routeReason").flatMap(DownloadRoute.Reason.init).map {
+                DownloadRoute($0, try reader.optionalString("routeDetail"))
+            })
     }
 
     var json: JSONValue {
@@ -240,6 +243,10 @@ extension Ledger.Entry {
         object["installedSize"] = .integer(installedSize)
         object["fileCount"] = .integer(fileCount)
         object["installedAt"] = .string(installedAt.description)
+        if let route {
+            object["routeReason"] = .string(route.reason.rawValue)
+            object["routeDetail"] = .string(orNull: route.detail)
+        }
         return .object(object)
     }
 }

@@ -18,6 +18,8 @@ package final class ReuseIndex: Sendable {
     package struct Source: Sendable {
         /// What it is.
         package let identity: BundleIdentity
+        /// SHA-256 of its canonical tar; for a Meteor bundle, of the list of files in its receipt.
+        package let contentSha256: SHA256Digest
         /// Its folder.
         package let tree: Directory
         let receipt: File
@@ -118,7 +120,8 @@ package final class ReuseIndex: Sendable {
         guard let file = try? root.file(receipt),
             let tree = try? root.directory(StoreLayout.tree(bundle.version))
         else { return nil }
-        return Source(identity: bundle.entry.identity, tree: tree, receipt: file)
+        return Source(
+            identity: bundle.entry.identity, contentSha256: bundle.entry.contentSha256, tree: tree, receipt: file)
     }
 
     /// The first 8 bytes of the digest at the end of a receipt's line.

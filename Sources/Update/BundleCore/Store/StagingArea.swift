@@ -78,14 +78,22 @@ package final class StagingArea: Sendable {
 
     /// Declares the tree complete: every file is written and listed in `receipt`, whose bytes become durable here.
     ///
-    /// `bytesDownloaded` counts body bytes taken from the network in this run.
+    /// `bytesDownloaded` counts body bytes taken from the network in this run; `route` says how they came by.
     package func seal(
-        _ receipt: consuming ReceiptWriter, contentSha256: SHA256Digest, bytesDownloaded: Int
+        _ receipt: consuming ReceiptWriter, contentSha256: SHA256Digest, bytesDownloaded: Int,
+        route: DownloadRoute? = nil
     ) throws -> StagedBundle {
         try receipt.finish(contentSha256: contentSha256)
         return StagedBundle(
             area: self, identity: receipt.identity, contentSha256: contentSha256,
-            installedSize: receipt.totalBytes, fileCount: receipt.fileCount, bytesDownloaded: bytesDownloaded)
+            installedSize: receipt.totalBytes, fileCount: receipt.fileCount, bytesDownloaded: bytesDownloaded,
+            route: route)
+    }
+
+    /// Takes away what was staged so far, so that another way to stage it can be tried.
+    package func clear() throws(DiskError) {
+        try folder.removeFile(StoreLayout.stagedReceipt)
+        for name in try tree.list() { try tree.removeTree(name) }
     }
 }
 
@@ -99,17 +107,29 @@ package struct StagedBundle: Sendable {
     let fileCount: Int
     /// Body bytes taken from the network in this run.
     package let bytesDownloaded: Int
+    /// How they came by; nil for a Meteor bundle.
+    package let route: DownloadRoute?
 
     fileprivate init(
         area: StagingArea, identity: BundleIdentity, contentSha256: SHA256Digest, installedSize: Int, fileCount: Int,
-        bytesDownloaded: Int
+        bytesDownloaded: Int, route: DownloadRoute?
     ) {
+        self.route = route
         self.area = area
         self.identity = identity
         self.contentSha256 = contentSha256
         self.installedSize = installedSize
         self.fileCount = fileCount
         self.bytesDownloaded = bytesDownloaded
+    }
+}
+
+extension StagedBundle {
+    /// The same, with `bytes` more that were downloaded for nothing.
+    package func adding(_ bytes: Int) -> StagedBundle {
+        StagedBundle(
+            area: area, identity: identity, contentSha256: contentSha256, installedSize: installedSize,
+            fileCount: fileCount, bytesDownloaded: bytesDownloaded + bytes, route: route)
     }
 }
 

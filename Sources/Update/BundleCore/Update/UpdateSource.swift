@@ -61,6 +61,10 @@ package enum UpdateEvent: Sendable, Equatable {
     case unpacking(files: Int, of: Int?)
     /// The publisher packs.
     case packing(bytes: Int, of: Int)
+    /// The publisher makes a delta.
+    case comparing(bytes: Int, of: Int)
     /// Everything is unpacked and goes to the disk.
     case settling
+    /// It came by this way.
+    case routed(DownloadRoute)
 }

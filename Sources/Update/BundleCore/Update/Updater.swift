@@ -148,6 +148,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
             offer.clientVersion,
             InstallReport(
                 .installed(staged.identity.version), inventory, bytesDownloaded: staged.bytesDownloaded,
+                route: staged.route,
                 retention: await retain(in: store, inventory)))
     }
 
@@ -230,10 +231,16 @@ package struct InstallReport: Sendable {
     package var previous: ClientName? { ledger.pending == nil ? ledger.previous : ledger.current }
     /// Body bytes taken from the network.
     package let bytesDownloaded: Int
+    /// How its files came by; nil where nothing was brought, and for a Meteor bundle.
+    package let route: DownloadRoute?
     /// Which clients stayed and which went.
     package let retention: RetentionPlan
 
-    init(_ name: ClientName, _ inventory: Inventory, bytesDownloaded: Int, retention: RetentionPlan) {
+    init(
+        _ name: ClientName, _ inventory: Inventory, bytesDownloaded: Int, route: DownloadRoute? = nil,
+        retention: RetentionPlan
+    ) {
+        self.route = route
         self.name = name
         bundle = name.version.flatMap(inventory.bundle)
         ledger = inventory.ledger

@@ -1,0 +1,151 @@
+import ArchiveSource
+import ArgumentParser
+import BundlePublish
+import BundleSigning
+import BundleValues
+
+/// What deltas build on.
+struct DeltaOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Make a delta from so many of the last releases (3), from a release, or from a folder; repeat it.",
+            valueName: "n|version|dir"), completion: .directory)
+    var deltaFrom: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Make a delta from this seed, which a shell brings, too.", valueName: "dir"),
+        completion: .directory)
+    var seed: String?
+
+    func terms(_ settings: Settings) throws -> DeltaTerms {
+        let bases = try settings.list("delta-from", deltaFrom).map(Self.base)
+        let seed = try settings.optional("seed", seed).map { [DeltaTerms.Base.folder($0)] } ?? []
+        return DeltaTerms(bases: (bases.isEmpty ? DeltaTerms().bases : bases) + seed)
+    }
+
+    private static func base(_ text: String) throws -> DeltaTerms.Base {
+        if let count = Int(text) {
+            guard (0...100).contains(count) else {
+                throw ValidationError("--delta-from takes 0 to 100 releases, a version or a folder, not \(text).")
+            }
+            return .latest(count)
+        }
+        if let version = try? SemanticVersion(parsingArgument: text) { return .release(version) }
+        return .folder(text)
+    }
+}
+
+struct ReleaseDelta: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delta",
+        abstract: "Adds deltas to a release that was published before.",
+        discussion: """
+            Devices that have what a delta builds on download it in place of the archive.
+            Each one is applied as a device would before the list is signed, by the keys
+            that signed the release.
+
+            Examples:
+              clientctl release delta --version 1.5.0 --delta-from 1.2.0 --feed feed \\
+                --key release.key.pem
+              clientctl release delta --version 1.5.0 --delta-from 0 --seed www \\
+                --feed feed --key release.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
+    var feed: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The private key (PEM) of the release; repeat it where several must sign.", valueName: "file"),
+        completion: .file())
+    var key: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Command that signs in place of a key file: message on stdin, raw signature on stdout.",
+            valueName: "command"))
+    var signCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --sign-command.", valueName: "file"), completion: .file())
+    var `public`: [String] = []
+
+    @OptionGroup var passphrase: PassphraseOptions
+
+    @Option(
+        help: ArgumentHelp("What devices trust, where the feed has no trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var deltas: DeltaOptions
+    @OptionGroup var waiting: WaitOptions
+    @OptionGroup var limits: LimitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let version = try version.semantic(settings)
+        let feed = try Wiring.place(feed, settings)
+        let signers = try Signers.read(
+            Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
+            publicKeys: `public`, passphrase, settings)
+        if signers.isEmpty {
+            throw ValidationError("Missing --key: give the keys that sign releases, or --sign-command with --public.")
+        }
+        let progress = Progress()
+        defer { progress.end() }
+        let editor = DeltaEditor(
+            feed: feed, try deltas.terms(settings), limits: try limits.limits(settings),
+            trust: try settings.optional("trust", trust).map(TrustAnchor.read), wait: try waiting.wait(settings),
+            report: progress.report)
+        let reports = try editor.add(to: version, signers: signers)
+        progress.end()
+        let hasChanged = reports.contains { $0.entry != nil }
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            [
+                "outcome": .string(hasChanged ? "changed" : "unchanged"), "version": .string(version.description),
+                "feed": .string(feed.address), "deltas": .array(reports.map(DeltaOutput.value)),
+            ],
+            [hasChanged ? "added deltas to \(version)" : "\(version) got no further deltas"]
+                + DeltaOutput.lines(reports, archive: nil))
+    }
+}
+
+/// Deltas as they are shown.
+enum DeltaOutput {
+    static func value(_ report: DeltaReport) -> JSONValue {
+        var object: JSONObject = ["base": .string(report.base)]
+        report.entry.map { entry in
+            for member in DeltaListFormat.json(entry).members { object[member.name] = member.value }
+        }
+        object["refusal"] = .string(orNull: report.refusal)
+        return .object(object)
+    }
+
+    static func lines(_ reports: [DeltaReport], archive: Int?) -> [String] {
+        reports.enumerated().map { index, report in
+            (index == 0 ? "  deltas     " : "             ") + line(report, archive: archive)
+        }
+    }
+
+    private static func line(_ report: DeltaReport, archive: Int?) -> String {
+        guard let entry = report.entry else { return "none from \(report.base): \(report.refusal ?? "")" }
+        let share = archive.map { $0 == 0 ? "" : " (\(entry.size * 100 / $0) % of the archive)" } ?? ""
+        return "from \(report.base) \(ByteCount(bytes: entry.size))\(share)"
+    }
+
+    static func lines(_ list: DeltaList) -> [String] {
+        list.deltas.map {
+            "  delta from \($0.baseName)  \(ByteCount(bytes: $0.size)), needs \(ByteCount(bytes: $0.memory))"
+        }
+    }
+
+    static func object(_ list: DeltaList) -> JSONObject {
+        [
+            "version": .string(list.version.description), "contentSha256": .string(list.contentSha256.hex),
+            "deltas": .array(list.deltas.map { .object(DeltaListFormat.json($0)) }),
+        ]
+    }
+}

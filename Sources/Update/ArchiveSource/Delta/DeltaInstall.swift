@@ -1,0 +1,189 @@
+import BundleArchive
+import BundleCore
+import BundleDelta
+import BundleDisk
+import BundleDownload
+import BundleSigning
+import BundleThreads
+import BundleValues
+
+/// Fills a staging area by way of a delta, where there is one for what is here: one try, then the archive.
+struct DeltaInstall {
+    enum Outcome {
+        case staged(StagedBundle)
+        /// Nothing is in the area; `bytes` were downloaded for nothing.
+        case archive(DownloadRoute, bytes: Int)
+    }
+
+    let release: VerifiedManifest
+    let trusted: TrustedKeys
+    let archiveURL: FetchURL
+    let limits: ArchiveLimits
+    let seed: String?
+    let fetcher: any Fetcher
+    let report: @Sendable (UpdateEvent) -> Void
+
+    /// Tries; throws only what would fail the archive as well, or what goes on with the next run.
+    func run(in area: StagingArea, reusing installed: ReuseIndex) async throws -> Outcome {
+        let list: DeltaList
+        switch try await self.list() {
+        case .success(let found): list = found
+        case .failure(let why): return .archive(why.route, bytes: 0)
+        }
+        let memory = DeltaMemory(area.downloads)
+        let bases = try Bases(
+            installed.sources(of: .archive), seed: list.deltas.isEmpty ? nil : seed, wanted: list)
+        switch try DeltaRule.choose(list, bases: bases.digests, memory: limits.deltaMemory, tried: memory.refusal) {
+        case .archive(let route): return .archive(route, bytes: 0)
+        case .delta(let delta):
+            try memory.forgetOthers(than: delta.sha256)
+            return try await take(delta, bases, in: area, reusing: installed, memory)
+        }
+    }
+
+    private struct NoList: Error { let route: DownloadRoute }
+
+    private func list() async throws -> Result<DeltaList, NoList> {
+        let manifest = release.manifest
+        guard manifest.contentSha256 != nil, manifest.installedSize != nil, manifest.fileCount != nil else {
+            return .failure(NoList(route: DownloadRoute(.noDeltas)))
+        }
+        do {
+            let url = try archiveURL.resolve(relative: DeltaListFormat.fileName)
+            let bytes = try await fetcher.fetchBytes(url, maximumBytes: DeltaListFormat.maximumBytes)
+            let envelope = try DeltaListFormat.envelope(parsing: bytes)
+            return .success(try DeltaListFormat.verify(envelope, of: manifest, trusted: trusted))
+        } catch let error as CancellationError {
+            throw error
+        } catch let error as FetchError {
+            if error.isAbsence { return .failure(NoList(route: DownloadRoute(.noDeltas))) }
+            return .failure(NoList(route: DownloadRoute(.notFetched, UpdateFailure(error).message)))
+        } catch {
+            return .failure(NoList(route: DownloadRoute(.refused, UpdateFailure(error).message)))
+        }
+    }
+
+    private func take(
+        _ delta: DeltaList.Entry, _ bases: Bases, in area: StagingArea, reusing installed: ReuseIndex,
+        _ memory: DeltaMemory
+    ) async throws -> Outcome {
+        var bytes = 0
+        do {
+            let url = try archiveURL.resolve(relative: delta.url)
+            guard archiveURL.isFile || archiveURL.mayLead(to: url) else { throw FetchError.fileMissing(url) }
+            let download = ArchiveDownload(delta, at: url, fetcher: fetcher, into: area.downloads, report: report)
+            let file = try await download.run()
+            bytes = file.bytesDownloaded
+            let route = DownloadRoute(.taken, "from \(delta.baseName)")
+            let staged = try await onThread {
+                try ArchiveUnpacker(limits: limits, report: report).unpack(
+                    file, delta, on: try bases.tree(of: delta), of: release, into: area, reusing: installed, route)
+            }
+            try download.remove()
+            report(.routed(route))
+            return .staged(staged)
+        } catch {
+            guard let route = try route(after: error, delta, in: area) else { throw error }
+            try area.clear()
+            if route.reason != .notFetched { try memory.remember(delta.sha256, route) }
+            return .archive(route, bytes: bytes)
+        }
+    }
+
+    /// Why the archive is taken in place of the delta; nil for what is no fault of it: the disk is full, or what has arrived
+    /// is gone on with by the next run.
+    private func route(after error: any Error, _ delta: DeltaList.Entry, in area: StagingArea) throws -> DownloadRoute?
+    {
+        switch error {
+        case is CancellationError, is DiskError: return nil
+        case let error as FetchError:
+            if try ArchiveDownload.hasPart(of: delta.sha256, in: area.downloads), error.isPassing { return nil }
+            return DownloadRoute(.notFetched, UpdateFailure(error).message)
+        case let rejection as ArchiveRejection where rejection.rule == "damaged-base":
+            return DownloadRoute(.damagedBase, rejection.reason)
+        default:
+            let failure = UpdateFailure(error)
+            switch failure.code {
+            case .archiveRejected, .digestMismatch, .sizeMismatch, .resourcesExhausted, .internal:
+                return DownloadRoute(.refused, failure.message)
+            default: return nil
+            }
+        }
+    }
+}
+
+extension FetchError {
+    /// Whether the server says that there is no such file.
+    var isAbsence: Bool {
+        switch self {
+        case .httpStatus(404, _, _), .httpStatus(410, _, _), .fileMissing: true
+        default: false
+        }
+    }
+
+    /// Whether the rest may come later.
+    fileprivate var isPassing: Bool {
+        switch self {
+        case .unreachable, .tooSlow, .timedOut: true
+        default: false
+        }
+    }
+}
+
+/// What deltas may build on here: installed archives, and the seed where no other will do.
+private struct Bases: Sendable {
+    private let sources: [ReuseIndex.Source]
+    private let seed: DeltaTree?
+
+    init(_ sources: [ReuseIndex.Source], seed: String?, wanted list: DeltaList) throws {
+        self.sources = sources
+        let known = sources.map(\.contentSha256)
+        guard let seed, !list.deltas.contains(where: { known.contains($0.baseContentSha256) }) else {
+            self.seed = nil
+            return
+        }
+        // A seed that is none of a client is no base.
+        self.seed = try? DeltaTree(CanonicalTree(Directory.open(seed)))
+    }
+
+    var digests: [SHA256Digest] { sources.map(\.contentSha256) + (seed.map { [$0.contentSha256] } ?? []) }
+
+    func tree(of delta: DeltaList.Entry) throws -> DeltaTree {
+        if let source = sources.first(where: { $0.contentSha256 == delta.baseContentSha256 }) {
+            do {
+                let files = try source.records().values.map {
+                    DeltaTree.Entry(path: $0.path, size: $0.size, digest: $0.digest)
+                }
+                return DeltaTree(tree: source.tree, files: files, contentSha256: source.contentSha256)
+            } catch {
+                throw ArchiveRejection("damaged-base", "\(error)")
+            }
+        }
+        guard let seed else { throw ArchiveRejection("damaged-base", "there is no \(delta.baseName) any more") }
+        return seed
+    }
+}
+
+/// Which deltas were tried and did not do, by their digests: none is tried twice.
+private struct DeltaMemory {
+    private let folder: Directory
+
+    init(_ downloads: Directory) { folder = downloads }
+
+    func refusal(of digest: SHA256Digest) throws -> String? {
+        let bytes = try folder.contents(digest.hex + ArchiveSpool.refusedSuffix, maximumBytes: 64 << 10)
+        return bytes.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func remember(_ digest: SHA256Digest, _ route: DownloadRoute) throws {
+        try folder.replaceFile(
+            digest.hex + ArchiveSpool.refusedSuffix, with: Array("\(route.detail ?? route.reason.rawValue)".utf8),
+            mode: 0o600)
+    }
+
+    func forgetOthers(than digest: SHA256Digest) throws {
+        for name in try folder.list() where name.hasSuffix(ArchiveSpool.refusedSuffix) && !name.hasPrefix(digest.hex) {
+            try folder.removeFile(name)
+        }
+    }
+}

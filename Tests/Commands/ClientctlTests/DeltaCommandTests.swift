@@ -1,0 +1,167 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// Deltas as their publisher makes them and a device takes them.
+@Suite(.ownThread) struct DeltaCommandTests {
+    private let site: Site
+
+    init() throws { site = try Site() }
+
+    /// A client with text enough that a delta is worth it.
+    private static func client(_ version: String, seed: UInt64 = 1) -> [String: [UInt8]] {
+        var generator = SeededGenerator(seed: seed)
+        let text = (0..<800).flatMap { _ in
+            Array("const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n".utf8)
+        }
+        var files = Site.client(version)
+        files["app/chunk.\(version.split(separator: ".").joined()).js"] = text + Array("// \(version)\n".utf8)
+        return files
+    }
+
+    private func publish(_ version: String, _ more: [String] = []) throws -> Outcome {
+        try site.publish(version, Self.client(version), more)
+    }
+
+    private func names(_ outcome: Outcome) -> [String] {
+        (outcome["deltas"]?.arrayValue ?? []).map { delta in
+            let object = delta.objectValue
+            return (object?["base"]?.stringValue ?? "") + (object?["refusal"]?.stringValue.map { ": \($0)" } ?? "")
+        }
+    }
+
+    private func deltas(of version: String) throws -> [String: [UInt8]] {
+        try TreeSnapshot(of: "\(site.feed)/releases/v\(version)").files.filter { $0.key.hasSuffix(".delta") }
+    }
+
+    @Test func `devices take what publish makes, and tell so`() throws {
+        #expect(try names(publish("1.0.0")) == [])
+        try #require(try site.install().status == 0)
+        let second = try publish("1.1.0")
+        #expect(names(second) == ["1.0.0"])
+        let delta = try #require(second["deltas"]?.arrayValue?.first?.objectValue)
+        let installed = try site.install()
+        #expect(installed["route"] == .string("delta"))
+        #expect(installed["routeReason"] == .string("taken"))
+        #expect(installed["routeDetail"] == .string("from 1.0.0"))
+        #expect(installed["bytesDownloaded"] == delta["size"])
+        #expect(try site.installed("1.1.0") == Self.client("1.1.0"))
+        let status = try Clientctl.run(["status", "--store", site.store, "--json"])
+        let rows = try #require(status["clients"]?.arrayValue).compactMap(\.objectValue)
+        #expect(rows.contains { $0["route"] == .string("delta") && $0["name"]?.stringValue?.contains("1.1.0") == true })
+        #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
+    }
+
+    @Test func `lead from the last three releases, unless it is told otherwise`() throws {
+        for version in ["1.0.0", "1.1.0", "1.2.0", "1.3.0"] { _ = try publish(version) }
+        #expect(try names(publish("1.4.0")) == ["1.3.0", "1.2.0", "1.1.0"])
+        #expect(try names(publish("1.5.0", ["--delta-from", "1", "--delta-from", "1.0.0"])) == ["1.4.0", "1.0.0"])
+        #expect(try names(publish("1.6.0", ["--no-deltas"])) == [])
+        #expect(try names(publish("1.7.0", ["--delta-from", "0"])) == [])
+        #expect(try deltas(of: "1.7.0") == [:])
+        let missing = try site.publish(
+            site.folder.writeTree(Self.client("1.8.0"), to: "later"), as: "1.8.0", ["--delta-from", "1.0.9"])
+        #expect(missing.status == 78)
+        #expect(missing.errors.contains("has no release 1.0.9"))
+    }
+
+    @Test func `are the same bytes for the same folders`() throws {
+        let epoch = ["SOURCE_DATE_EPOCH": "1900000000"]
+        var found: [[String: [UInt8]]] = []
+        for feed in ["one", "two"] {
+            for version in ["1.0.0", "1.1.0"] {
+                let source = try site.folder.writeTree(Self.client(version), to: "\(feed)-\(version)")
+                let outcome = try site.publish(
+                    source, as: version, ["--feed", site.folder.file(feed)], environment: epoch)
+                #expect(outcome.status == 0)
+            }
+            found.append(try TreeSnapshot(of: site.folder.file("\(feed)/releases/v1.1.0")).files)
+        }
+        #expect(found[0].count == 4)
+        #expect(found[0] == found[1])
+    }
+
+    @Test func `can be added later, from a seed as well, and only by the release's keys`() throws {
+        let seed = try site.folder.writeTree(Self.client("0.9.0"), to: "seed")
+        _ = try publish("1.0.0")
+        _ = try publish("1.1.0", ["--no-deltas"])
+        func add(_ more: [String], key: String? = nil) throws -> Outcome {
+            try Clientctl.run(
+                ["release", "delta", "--version", "1.1.0", "--feed", site.feed, "--key", key ?? site.key, "--json"]
+                    + more)
+        }
+        let first = try add(["--delta-from", "0", "--seed", seed])
+        #expect(first["outcome"] == .string("changed"))
+        #expect(try add([])["outcome"] == .string("changed"))
+        #expect(try add([])["outcome"] == .string("unchanged"))
+        #expect(try deltas(of: "1.1.0").count == 2)
+        let installed = try site.install(nil, ["--seed", seed])
+        #expect(installed["routeDetail"] == .string("from the seed"))
+        #expect(try site.installed("1.1.0") == Self.client("1.1.0"))
+
+        try #require(
+            try Clientctl.run(["keys", "generate", "--out", site.folder.file("other"), "--json"]).status == 0)
+        let before = try TreeSnapshot(of: site.feed)
+        #expect(try add(["--delta-from", seed], key: site.folder.file("other.key.pem")).status == 20)
+        // Nor is a list signed anew that somebody else has signed.
+        let list = "\(site.feed)/releases/v1.1.0/deltas.json"
+        let other = String(decoding: try contents(ofFile: list), as: UTF8.self).replacing(
+            "\"sig\": \"", with: "\"sig\": \"AAAA")
+        try site.folder.write(Array(other.utf8), to: "feed/releases/v1.1.0/deltas.json")
+        #expect(try add(["--delta-from", seed]).status == 20)
+        #expect(before.files.count == (try TreeSnapshot(of: site.feed).files.count))
+    }
+
+    @Test func `of more than half of the archive are not written`() throws {
+        _ = try publish("1.0.0")
+        let outcome = try site.publish("1.1.0", Self.client("1.1.0", seed: 2))
+        #expect(names(outcome).first?.contains("more than half of the archive") == true)
+        #expect(try deltas(of: "1.1.0") == [:])
+    }
+
+    @Test func `are shown by inspect and release list, and checked by verify`() throws {
+        _ = try publish("1.0.0", ["--channel", "stable", "--create"])
+        _ = try publish("1.1.0", ["--channel", "stable"])
+        let folder = "\(site.feed)/releases/v1.1.0"
+        let shown = try Clientctl.run(["inspect", "\(folder)/deltas.json", "--json"])
+        #expect(shown["kind"] == .string("deltas"))
+        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable", "--json"])
+        let releases = try #require(listed["releases"]?.arrayValue).compactMap {
+            $0.objectValue?["deltas"]?.arrayValue?.count
+        }
+        #expect(releases == [1, 0])
+        func verify() throws -> Outcome {
+            try Clientctl.run(["verify", "\(folder)/manifest.json", "--trust", site.trust, "--json"])
+        }
+        #expect(try verify()["deltas"]?.arrayValue?.count == 1)
+        let (name, bytes) = try #require(try deltas(of: "1.1.0").first)
+        try site.folder.write(bytes.map { $0 ^ 1 }, to: "feed/releases/v1.1.0/\(name)")
+        #expect(try verify().status == 23)
+    }
+
+    @Test(.enabled(if: Stock.hasPython, "python3 and zstd are missing")) func `can be applied by another program`()
+        throws
+    {
+        _ = try publish("1.0.0")
+        _ = try publish("1.1.0")
+        let name = try #require(try deltas(of: "1.1.0").keys.first)
+        let script = "\(Stock.root)/Tests/Base/BundleDeltaTests/apply-delta.py"
+        try Clientctl.stock([
+            "python3", script, "\(site.feed)/releases/v1.1.0/\(name)", site.folder.file("web-1.0.0"),
+            site.folder.file("applied"),
+        ])
+        #expect(try TreeSnapshot(of: site.folder.file("applied")).files == Self.client("1.1.0"))
+    }
+}
+
+/// What this machine has beside Swift.
+private enum Stock {
+    static let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
+
+    static let hasPython =
+        system(
+            "python3 -c 'import zstandard' 2>/dev/null || python3 -c 'from compression import zstd' 2>/dev/null "
+                + "|| (python3 -c '' && zstd --version) >/dev/null 2>&1") == 0
+}
