@@ -60,6 +60,8 @@ let package = Package(
             name: "CZstd", path: "Sources/C/CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .systemLibrary(name: "CZlib", path: "Sources/C/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux", path: "Sources/C/CLinux"),
+        // Loads libbrotlidec when it is first used; needs no headers.
+        .target(name: "CBrotli", path: "Sources/C/CBrotli"),
         // Loads libcurl when it is first used; needs its headers only (apt: libcurl4-openssl-dev).
         .target(name: "CCurl", path: "Sources/C/CCurl"),
 
@@ -67,7 +69,7 @@ let package = Package(
         ours(.base, "BundleThreads", []),
         ours(.base, "BundleSigning", ["COpenSSL"]),
         ours(
-            .base, "BundleArchive", ["CArchive", "CZlib", "CZstd", "BundleThreads"]),
+            .base, "BundleArchive", ["CArchive", "CBrotli", "CZlib", "CZstd", "BundleThreads"]),
         ours(.base, "BundleDisk", ["CLinux"]),
         ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
         ours(
@@ -129,7 +131,7 @@ let package = Package(
             .publish, "BundlePublish",
             [
                 "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
-                "BundleCore", "ArchiveSource",
+                "BundleCore", "ArchiveSource", "BundleServe",
             ]),
         ours(
             .publish, "FeedHost",
@@ -203,7 +205,7 @@ let package = Package(
         tests(
             .base, "BundleSigningTests", ["COpenSSL", "BundleSigning"]),
         tests(
-            .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTesting"]),
+            .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTestTraits", "BundleTesting"]),
         tests(
             .base, "BundleDiskTests", ["CLinux", "BundleThreads", "BundleDisk", "BundleTesting"]),
         tests(

@@ -126,6 +126,33 @@ class Removal(Change):
             yield f"a failing run left current and pending {self.chosen(now)} of {sorted(names)}"
 
 
+class Mending(StoreJudge):
+    """repair: no file gets other bytes than those it had and those of its receipt, and the next run ends what one began."""
+
+    def learn_before(self):
+        super().learn_before()
+        self.files_before = state(self.world.place)
+
+    def whole(self):
+        self.now = self.observe()
+        after = getattr(self, "state_after", None)
+        if after is None:
+            return
+        for path, kind in state(self.world.place).items():
+            if path.startswith(("store/clients/", "store/serving/")) and kind not in (self.files_before.get(path), after.get(path)):
+                yield f"{path} is neither what it was nor what was installed"
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def done(self, answer):
+        found = state(self.world.place)
+        if found != self.state_after:
+            yield f"exit 0, but the store is another: {difference(found, self.state_after)}"
+
+
 class Launch(StoreJudge):
     """Whatever became of a launch, what launches answer is a whole serving root with the shim."""
 

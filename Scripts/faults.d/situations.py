@@ -4,7 +4,7 @@ What has to hold then is said by the judge that a situation names (judges.py).""
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Change, Confirmation, Following, Launch, Locking, Publication, Removal
+from judges import Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -43,6 +43,8 @@ def step(make):
 
 install = step(lambda world, last, version, keep=3: world.install(version, keep))
 push = step(lambda world, last, number, keep=3: world.push(number, keep))
+repair = step(lambda world, last, version: [
+    "repair", "--store", str(world.store), "--manifest", f"{world.work}/feed-{version}/manifest.json", "--json"])
 launch = step(lambda world, last: world.launch())
 launch_push = step(lambda world, last: world.launch(world.push_seed))
 by_hand = step(lambda world, last, *arguments: world.by_hand(*arguments))
@@ -107,6 +109,19 @@ def log_in(world, last):
     return world.by_hand("login", "--token-file", secret)
 
 
+@step
+def damaged(world, last):
+    """Writes into a file of the newest client, whose other names it is, too; the next is gone, and one is new."""
+    client = world.store / "clients/v1.1.0"
+    files = sorted(path for path in client.rglob("*") if path.is_file() and path.name != "index.html" and path.stat().st_size)
+    shared = next((path for path in files if path.stat().st_nlink > 2), files[0])
+    with shared.open("r+b") as file:
+        file.write(b"damaged")
+    next(path for path in files if path != shared).unlink()
+    (client / "new").mkdir()
+    (client / "new/file").write_text("new")
+
+
 def good(version):
     """A version that is installed, launched and confirmed."""
     return install(version, keep=9), launch(), verdict("confirm", version, "--keep", 9)
@@ -158,6 +173,9 @@ situation("gc", Removal, "v1.1.0 v1.2.0", *TWO_GOOD, *good("1.2.0"), by_hand("gc
 # After an installation and a push that were stopped.
 situation("gc-leftovers", Removal, "v1.0.0 meteor-push-1", install("1.0.0"), push(1), stopped(install("1.1.0")), stopped(push(2)),
     by_hand("gc"))
+
+# A file that both clients share, a folder that is gone, and what was never installed.
+situation("repair", Mending, "", install("1.0.0"), install("1.1.0"), launch(), damaged(), repair("1.1.0"))
 
 situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))

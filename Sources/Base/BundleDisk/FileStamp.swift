@@ -29,3 +29,8 @@ extension Directory {
         return FileStamp(status)
     }
 }
+
+extension File {
+    /// Its state; the same as that of any other name of it.
+    package func stamp() throws(DiskError) -> FileStamp { FileStamp(try status()) }
+}

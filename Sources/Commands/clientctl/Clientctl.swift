@@ -29,7 +29,8 @@ struct Clientctl: AsyncParsableCommand {
         subcommands: [
             Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self,
             List.self, Status.self,
-            LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Serve.self,
+            LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Repair.self,
+            Serve.self,
             Login.self, Logout.self, Lock.self, Unlock.self, Host.self,
         ])
 }

@@ -67,27 +67,6 @@ struct LimitOptions: ParsableArguments {
     }
 }
 
-/// What of a folder is no part of the client.
-struct ExcludeOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Leave out what has this name or path, such as '*.map' or 'docs/*.md'; repeat it.", valueName: "pattern"))
-    var exclude: [String] = []
-
-    func patterns(_ settings: Settings) throws -> [PathPattern] { try Self.patterns("exclude", exclude, settings) }
-
-    static func patterns(_ name: String, _ given: [String], _ settings: Settings) throws -> [PathPattern] {
-        try settings.list(name, given).map { text in
-            guard let pattern = PathPattern(text) else {
-                throw ValidationError(
-                    "--\(name) takes a name or a path in the folder, such as '*.map' or 'docs/*.md', not "
-                        + "\(UntrustedName.display(text)).")
-            }
-            return pattern
-        }
-    }
-}
-
 /// How to reach a server.
 struct NetworkOptions: ParsableArguments {
     @Option(

@@ -29,8 +29,9 @@ struct Publish: ParsableCommand, ConfinedCommand {
 
             Private keys are never published, nor is a feed inside the folder.
             Repositories, node_modules, .env and its like and native code are refused
-            unless --allow names them. What --exclude leaves out is no part of the
-            release: give verify --rebuild the same.
+            unless --allow names them. What else looks out of place is told of and
+            published. What --exclude and --drop leave out is no part of the release:
+            give verify --rebuild the same.
 
             Devices that have one of the last three releases get a delta, a fraction of the
             archive: --delta-from says from what else, --no-deltas leaves them out.
@@ -79,6 +80,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
     var appId: String?
 
     @OptionGroup var excluding: ExcludeOptions
+    @OptionGroup var looking: LookOptions
 
     @Option(
         help: ArgumentHelp(
@@ -122,8 +124,9 @@ struct Publish: ParsableCommand, ConfinedCommand {
         let startsPrograms = !signs.isEmpty || !signsChannel.isEmpty
         let isDryRun = try settings.isOn("dry-run", dryRun)
         // A dry run packs into a temporary folder, and a signing command gets its message there.
+        let written = try settings.folders("feed", feed) + settings.folders("archive-maps", looking.archiveMaps)
         let folders =
-            (isDryRun ? [] : try settings.folders("feed", feed))
+            (isDryRun ? [] : written)
             + (isDryRun || startsPrograms ? [TemporaryDirectory.place] : [])
         return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
     }
@@ -145,23 +148,19 @@ struct Publish: ParsableCommand, ConfinedCommand {
             release: signers, issuedAt: options.createdAt, isDryRun: isDryRun, passphrase, settings)
         let progress = Progress()
         defer { progress.end() }
-        let release = try ReleaseBuilder(options, feed: feed, report: progress.report)
-            .publish(directory, signers: signers, to: plan)
+        let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
+        let look = try builder.look(at: directory)
+        for line in LookOutput.lines(look) { Output.say("clientctl: \(line)") }
+        let release = try builder.publish(look, signers: signers, to: plan)
         progress.end()
         if !release.raisedLimits.isEmpty {
             Output.say(
                 "clientctl: this release is larger than devices allow by default: every device needs "
                     + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
         }
-        if let first = release.leftovers.first {
-            let others = release.leftovers.count - 1
-            Output.say(
-                "clientctl: devices get files that only developers need, \(first)\(others > 0 ? " and \(others) more" : ""): "
-                    + "--exclude '*.map' --exclude .DS_Store leaves such files out")
-        }
         release.channel.map(ChannelOutput.warn)
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true, object(release, feed.address),
+            json: try settings.isOn("json", common.json), afterChange: true, object(release, look, feed.address),
             lines(release, feed.address)
         )
     }
@@ -201,6 +200,9 @@ struct Publish: ParsableCommand, ConfinedCommand {
         }
         options.wait = try waiting.wait(settings)
         options.excluded = try excluding.patterns(settings)
+        options.drops = try excluding.drops(settings)
+        options.budget = try looking.bytes(settings)
+        options.mapsFolder = try settings.optional("archive-maps", looking.archiveMaps)
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
@@ -227,7 +229,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
 
     // MARK: Output
 
-    private func object(_ release: ReleaseReport, _ feed: String) -> JSONObject {
+    private func object(_ release: ReleaseReport, _ look: FolderLook, _ feed: String) -> JSONObject {
         let manifest = release.manifest
         var object: JSONObject = [
             "outcome": .string(release.outcome.rawValue),
@@ -244,7 +246,8 @@ struct Publish: ParsableCommand, ConfinedCommand {
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
         object["offered"] = .string(orNull: release.offered?.description)
-        object["leftovers"] = .array(release.leftovers.map(JSONValue.string))
+        object["findings"] = LookOutput.objects(look.findings)
+        object["dropped"] = LookOutput.objects(look.dropped)
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaOutput.value))
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }

@@ -3,6 +3,7 @@ import ArgumentParser
 import BundleCore
 import BundleValues
 import BundleDisk
+import BundlePublish
 import BundleSigning
 
 /// `clientctl verify`.
@@ -47,6 +48,7 @@ struct Verify: AsyncParsableCommand {
         }
         let rebuild = try settings.optional("rebuild", rebuild)
         let excluded = try excluding.patterns(settings)
+        let drops = try excluding.drops(settings)
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
@@ -65,7 +67,8 @@ struct Verify: AsyncParsableCommand {
             scratch: temporary.directory
         ).verify()
         if let rebuild {
-            try ReleaseVerifier.require(try Directory.open(rebuild), excluding: excluded, rebuilds: report)
+            let look = try FolderLook(Directory.open(rebuild), excluding: excluded, dropping: drops)
+            try ReleaseVerifier.require(look.tree, rebuilds: report)
         }
         let manifest = report.manifest.manifest
         Output.give(

@@ -128,8 +128,13 @@ enum Wiring {
     private static func source(
         _ options: UpdateOptions, _ settings: Settings, isFlagged: Bool
     ) throws -> FeedAddress? {
-        let manifest = isFlagged ? options.manifest : try settings.optional("manifest", nil)
-        let channel = isFlagged ? options.channel : try settings.optional("channel", nil)
+        try feed(
+            manifest: isFlagged ? options.manifest : try settings.optional("manifest", nil),
+            channel: isFlagged ? options.channel : try settings.optional("channel", nil))
+    }
+
+    /// The same by what was given.
+    static func feed(manifest: String?, channel: String?) throws -> FeedAddress? {
         switch (manifest, channel) {
         case (nil, nil): return nil
         case (let manifest?, nil): return .manifest(try url(manifest))
@@ -167,7 +172,7 @@ enum Wiring {
         return DeviceContainer.Server(server, fetcher: try fetcher(options.network, for: url, store: store, settings))
     }
 
-    private static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {
+    static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {
         let text = try settings.optional("platform", given) ?? MeteorPlatform.android.rawValue
         guard let platform = MeteorPlatform(rawValue: text) else {
             throw ValidationError("--platform is android or ios, not \(UntrustedName.display(text)).")

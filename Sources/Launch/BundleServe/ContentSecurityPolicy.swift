@@ -1,5 +1,5 @@
 /// What a page may load and run (Content Security Policy Level 3): strict by default, widened by the shell's operator only.
-struct ContentSecurityPolicy: Sendable {
+package struct ContentSecurityPolicy: Sendable {
     private static let defaults: [(directive: String, sources: [String])] = [
         ("default-src", ["'self'"]),
         ("style-src", ["'self'", "'unsafe-inline'"]),
@@ -73,6 +73,53 @@ struct ContentSecurityPolicy: Sendable {
             && text.utf8.allSatisfy {
                 $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ";") && $0 != HTTPBytes.comma
             }
+    }
+}
+
+extension ContentSecurityPolicy {
+    /// Whether the policy that nobody has widened refuses `blocked` as `directive`: an address, a scheme, `inline`, `eval` or `wasm-eval`.
+    package static func refuses(_ directive: String, _ blocked: String) -> Bool {
+        let sources = { name in defaults.first { $0.directive == name }?.sources }
+        let judge = directive.hasPrefix("script-src") ? "script-src" : directive
+        guard let source = source(blocked) else { return false }
+        return !(sources(judge) ?? sources("default-src") ?? []).contains(source)
+    }
+
+    /// What of `--csp` would allow what a policy of ours forbids (Content Security Policy Level 3, section 5); nil where nothing does.
+    package static func allowance(_ directive: String, _ blocked: String) -> String? {
+        let name =
+            switch directive {
+            case "script-src-elem": "script-src"
+            case "style-src-elem", "style-src-attr": "style-src"
+            default: directive
+            }
+        guard widened.contains(name), let source = source(blocked) else { return nil }
+        return "\(name) \(source)"
+    }
+
+    private static let widened: Set = [
+        "script-src", "script-src-attr", "style-src", "img-src", "font-src", "connect-src", "worker-src", "object-src",
+        "base-uri", "form-action", "frame-src", "child-src", "manifest-src", "media-src",
+    ]
+
+    private static func source(_ blocked: String) -> String? {
+        switch blocked {
+        case "inline": return "'unsafe-inline'"
+        case "eval": return "'unsafe-eval'"
+        case "wasm-eval": return "'wasm-unsafe-eval'"
+        default: break
+        }
+        let scheme = blocked.prefix { $0 != ":" }
+        guard !scheme.isEmpty, scheme.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }) else {
+            return nil
+        }
+        let rest = blocked.dropFirst(scheme.count)
+        guard rest.hasPrefix("://") else { return "\(scheme):" }
+        let host = rest.dropFirst(3).prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let isPlain = host.utf8.allSatisfy {
+            (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || "-.:[]".utf8.contains($0)
+        }
+        return isPlain && !host.isEmpty ? "\(scheme)://\(host)" : nil
     }
 }
 

@@ -18,6 +18,8 @@ struct ForeignContent: Equatable {
     /// allowed.
     static func refuse(in source: String, feed: String?, _ options: ReleaseOptions) throws {
         var found: [ForeignContent] = []
+        var options = options
+        if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
         if let feed, let path = path(of: feed, in: source), !options.excluded.contains(where: { $0.covers(path) }) {
             found.append(ForeignContent(kind: .feed, path: path.isEmpty ? feed : UntrustedName.display(path)))
         }
@@ -76,11 +78,6 @@ struct ForeignContent: Equatable {
 
     /// A key may stand behind a certificate.
     private static let headBytes = 16 << 10
-
-    /// Files that are of use to developers only; devices get them all the same.
-    static func isLeftover(_ path: BundlePath) -> Bool {
-        path.name.hasSuffix(".map") || [".DS_Store", "Thumbs.db", "desktop.ini"].contains(path.name)
-    }
 }
 
 extension ForeignContent.Kind {

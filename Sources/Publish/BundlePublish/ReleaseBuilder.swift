@@ -21,27 +21,41 @@ package struct ReleaseBuilder {
         self.report = report
     }
 
-    /// Publishes the web folder `source`, signed by each of `signers`, the first of them foremost; into a channel too where one
-    /// is named.
-    package func publish(_ source: String, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport {
+    /// Looks at the web folder `source` before anything is packed; refuses what may not be published.
+    package func look(at source: String) throws -> FolderLook {
+        try ForeignContent.refuse(in: source, feed: feed.folder, options)
+        let look = try FolderLook(
+            Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
+            budget: options.budget)
+        try look.tree.requireInstallable(options.limits)
+        try look.requireBudget(options.budget, of: source)
+        return look
+    }
+
+    /// Publishes the folder of `look`, signed by each of `signers`, the first of them foremost; into a channel too where one is
+    /// named.
+    package func publish(_ look: FolderLook, signers: [Signer], to channel: ChannelPlan? = nil) throws -> ReleaseReport
+    {
+        let tree = look.tree
         guard let first = signers.first else {
             throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
         }
-        try ForeignContent.refuse(in: source, feed: feed.folder, options)
-        let tree = try CanonicalTree(Directory.open(source), excluding: options.excluded)
-        try tree.requireInstallable(options.limits)
         let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
         try seat(channel)?.requireOpen(to: options.version)
         try requireOpen(team)
         if let published = try ReleaseFeed.published(options.version, in: feed) {
-            return try confirm(published, tree, team, channel)
+            let report = try confirm(published, tree, team, channel)
+            if !options.isDryRun { try keepMaps(look) }
+            return report
         }
         if options.isDryRun { return try rehearse(tree, team, seat(channel)) }
         let draft = try feed.draft(options.wait)
         let file = try draft.scratch.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.scratch)
         try file.sync()
+        // Before devices have it: whose crashes are told, has maps.
+        try keepMaps(look)
         let deltas = try self.deltas(to: release, tree, in: draft.scratch)
         return try commit(release, draft, deltas, tree, team, channel)
             ?? {
@@ -49,6 +63,10 @@ package struct ReleaseBuilder {
                 guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
                 return try confirm(published, tree, team, channel)
             }()
+    }
+
+    private func keepMaps(_ look: FolderLook) throws {
+        if let folder = options.mapsFolder { try look.keepMaps(in: folder, of: options.version) }
     }
 
     /// Makes the deltas that lead to it.
@@ -292,7 +310,6 @@ package struct ReleaseBuilder {
             outcome: outcome, manifest: manifest, isNewest: isNewest,
             offered: isNewest ? manifest.version : try ReleaseFeed.newest(in: feed)?.claims.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            leftovers: tree.entries.filter { ForeignContent.isLeftover($0.path) }.map(\.path.string),
             raisedLimits: raisedLimits(manifest, tree), channel: channel)
     }
 

@@ -22,6 +22,12 @@ package struct ReleaseOptions: Sendable {
     package var excluded: [PathPattern] = []
     /// What is meant to be in the client, though it looks as if it were not.
     package var allowed: [PathPattern] = []
+    /// What is left out by what it is.
+    package var drops: Set<FolderLook.Drop> = []
+    /// Most bytes of one file; nil for no such bound.
+    package var budget: Int?
+    /// Where the source maps of each version are kept; nil for nowhere.
+    package var mapsFolder: String?
     /// Which deltas lead to it; nil for none.
     package var deltas: DeltaTerms?
     /// What installers are expected to allow.

@@ -26,8 +26,6 @@ package struct ReleaseReport: Sendable {
     package let offered: SemanticVersion?
     /// The largest files, largest first.
     package let largest: [CanonicalTree.Entry]
-    /// Files that are of use to developers only, such as source maps.
-    package let leftovers: [String]
     /// Flags that raise a device's limits as far as this release needs it.
     package let raisedLimits: [String]
     /// What became of the channel's document; nil where no channel was named.

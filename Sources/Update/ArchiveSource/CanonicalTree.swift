@@ -22,15 +22,31 @@ package struct CanonicalTree: Sendable {
     /// Its files, sorted by the bytes of their paths.
     package let entries: [Entry]
     private let excluded: [PathPattern]
+    private let leftOut: Set<BundlePath>
 
     /// Lists the files below `folder` but for those that are `excluded`; symbolic links, devices and names that an installer
     /// would refuse are refused.
     package init(_ folder: Directory, excluding excluded: [PathPattern] = []) throws {
         self.folder = folder
         self.excluded = excluded
+        leftOut = []
         var found: [Entry] = []
         try Self.list(folder, prefix: [], excluded, into: &found)
         entries = found.sorted { $0.path < $1.path }
+    }
+
+    /// The same folder without the files at `paths`.
+    package func leavingOut(_ paths: Set<BundlePath>) -> CanonicalTree {
+        CanonicalTree(
+            folder, entries: entries.filter { !paths.contains($0.path) }, excluded: excluded,
+            leftOut: leftOut.union(paths))
+    }
+
+    private init(_ folder: Directory, entries: [Entry], excluded: [PathPattern], leftOut: Set<BundlePath>) {
+        self.folder = folder
+        self.entries = entries
+        self.excluded = excluded
+        self.leftOut = leftOut
     }
 
     private static func list(
@@ -98,7 +114,7 @@ package struct CanonicalTree: Sendable {
 
     /// The same names with the same stamps as when it was listed; two halves of one length would else be taken for one file.
     private func requireUnchanged() throws {
-        let now = try CanonicalTree(folder, excluding: excluded).entries
+        let now = try CanonicalTree(folder, excluding: excluded).leavingOut(leftOut).entries
         if now == entries { return }
         let before = Set(entries), after = Set(now)
         let changed = before.symmetricDifference(after).map(\.path).min()
@@ -232,8 +248,11 @@ package struct PathPattern: Sendable {
 
     /// Whether it names the file or folder at `path` itself.
     package func matches(_ path: [UInt8]) -> Bool {
+        if !isPath {
+            let slash = path.lastIndex(of: UInt8(ascii: "/"))
+            return Self.matches(components[0][...], path[(slash.map { $0 + 1 } ?? 0)...])
+        }
         let names = path.split(separator: UInt8(ascii: "/"))
-        if !isPath { return names.last.map { Self.matches(components[0][...], $0) } ?? false }
         return names.count == components.count && zip(components, names).allSatisfy { Self.matches($0[...], $1) }
     }
 

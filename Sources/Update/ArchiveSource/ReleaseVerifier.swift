@@ -75,10 +75,7 @@ package struct ReleaseVerifier: Sendable {
     }
 
     /// Refuses a folder whose content is not what `report` describes, and says what differs.
-    package static func require(
-        _ folder: Directory, excluding excluded: [PathPattern] = [], rebuilds report: Report
-    ) throws {
-        let tree = try CanonicalTree(folder, excluding: excluded)
+    package static func require(_ tree: CanonicalTree, rebuilds report: Report) throws {
         let found = try tree.digest()
         if found == report.contentSha256 { return }
         let released = try CanonicalTree(
@@ -88,8 +85,8 @@ package struct ReleaseVerifier: Sendable {
         let differences = try tree.differences(from: released)
         let more = differences.count > 20 ? " and \(differences.count - 20) more" : ""
         throw UpdateFailure(
-            .digestMismatch, subject: folder.path,
-            "\(folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
+            .digestMismatch, subject: tree.folder.path,
+            "\(tree.folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
                 + "released was \(report.contentSha256.hex). Different are: "
                 + "\(differences.prefix(20).joined(separator: ", "))\(more).")
     }

@@ -63,13 +63,17 @@ struct ConfinementTests {
         #expect(access(site.store, F_OK) != 0)
     }
 
-    @Test func `launch and publish are held, too`() throws {
+    @Test func `launch, repair and publish are held, too`() throws {
         try site.install().succeeded("installed")
         let (launched, reports) = try intrude([
             "launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--json",
         ])
         #expect(launched.status == 0, "\(launched.errors)")
         #expect(reports == Self.held)
+        try Clientctl.stock(["rm", "\(site.store)/clients/v1.0.0/app/shared.js"])
+        let (repaired, told) = try intrude(["repair", "--store", site.store, "--manifest", site.manifest, "--json"])
+        #expect(repaired.outcome == "repaired", "\(repaired.errors)")
+        #expect(told == Self.held)
         let web = try site.folder.writeTree(Site.client("2.0.0"), to: "web")
         let publish = ["publish", web, "--version", "2.0.0", "--min-shell", "1.0.0", "--feed", site.feed, "--json"]
         let (published, heard) = try intrude(publish + ["--key", site.key])

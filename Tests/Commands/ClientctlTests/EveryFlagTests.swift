@@ -81,6 +81,7 @@ import Testing
         case "check", "install", "serve":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
         case "launch": return device
+        case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
         case "rollback", "unblock", "list", "status", "gc", "login", "logout", "lock", "unlock":
             return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
@@ -104,7 +105,7 @@ import Testing
             arguments += ["--channel", "feed/channels/stable.json"]
         case ("check", "channel"), ("install", "channel"), ("serve", "channel"), ("check", "meteor"),
             ("install", "meteor"),
-            ("serve", "meteor"):
+            ("serve", "meteor"), ("repair", "channel"):
             drop("--manifest")
         case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"):
             drop("--manifest", "--trust")
@@ -157,6 +158,7 @@ import Testing
         case "proxy": "nowhere"
         case "browser", "on-rollback": "a 'b"
         case "exclude", "allow": "a//b"
+        case "archive-maps": "/dev/null/maps"
         case "delta-from": "no/folder"
         default: "many"
         }
@@ -214,6 +216,8 @@ import Testing
         try run(
             "install", "--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--store", "store",
             "--shell-version", "1.5.0")
+        try Clientctl.stock(["cp", "-a", "store", "damaged"], in: site)
+        try Clientctl.stock(["rm", "damaged/clients/v1.0.0/app/shared.js"], in: site)
         try folder.write(bytes("secret\n"), to: "site/token")
         try run("login", "--store", "store", "--token-file", "token")
         return folder

@@ -1,3 +1,4 @@
+import BundleServe
 import BundleValues
 import Testing
 
@@ -19,7 +20,7 @@ import Testing
     ])
     func `names what would allow what is forbidden, and nothing else`(
         directive: String, blocked: String, allowance: String?
-    ) { #expect(PageComplaint.allowance(directive, blocked) == allowance) }
+    ) { #expect(ContentSecurityPolicy.allowance(directive, blocked) == allowance) }
 
     @Test(arguments: [
         (

@@ -62,8 +62,9 @@ final class Publisher {
         options.windowLog = 17
         var terms = terms(now, lifetime)
         terms.firstSequence = count == 1 ? 1 : nil
-        _ = try ReleaseBuilder(options, feed: FeedFolder(feed), report: { _ in }).publish(
-            source, signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
+        let builder = ReleaseBuilder(options, feed: FeedFolder(feed), report: { _ in })
+        _ = try builder.publish(
+            builder.look(at: source), signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
         versions.append(version)
         if isBroken { broken.insert(version) }
         while versions.count > Self.offered { try edit(.remove(versions.removeFirst()), at: now, for: lifetime) }

@@ -20,6 +20,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case incompatibleShell
     case appMismatch
     case versionExists
+    case overBudget
     case usage
     case configInvalid
 
@@ -47,6 +48,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .incompatibleShell: 42
         case .appMismatch: 43
         case .versionExists: 51
+        case .overBudget: 52
         case .usage: 64
         case .configInvalid: 78
         }

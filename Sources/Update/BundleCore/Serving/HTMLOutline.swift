@@ -35,7 +35,7 @@ package struct HTMLOutline: Sendable, Equatable {
         let isMarked = page.starts(with: [0xEF, 0xBB, 0xBF])
         headStart = isMarked ? 3 : 0
         end = page.count
-        var tokenizer = HTMLTokenizer(page, from: headStart)
+        var tokenizer = HTMLTokenizer(page, from: headStart, describing: ["script", "meta"])
         var foreign = ForeignContent()
         var templates: [(start: Int, foreignDepth: Int)] = []
         var isBeforeHead = true
@@ -107,7 +107,7 @@ package struct HTMLOutline: Sendable, Equatable {
     }
 
     /// Elements whose content is text up to their own end tag; `noscript` is one wherever scripts run.
-    private static let rawTextElements: Set<String> = [
+    static let rawTextElements: Set<String> = [
         "style", "textarea", "title", "iframe", "noembed", "noframes", "noscript", "xmp",
     ]
 

@@ -9,7 +9,7 @@ struct HTMLTokenizer {
         let name: String
         let isEnd: Bool
         var isSelfClosing = false
-        /// The values as they stand in the page, the first of each name. Kept for start tags of scripts and `<meta>` only.
+        /// The values as they stand in the page, the first of each name. Kept for the start tags that were asked for only.
         var attributes: [String: Range<Int>] = [:]
     }
 
@@ -21,12 +21,15 @@ struct HTMLTokenizer {
     }
 
     private let page: [UInt8]
+    private let described: Set<String>?
     /// Behind the last token; at the end, where the unfinished token starts.
     private(set) var index: Int
 
-    init(_ page: [UInt8], from index: Int) {
+    /// Reads `page` from `index`; keeps the attributes of the elements `described`, of all where that is nil.
+    init(_ page: [UInt8], from index: Int, describing described: Set<String>?) {
         self.page = page
         self.index = index
+        self.described = described
     }
 
     /// The next token; nil at the end, and where the page ends inside one, which browsers then drop.
@@ -189,7 +192,7 @@ struct HTMLTokenizer {
                 value = valueStart..<at
             }
         }
-        if (tag.name == "script" || tag.name == "meta") && !tag.isEnd {
+        if !tag.isEnd && described?.contains(tag.name) != false {
             let key = String(decoding: page[name].map(\.asciiLowered), as: UTF8.self)
             if tag.attributes[key] == nil { tag.attributes[key] = value }
         }

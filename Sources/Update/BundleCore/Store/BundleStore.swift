@@ -179,6 +179,9 @@ package actor BundleStore {
         "\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run."
     }
 
+    /// Where copies wait for their places, for as long as this store is held.
+    func repairBench() throws -> RepairBench { try RepairBench(folders) }
+
     // MARK: Removing
 
     /// Removes all but `keep` clients; returns what stayed and what went.

@@ -40,22 +40,29 @@ package enum Receipt {
 
     /// What stands around the list of files: the client's identity and the digest of its content.
     static func frame(of file: File) throws -> (identity: BundleIdentity, contentSha256: SHA256Digest) {
+        let reader = try head(of: file)
+        let tail = try bytes(of: file, at: try file.size() - tailBytes, count: tailBytes)
+        guard tail.starts(with: filesClosing), tail.reversed().starts(with: closing.reversed()),
+            let digest = try? SHA256Digest(
+                parsingHex: String(decoding: tail.dropFirst(filesClosing.count).dropLast(closing.count), as: UTF8.self))
+        else { throw reader.refusal("contentSha256", "is missing") }
+        guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
+        return (try BundleIdentity(reader), digest)
+    }
+
+    /// The manifest that brought the client, as it stood in the feed.
+    static func manifest(of file: File) throws -> JSONValue? { try head(of: file).object["manifest"] }
+
+    /// What stands before the list of files.
+    private static func head(of file: File) throws -> MemberReader {
         var head: [UInt8] = []
         for chunk in stride(from: 0, to: maximumHeadBytes, by: 4096) {
             head += try bytes(of: file, at: chunk, count: 4096)
             guard let end = head.firstIndex(of: UInt8(ascii: "\n")) else { continue }
-            let reader = try MemberReader(
+            return try MemberReader(
                 try JSONScanner.parse(
                     head[..<end] + Array("]}".utf8), maximumBytes: maximumHeadBytes,
                     maximumDepth: JSONScanner.defaultDepth + 2), of: "receipt")
-            let tail = try bytes(of: file, at: try file.size() - tailBytes, count: tailBytes)
-            guard tail.starts(with: filesClosing), tail.reversed().starts(with: closing.reversed()),
-                let digest = try? SHA256Digest(
-                    parsingHex: String(
-                        decoding: tail.dropFirst(filesClosing.count).dropLast(closing.count), as: UTF8.self))
-            else { throw reader.refusal("contentSha256", "is missing") }
-            guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
-            return (try BundleIdentity(reader), digest)
         }
         throw MemberReader.Refusal(member: "receipt", problem: "has no list of files")
     }

@@ -1,0 +1,153 @@
+import BundleValues
+
+/// What an HTML page asks for by its own markup, and what in it a Content-Security-Policy may refuse. No script is run.
+///
+/// What stands in a `<template>` or in SVG is left out: nobody asks for it as it stands there.
+package struct PageReferences: Sendable, Equatable {
+    /// One file or address that the page asks for.
+    package struct Reference: Sendable, Hashable {
+        /// What the policy judges it by, as `script-src`.
+        package let directive: String
+        /// As the page has it, character references decoded as far as addresses have them.
+        package let url: String
+        /// The element's name.
+        package let element: String
+        /// Whether the browser asks for it with the page: not the address that a form is sent to.
+        package let isLoaded: Bool
+    }
+
+    /// Everything that the page asks for, in its order.
+    package private(set) var references: [Reference] = []
+    /// Attributes that are scripts, as `onclick of <button>`, and addresses that are.
+    package private(set) var handlers: [String] = []
+    /// What the first `<base>` says that addresses begin at.
+    package private(set) var base: String?
+
+    /// Reads `page`.
+    package init(_ page: [UInt8]) {
+        var tokenizer = HTMLTokenizer(page, from: 0, describing: nil)
+        var foreign = ForeignContent()
+        var templates = 0
+        while let token = tokenizer.next(isForeign: foreign.isCurrent) {
+            guard case .tag(let tag) = token else { continue }
+            if tag.isEnd {
+                foreign.end(tag.name)
+                if tag.name == "template" { templates = max(0, templates - 1) }
+                continue
+            }
+            let element = Element(tag, in: page)
+            handlers += element.handlers
+            if foreign.start(tag) { continue }
+            if tag.name == "template" { templates += 1 }
+            if templates == 0 {
+                if tag.name == "base", base == nil { base = element["href"] }
+                references += element.references
+            }
+            if Self.rawText.contains(tag.name), tokenizer.rawText(of: tag.name) == nil { return }
+            if tag.name == "plaintext" { return }
+        }
+    }
+
+    private static let rawText: Set<String> = HTMLOutline.rawTextElements.union(["script"])
+}
+
+/// One start tag with its attributes as text.
+private struct Element {
+    private let name: String
+    private let attributes: [String: String]
+    private let isScript: Bool
+
+    init(_ tag: HTMLTokenizer.Tag, in page: [UInt8]) {
+        name = tag.name
+        attributes = tag.attributes.mapValues {
+            String(decoding: page[$0], as: UTF8.self).replacing("&amp;", with: "&")
+        }
+        isScript = ScriptType.isJudged(
+            type: tag.attributes["type"].map { page[$0] }, language: tag.attributes["language"].map { page[$0] })
+    }
+
+    subscript(attribute: String) -> String? { attributes[attribute] }
+
+    var handlers: [String] {
+        attributes.keys.sorted().compactMap { key in
+            let value = attributes[key] ?? ""
+            if key.hasPrefix("on"), key.utf8.count > 3, key.utf8.allSatisfy(\.isASCIILetter), !value.isEmpty {
+                return "\(key) of <\(name)>"
+            }
+            guard ["href", "src", "action", "formaction"].contains(key), Self.isScriptAddress(value) else { return nil }
+            return "\(key) of <\(name)>, which is a script"
+        }
+    }
+
+    private static func isScriptAddress(_ url: String) -> Bool {
+        let text = url.drop { $0.isWhitespace }
+        // What does nothing needs no leave to do so.
+        return text.prefix(11).lowercased() == "javascript:"
+            && ![";", "", "void(0)", "void(0);"].contains(text.dropFirst(11))
+    }
+
+    var references: [PageReferences.Reference] {
+        switch name {
+        case "script": isScript ? one("src", "script-src") : []
+        case "link":
+            attributes["href"].flatMap { href in Self.directive(ofLink: self).map { [reference(href, $0)] } } ?? []
+        case "img": one("src", "img-src") + candidates("img-src")
+        case "input": attributes["type"]?.lowercased() == "image" ? one("src", "img-src") : []
+        case "video": one("src", "media-src") + one("poster", "img-src")
+        case "audio", "track": one("src", "media-src")
+        case "source": one("src", "media-src") + candidates("img-src")
+        case "iframe", "frame": one("src", "frame-src")
+        case "embed": one("src", "object-src")
+        case "object": one("data", "object-src")
+        case "form": one("action", "form-action", isLoaded: false)
+        case "base": one("href", "base-uri", isLoaded: false)
+        default: []
+        }
+    }
+
+    private func one(_ attribute: String, _ directive: String, isLoaded: Bool = true) -> [PageReferences.Reference] {
+        attributes[attribute].map { [reference($0, directive, isLoaded: isLoaded)] } ?? []
+    }
+
+    private func reference(_ url: String, _ directive: String, isLoaded: Bool = true) -> PageReferences.Reference {
+        PageReferences.Reference(directive: directive, url: url, element: name, isLoaded: isLoaded)
+    }
+
+    /// The addresses of `srcset`, each before its description (HTML standard, "parse a srcset attribute").
+    private func candidates(_ directive: String) -> [PageReferences.Reference] {
+        var rest = Substring(attributes["srcset"] ?? "")
+        var urls: [Substring] = []
+        while true {
+            rest = rest.drop { $0.isWhitespace || $0 == "," }
+            let word = rest.prefix { !$0.isWhitespace }
+            if word.isEmpty { break }
+            rest = rest[word.endIndex...]
+            let hasDescription = word.last != ","
+            urls.append(
+                hasDescription
+                    ? word : word[..<(word.lastIndex { $0 != "," }.map(word.index(after:)) ?? word.startIndex)])
+            if hasDescription { rest = rest.drop { $0 != "," } }
+        }
+        return urls.map { reference(String($0), directive) }
+    }
+
+    /// What a `<link>` loads; nil where it only says something.
+    private static func directive(ofLink link: Element) -> String? {
+        let relations = Set((link["rel"] ?? "").lowercased().split { $0.isWhitespace }.map(String.init))
+        if relations.contains("stylesheet") { return "style-src" }
+        if relations.contains("modulepreload") { return "script-src" }
+        if relations.contains("manifest") { return "manifest-src" }
+        if !relations.isDisjoint(with: ["icon", "apple-touch-icon", "mask-icon"]) { return "img-src" }
+        guard relations.contains("preload") else { return nil }
+        switch link["as"]?.lowercased() {
+        case "script": return "script-src"
+        case "worker": return "worker-src"
+        case "style": return "style-src"
+        case "font": return "font-src"
+        case "image": return "img-src"
+        case "audio", "video", "track": return "media-src"
+        case "fetch": return "connect-src"
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,248 @@
+import BundleDisk
+import BundleSigning
+import BundleValues
+
+/// Where good copies of damaged files lie until they take their places; gone when the repair is over, cleared by the next run if that was
+/// stopped. For the owner of the store's lock.
+struct RepairBench: Sendable {
+    /// The bench: copies are called by their digests.
+    let folder: Directory
+    /// Where downloads are kept between runs.
+    let downloads: Directory
+    private let name: String
+    private let folders: StoreFolders
+
+    private static let placing = "placing"
+
+    init(_ folders: StoreFolders) throws {
+        self.folders = folders
+        downloads = folders.downloads
+        name = randomName("repair-")
+        try folders.staging.makeDirectory(name, mode: 0o700)
+        folder = try folders.staging.directory(name)
+    }
+
+    /// What is left of it is cleared by the next run, too.
+    func clear() { try? folders.staging.removeTree(name) }
+
+    // MARK: Good copies
+
+    /// A copy of each of `wanted` that some client has whole, and whose it is.
+    func copies(
+        of wanted: Set<SHA256Digest>, among clients: [ClientSurvey]
+    ) throws -> [SHA256Digest: RepairReport.Origin] {
+        var copies: [SHA256Digest: RepairReport.Origin] = [:]
+        for client in clients {
+            for record in client.whole where wanted.contains(record.digest) && copies[record.digest] == nil {
+                let parent = try Self.parent(of: record.path, in: client.tree)
+                try link(record.path.name, of: parent, as: record.digest.hex)
+                copies[record.digest] = .client(client.name)
+            }
+        }
+        return copies
+    }
+
+    /// Adds what the seed has. It is the shell's, so it is copied.
+    func add(
+        _ wanted: Set<SHA256Digest>, from seed: SeedFolder, to copies: inout [SHA256Digest: RepairReport.Origin]
+    ) throws {
+        for path in try seed.directory.filePaths() {
+            if wanted.allSatisfy({ copies[$0] != nil }) { return }
+            guard let name = String(validating: path, as: UTF8.self) else { continue }
+            let file = try seed.directory.file(name)
+            var hasher = try SHA256Hasher()
+            _ = try file.forEachBlock { try hasher.update($0) }
+            let digest = try hasher.finish()
+            guard wanted.contains(digest), copies[digest] == nil else { continue }
+            try copy(file, to: Self.placing)
+            try accept(Self.placing, as: digest, from: .seed, &copies)
+        }
+    }
+
+    /// Takes the file `name` of the bench for a copy of `digest` if it is one; otherwise it goes.
+    func accept(
+        _ name: String, as digest: SHA256Digest, from origin: RepairReport.Origin,
+        _ copies: inout [SHA256Digest: RepairReport.Origin]
+    ) throws {
+        guard case .file? = try folder.kind(of: name) else { return }
+        var hasher = try SHA256Hasher()
+        _ = try folder.file(name).forEachBlock { try hasher.update($0) }
+        guard try hasher.finish() == digest else { return try folder.removeFile(name) }
+        try folder.rename(name, to: digest.hex)
+        copies[digest] = origin
+    }
+
+    private func copy(_ file: File, to name: String) throws {
+        let copy = try folder.file(creating: name)
+        _ = try file.forEachBlock { try copy.write($0) }
+    }
+
+    /// A second name where the file system has such, else a copy.
+    private func link(_ name: String, of source: Directory, as target: String) throws {
+        do {
+            try source.link(name, to: folder, as: target)
+        } catch  where [.crossesDevice, .tooManyLinks, .permission].contains(error.kind) {
+            try copy(source.file(name), to: target)
+        }
+    }
+
+    // MARK: Into their places
+
+    /// Puts a copy in the place of every damaged file of `client`, and takes away what was not installed.
+    func mend(
+        _ client: ClientSurvey, with copies: [SHA256Digest: RepairReport.Origin], _ report: inout RepairReport
+    ) throws {
+        if client.findings.isEmpty { return }
+        // The barrier: no copy gets a client's name before every byte of it is on the disk.
+        try folder.syncFileSystem()
+        var touched: Set<BundlePath?> = [nil]
+        // First, since one may stand where a folder belongs.
+        for path in client.extras { try takeAway(path, of: client, &touched, &report) }
+        for record in client.damaged {
+            guard let origin = copies[record.digest] else {
+                report.damage.append(
+                    RepairReport.Damage(
+                        client: client.name, path: record.path.string,
+                        reason:
+                            "is missing or has other content than was installed, and no client, seed or archive has it")
+                )
+                continue
+            }
+            try place(record.digest.hex, of: folder, at: record.path, in: client.tree)
+            for path in sequence(first: record.path.parent, next: { $0?.parent }).prefix(BundlePath.maximumComponents) {
+                touched.insert(path)
+                if path == nil { break }
+            }
+            report.mended.append(
+                RepairReport.Mended(client: client.name, path: record.path.string, origin: origin, isServed: false))
+        }
+        try Self.sync(touched, in: client.tree)
+    }
+
+    private func takeAway(
+        _ path: [UInt8], of client: ClientSurvey, _ touched: inout Set<BundlePath?>, _ report: inout RepairReport
+    ) throws {
+        // It may have gone with a folder that stood where a file belongs.
+        guard let legal = try? BundlePath(parsing: path) else {
+            report.damage.append(
+                RepairReport.Damage(
+                    client: client.name, path: UntrustedName.display(path), reason: "was not installed: remove it"))
+            return
+        }
+        let parent = try StoreSurvey.existing { () throws(DiskError) in
+            try legal.parent.map { path throws(DiskError) in try client.tree.directory(path.string) } ?? client.tree
+        }
+        if let parent, try parent.kind(of: legal.name) != nil {
+            try parent.move(legal.name, to: folder, as: randomName("trash-"))
+            touched.insert(legal.parent)
+        }
+        report.mended.append(
+            RepairReport.Mended(client: client.name, path: legal.string, origin: .removed, isServed: false))
+    }
+
+    /// Gives `name` of `source` the path too, in one rename over what is there.
+    private func place(_ name: String, of source: Directory, at path: BundlePath, in tree: Directory) throws {
+        let parent = try parent(making: path, in: tree)
+        switch try parent.kind(of: path.name) {
+        case .directory?: try parent.move(path.name, to: folder, as: randomName("trash-"))
+        default: break
+        }
+        try folder.removeFile(Self.placing)
+        try link(name, of: source, as: Self.placing)
+        // A copy that no link could be made of is not on the disk yet.
+        try folder.file(Self.placing).sync()
+        try folder.rename(Self.placing, to: parent, as: path.name)
+        // Of two names of one file, a rename leaves both.
+        try folder.removeFile(Self.placing)
+    }
+
+    /// Makes the names in `folders` of `tree` durable; nil is the tree itself.
+    private static func sync(_ folders: Set<BundlePath?>, in tree: Directory) throws {
+        for path in folders {
+            guard let path else {
+                try tree.sync()
+                continue
+            }
+            try tree.directory(path.string).sync()
+        }
+    }
+
+    private static func parent(of path: BundlePath, in tree: Directory) throws -> Directory {
+        guard let parent = path.parent else { return tree }
+        return try tree.directory(parent.string)
+    }
+
+    /// The same with the folders that are missing, and in the place of what is no folder.
+    private func parent(making path: BundlePath, in tree: Directory) throws -> Directory {
+        var parent = tree
+        for component in path.components.dropLast() {
+            let name = String(decoding: component, as: UTF8.self)
+            switch try parent.kind(of: name) {
+            case .directory?: break
+            case nil: try parent.makeDirectory(name)
+            default:
+                try parent.move(name, to: folder, as: randomName("trash-"))
+                try parent.makeDirectory(name)
+            }
+            parent = try parent.directory(name)
+        }
+        return parent
+    }
+
+    // MARK: Serving roots
+
+    /// The serving root of `bundle`; nil where none has been made.
+    func root(of bundle: InstalledBundle) throws(DiskError) -> Directory? {
+        try StoreSurvey.existing { () throws(DiskError) in
+            try folders.serving.directory(bundle.entry.identity.servingName)
+        }
+    }
+
+    /// Compares a root with the files that it was laid out from, and mends it; the URL paths that were wrong.
+    func mend(_ root: Directory, by map: AssetMap) throws -> [String] {
+        var mended: [String] = []
+        var touched: Set<BundlePath?> = []
+        for asset in map.assets {
+            let source = try Self.parent(of: asset.path, in: asset.source)
+            if asset.urlPath == .index {
+                let page = ShimInjector.inject(into: try source.file(asset.path.name).readAll())
+                guard try put(page, at: asset.urlPath, in: root) else { continue }
+            } else {
+                if try isSame(asset, in: root) { continue }
+                try place(asset.path.name, of: source, at: asset.urlPath, in: root)
+            }
+            mended.append(asset.urlPath.string)
+            touched.insert(asset.urlPath.parent)
+        }
+        for file in map.generated where try put(file.bytes, at: file.urlPath, in: root) {
+            mended.append(file.urlPath.string)
+            touched.insert(file.urlPath.parent)
+        }
+        try Self.sync(touched, in: root)
+        return mended
+    }
+
+    private func isSame(_ asset: AssetMap.Asset, in root: Directory) throws -> Bool {
+        let source = try asset.source.file(asset.path.string)
+        guard let served = try StoreSurvey.existing({ () throws(DiskError) in try root.file(asset.urlPath.string) })
+        else { return false }
+        if try source.stamp() == served.stamp() { return true }
+        let buffers = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
+        defer { buffers.deallocate() }
+        return try source.hasSameContent(
+            as: served, UnsafeMutableRawBufferPointer(rebasing: buffers[..<(1 << 17)]),
+            UnsafeMutableRawBufferPointer(rebasing: buffers[(1 << 17)...]))
+    }
+
+    /// Puts `bytes` at `path` unless they stand there already; whether it did.
+    private func put(_ bytes: [UInt8], at path: BundlePath, in root: Directory) throws -> Bool {
+        let present = try StoreSurvey.existing { () throws(DiskError) in
+            try root.contents(path.string, maximumBytes: bytes.count)
+        }
+        if present == bytes { return false }
+        try folder.removeTree("page")
+        try folder.createDurableFile("page", bytes)
+        try place("page", of: folder, at: path, in: root)
+        return true
+    }
+}

@@ -1,0 +1,113 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// `publish` looks at a folder before it packs it, tells what it found, and leaves out what it was asked to.
+@Suite(.ownThread) struct PublishLookTests {
+    private let site: Site
+    private let source: String
+    private let files: [String: [UInt8]]
+
+    init() throws {
+        site = try Site()
+        files = [
+            "index.html": bytes(
+                "<!doctype html><script src=app.js></script><script src=https://cdn.example/x.js></script><img src=gone.png>\n"
+            ),
+            "app.js": bytes("console.log(1)\n//# sourceMappingURL=app.js.map\n"),
+            "app.js.map": bytes("{\"version\":3}"),
+            "twin.js": bytes("console.log(1)\n//# sourceMappingURL=app.js.map\n"), "eval.js": bytes("eval('1')"),
+            ".DS_Store": bytes("junk"), "deep/page.html~": bytes("<p>old</p>"), "other.js.gz": bytes("not of a file"),
+            "large.bin": [UInt8](repeating: 7, count: 3000),
+        ]
+        source = try site.folder.writeTree(files, to: "web")
+        try Clientctl.stock(["gzip", "-k9", "\(source)/app.js"])
+        try Clientctl.stock(["zstd", "-qk", "\(source)/eval.js"])
+    }
+
+    private func codes(_ value: JSONValue?) -> [String: [String]] {
+        var codes: [String: [String]] = [:]
+        for group in value?.arrayValue ?? [] {
+            guard let object = group.objectValue, let code = object["code"]?.stringValue else { continue }
+            codes[code] = object["files"]?.arrayValue?.compactMap { $0.objectValue?["path"]?.stringValue }
+            #expect(object["count"]?.integerValue == codes[code]?.count)
+        }
+        return codes
+    }
+
+    @Test func `what it finds is told and published`() throws {
+        let published = try site.publish(source, as: "1.0.0").succeeded("published")
+        #expect(published["files"] == .integer(files.count + 2))
+        #expect(
+            codes(published["findings"]) == [
+                "precompressed": ["app.js.gz", "eval.js.zst"], "maps": ["app.js.map"], "duplicates": ["twin.js"],
+                "junk": [".DS_Store", "deep/page.html~"], "missingFile": ["index.html"],
+                "foreignOrigin": ["index.html"],
+                "eval": ["eval.js"],
+            ])
+        #expect(published["dropped"] == .array([]))
+        for words in [
+            "2 precompressed copies, ", "(app.js.gz, eval.js.zst): ", "--drop precompressed",
+            "1 source map, 13 bytes (app.js.map)",
+            "(index.html: <img> gone.png)", "serve --csp \"script-src https://cdn.example\"",
+            "serve --csp \"script-src 'unsafe-eval'\"",
+        ] { #expect(published.errors.contains(words), "\(words): \(published.errors)") }
+        try Clientctl.run(["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]).succeeded(
+            "verified")
+    }
+
+    @Test func `what it is asked to leave out it leaves out, and verify does the same`() throws {
+        let drop = ["--drop", "precompressed,maps,junk"]
+        let rehearsed = try site.publish(source, as: "1.0.0", drop + ["--dry-run"]).succeeded("dryRun")
+        #expect(rehearsed["files"] == .integer(files.count - 3))
+        let published = try site.publish(source, as: "1.0.0", drop).succeeded("published")
+        #expect(published["files"] == .integer(files.count - 3))
+        #expect(
+            codes(published["dropped"]) == ["precompressed": ["app.js.gz", "eval.js.zst"], "maps": ["app.js.map"]])
+        #expect(Set(codes(published["findings"]).keys) == ["duplicates", "missingFile", "foreignOrigin", "eval"])
+        #expect(published.errors.contains("left out 2 precompressed copies"))
+        let verify = ["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]
+        try Clientctl.run(verify).failed(23, "digestMismatch")
+        try Clientctl.run(verify + drop).succeeded("verified")
+        try Clientctl.run(verify, environment: ["CLIENTCTL_DROP": "maps,junk,precompressed"]).succeeded("verified")
+        try site.publish(source, as: "1.0.0", drop).succeeded("unchanged")
+        try site.publish(source, as: "1.0.1", ["--drop", "maps,gone"]).failed(64, "usage")
+    }
+
+    @Test func `repositories and dependencies are junk`() throws {
+        _ = try site.folder.writeTree([".git/HEAD": bytes("ref"), "lib/node_modules/x.js": bytes("1")], to: "web")
+        try site.publish(source, as: "1.0.0", ["--drop", "maps"]).failed(24, "archiveRejected")
+        try site.publish(source, as: "1.0.0", ["--drop", "junk"]).succeeded("published")
+    }
+
+    @Test func `a file over the budget is refused with a status of its own`() throws {
+        let refused = try site.publish(source, as: "1.0.0", ["--budget", "2999B"]).failed(52, "overBudget")
+        #expect(refused.subject == "large.bin")
+        #expect(refused.errors.contains("1 file of more than 3.0 kB: large.bin 3.0 kB"))
+        #expect(access(site.feed, F_OK) != 0)
+        try site.publish(source, as: "1.0.0", ["--budget", "2kB", "--exclude", "large.bin"]).succeeded("published")
+        try site.publish(source, as: "1.0.1", ["--budget", "3000B"]).succeeded("published")
+        try site.publish(source, as: "1.0.2", ["--budget", "some"]).failed(64, "usage")
+    }
+
+    @Test func `source maps are kept under the version, and dropped only if that is asked for`() throws {
+        _ = try site.folder.writeTree(["deep/b.css.map": bytes("{}")], to: "web")
+        let maps = site.folder.file("maps/of/kiosk")
+        let kept = ["app.js.map": bytes("{\"version\":3}"), "deep/b.css.map": bytes("{}")]
+        try site.publish(source, as: "0.9.0", ["--archive-maps", maps, "--dry-run"]).succeeded("dryRun")
+        #expect(access(maps, F_OK) != 0)
+        let published = try site.publish(source, as: "1.0.0", ["--archive-maps", maps]).succeeded("published")
+        #expect(codes(published["findings"])["maps"] == ["app.js.map", "deep/b.css.map"])
+        try site.publish(source, as: "1.1.0", ["--archive-maps", maps, "--drop", "maps"]).succeeded("published")
+        for version in ["v1.0.0", "v1.1.0"] { #expect(try TreeSnapshot(of: "\(maps)/\(version)").files == kept) }
+        try Clientctl.stock(["rm", "-r", "\(maps)/v1.0.0"])
+        try site.publish(source, as: "1.0.0", ["--archive-maps", maps]).succeeded("unchanged")
+        #expect(try TreeSnapshot(of: maps).files.count == 4)
+        // Maps of what was not published take no published version's place.
+        try site.folder.write(bytes("{\"other\":1}"), to: "web/app.js.map")
+        try site.publish(source, as: "1.0.0", ["--archive-maps", maps]).failed(51, "versionExists")
+        #expect(try TreeSnapshot(of: "\(maps)/v1.0.0").files == kept)
+    }
+}

@@ -1,0 +1,143 @@
+import ArchiveSource
+import BundleCore
+import BundleSigning
+import BundleValues
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `The rule for a folder` {
+    private func file(_ path: String, size: Int = 10, _ change: (inout FolderFacts) throws -> Void = { _ in }) throws
+        -> FolderFacts
+    {
+        var facts = FolderFacts(try BundlePath(parsing: path), size: size)
+        try change(&facts)
+        return facts
+    }
+
+    private func found(_ files: [FolderFacts], _ rule: FolderRule = FolderRule()) -> [String] {
+        rule.findings(of: files).map { finding in
+            "\(finding.code) \(finding.path)" + (finding.detail.map { " \($0)" } ?? "")
+        }
+    }
+
+    @Test func `a client as it should be has no findings`() throws {
+        let page = PageReferences(Array("<script src=app.js></script><img src=/img/a.png>".utf8))
+        #expect(
+            found([
+                try file("app.js"), try file("img/a.png", size: 11),
+                try file("index.html", size: 12) { $0.page = page },
+                try file("level1.map", size: 13), try file("app.js.gz", size: 14),
+            ]) == [])
+    }
+
+    @Test(arguments: [
+        ("app.js.map", "maps"), ("a/x.css.map", "maps"), ("x.wasm.map", "maps"), (".DS_Store", "junk"),
+        ("a/.git/HEAD", "junk"),
+        ("node_modules/a/b.js", "junk"), ("page.html~", "junk"), (".index.html.swp", "junk"), ("a/._b", "junk"),
+        ("__MACOSX/x", "junk"), ("app.wasm", "wasm"),
+    ])
+    func `what a name tells`(path: String, code: String) throws {
+        #expect(found([try file(path)]) == ["\(code) \(path)"])
+    }
+
+    @Test func `a map of a file beside it is a source map, whatever its name`() throws {
+        #expect(found([try file("chunk"), try file("chunk.map", size: 11)]) == ["maps chunk.map"])
+    }
+
+    @Test func `junk that is allowed is meant`() throws {
+        let rule = FolderRule(allowed: [try #require(PathPattern("node_modules"))])
+        #expect(found([try file("node_modules/x.js"), try file("x.js~", size: 11)], rule) == ["junk x.js~"])
+    }
+
+    @Test func `a precompressed copy, and of a source map both`() throws {
+        let map = try BundlePath(parsing: "a.js.map")
+        #expect(
+            found([try file("a.js.map"), try file("a.js.map.br", size: 5) { $0.copied = map }])
+                == ["precompressed a.js.map.br of a.js.map", "maps a.js.map", "maps a.js.map.br"])
+    }
+
+    @Test func `the same content is found once for each further file`() throws {
+        let digest = try SHA256Digest.of([1])
+        let twin = try BundlePath(parsing: "b")
+        let files = [
+            try file("a") { $0.digest = digest }, try file("b") { $0.digest = digest },
+            try file("c") { $0.digest = digest },
+            try file("d") { $0.digest = try SHA256Digest.of([2]) }, try file("e", size: 0) { $0.digest = digest },
+            try file("f") { ($0.digest, $0.copied) = (digest, twin) },
+        ]
+        #expect(found(files) == ["precompressed f of b", "duplicates b as a", "duplicates c as a"])
+    }
+
+    @Test func `over the budget is more than it`() throws {
+        let files = [try file("a", size: 100), try file("b", size: 101)]
+        #expect(found(files, FolderRule(budget: 100)) == ["overBudget b"])
+        #expect(found(files) == [])
+    }
+
+    @Test(arguments: [
+        ("index.html", "<img src=a.png>", nil), ("index.html", "<img src=./a.png?v=1#x>", nil),
+        ("index.html", "<img src=/a.png>", nil),
+        ("index.html", "<img src=b.png>", "missingFile index.html <img> b.png"),
+        ("docs/x.html", "<img src=../a.png>", nil),
+        ("docs/x.html", "<img src=a.png>", "missingFile docs/x.html <img> a.png"),
+        ("index.html", "<img src='with%20space.png'>", nil),
+        ("index.html", "<img src=../../a.png>", nil), ("index.html", "<iframe src=docs/></iframe>", nil),
+        ("index.html", "<iframe src=docs></iframe>", nil), ("index.html", "<iframe src=.></iframe>", nil),
+        ("index.html", "<iframe src=img/></iframe>", "missingFile index.html <iframe> img/"),
+        ("index.html", "<base href=docs/><img src=a.png>", "missingFile index.html <img> a.png"),
+        ("index.html", "<base href=/><img src=a.png>", nil),
+        ("index.html", "<img src=''><img src=#a><img src='?'>", nil),
+        ("index.html", "<img src=%zz>", nil), ("index.html", "<script src=/__clientctl/v1/page.js></script>", nil),
+        ("index.html", "<form action=nowhere></form><a href=nowhere>", nil),
+        ("index.html", "<img src=data:image/png,a>", nil),
+        (
+            "index.html", "<script src=data:text/javascript,a></script>",
+            "foreignOrigin index.html <script> data:text/javascript,a"
+        ),
+        ("index.html", "<iframe src=about:blank></iframe>", nil),
+        (
+            "index.html", "<img src=https://cdn/a.png><img src=https://cdn/a.png>",
+            "foreignOrigin index.html <img> https://cdn/a.png"
+        ),
+        ("index.html", "<p onclick=go()>", "inlineHandler index.html onclick of <p>"),
+    ])
+    func `what a page asks for`(path: String, text: String, finding: String?) throws {
+        let files = [
+            try file("a.png", size: 1), try file("with space.png", size: 2), try file("docs/index.html", size: 3),
+            try file("img/x", size: 4), try file(path, size: 5) { $0.page = PageReferences(Array(text.utf8)) },
+        ]
+        #expect(found(files) == (finding.map { [$0] } ?? []))
+    }
+
+    @Test(arguments: [
+        ("<script src=//CDN.example:8443/a.js></script>", "script-src https://cdn.example:8443"),
+        ("<link rel=stylesheet href=https://h/a.css>", "style-src https://h"),
+        ("<iframe src=http://h/></iframe>", "frame-src http://h"),
+        ("<form action=https://h/login>", "form-action https://h"), ("<base href=https://h/>", "base-uri https://h"),
+        ("<video src=blob:x></video>", "media-src blob:"), ("<p onclick=x>", "script-src-attr 'unsafe-inline'"),
+        ("<img src=https://{{host}}/a>", nil), ("<img src=blob:x>", nil),
+    ])
+    func `tells what would allow it`(text: String, allowance: String?) throws {
+        let page = try file("index.html") { $0.page = PageReferences(Array(text.utf8)) }
+        #expect(FolderRule().findings(of: [page]).map(\.allowance) == (allowance.map { [$0] } ?? []))
+    }
+
+    @Test(arguments: [
+        ("eval(x)", true), ("a=eval('b')", true), ("new Function('a','return a')", true), ("Function(\"a\")", true),
+        ("retrieval(x)", false), ("redis.eval(x)", false), ("isFunction(x)", false), ("$eval(x)", false),
+        ("evaluate(x)", false),
+        ("Function(\"return this\")()", false), ("new Function('return this')()", false), ("new Function()", false),
+        ("", false),
+        ("al(x)(", false), ("eval", false),
+    ])
+    func `a script that makes scripts out of text`(text: String, uses: Bool) {
+        #expect(ScriptText.usesEval(Array(text.utf8)[...]) == uses)
+    }
+
+    @Test func `eval is told with what allows it`() throws {
+        let finding = FolderRule().findings(of: [try file("a.js") { $0.usesEval = true }])
+        #expect(finding.map(\.allowance) == ["script-src 'unsafe-eval'"])
+        #expect(FolderRule().findings(of: [try file("a.wasm")]).map(\.allowance) == ["script-src 'wasm-unsafe-eval'"])
+    }
+}

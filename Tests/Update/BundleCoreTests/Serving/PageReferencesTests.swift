@@ -1,0 +1,58 @@
+import BundleCore
+import Testing
+
+@Suite struct `What a page asks for` {
+    private func asked(_ page: String) -> [String] {
+        PageReferences(Array(page.utf8)).references.map { "\($0.element) \($0.directive) \($0.url)" }
+    }
+
+    @Test(arguments: [
+        ("<script src=a.js></script>", ["script script-src a.js"]),
+        ("<SCRIPT SRC='a.js' type=module></SCRIPT>", ["script script-src a.js"]),
+        ("<script type=text/x-template src=a.txt></script>", []), ("<script>let a = '<img src=x>'</script>", []),
+        ("<link rel='preconnect' href=//a>", []),
+        ("<link rel='alternate stylesheet' href=a.css>", ["link style-src a.css"]),
+        ("<link rel=modulepreload href=a.js>", ["link script-src a.js"]),
+        ("<link rel='shortcut icon' href=i.png>", ["link img-src i.png"]),
+        ("<link rel=manifest href=m.json>", ["link manifest-src m.json"]),
+        ("<link rel=preload as=font href=f.woff2>", ["link font-src f.woff2"]), ("<link rel=preload href=f>", []),
+        (
+            "<img src='a.png?x=1&amp;y=2' srcset='b.png 1x, c.png 2x'>",
+            ["img img-src a.png?x=1&y=2", "img img-src b.png", "img img-src c.png"]
+        ),
+        ("<img srcset='a.png, b.png'>", ["img img-src a.png", "img img-src b.png"]), ("<img srcset=', ,'>", []),
+        ("<input type=image src=a.png><input src=b.png>", ["input img-src a.png"]),
+        (
+            "<video src=v poster=p></video><audio src=a></audio>",
+            ["video media-src v", "video img-src p", "audio media-src a"]
+        ),
+        (
+            "<iframe src=f></iframe><object data=o></object><embed src=e>",
+            ["iframe frame-src f", "object object-src o", "embed object-src e"]
+        ),
+        ("<form action=https://a/><base href=/b/>", ["form form-action https://a/", "base base-uri /b/"]),
+        ("<template><img src=a></template><img src=b>", ["img img-src b"]), ("<svg><image href=a /></svg>", []),
+        ("<!-- <img src=a> --><textarea><img src=a></textarea><noscript><img src=a></noscript>", []),
+        ("<img src=a><style><img src=b>", ["img img-src a"]), ("<plaintext><img src=a>", []), ("<img src=", []),
+    ])
+    func `is what its markup says`(page: String, references: [String]) { #expect(asked(page) == references) }
+
+    @Test(arguments: [
+        ("<button onclick='go()' ONLOAD=x>", ["onclick of <button>", "onload of <button>"]), ("<p on='x' once>", []),
+        ("<a href='javascript:go()'>", ["href of <a>, which is a script"]), ("<a href='javascript:void(0)'>", []),
+        ("<a href=' JavaScript:go()'>", ["href of <a>, which is a script"]), ("<svg onload=x()>", ["onload of <svg>"]),
+        ("<script>a.onclick = b</script>", []), ("<div on-tap=x data-onclick=y>", []),
+    ])
+    func `and where scripts stand in attributes`(page: String, handlers: [String]) {
+        #expect(PageReferences(Array(page.utf8)).handlers == handlers)
+    }
+
+    @Test func `the first base counts`() {
+        #expect(PageReferences(Array("<base target=a><base href=b/><base href=c/>".utf8)).base == "b/")
+    }
+
+    @Test func `a form is sent to, not loaded`() {
+        let page = PageReferences(Array("<form action=a></form><img src=b>".utf8))
+        #expect(page.references.map(\.isLoaded) == [false, true])
+    }
+}
