@@ -129,7 +129,7 @@ let package = Package(
             .publish, "BundlePublish",
             [
                 "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
-                "BundleCore", "ArchiveSource",
+                "BundleCore", "ArchiveSource", "BundlePlatform",
             ]),
         ours(
             .publish, "FeedHost",
@@ -272,7 +272,7 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform", "BundlePublish",
                 "BundleTesting",
             ]),
         tests(
