@@ -80,7 +80,7 @@ struct ReleaseGuard: AsyncParsableCommand {
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
             patience: try PublishTime.duration("verdict-within", verdictWithin, settings) ?? .seconds(600))
 
-        let document = try ChannelEditor.read(channel, inFeed: feed, trust: terms.trust, clock: terms.clock)
+        let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         let situation = try GuardDecision.Situation(
             version, in: document, at: terms.clock,
             verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server, settings), at: .now))
