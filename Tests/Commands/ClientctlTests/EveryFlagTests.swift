@@ -125,12 +125,11 @@ import Testing
             arguments += ["--sign-command", "exit 3"]
         // Only a key that is encrypted asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
-        // By itself it would run for ever.
-        case ("serve", let flag) where !["once", "startup-timeout"].contains(flag):
-            arguments += ["--once", "--startup-timeout", "100ms"]
         default: break
         }
-        return arguments
+        // By itself it would run for ever.
+        let endsItself = words.first != "serve" || ["once", "startup-timeout"].contains(flag)
+        return arguments + (endsItself ? [] : ["--once", "--startup-timeout", "100ms"])
     }
 
     /// A value that each flag refuses, or that leads to another result than none.

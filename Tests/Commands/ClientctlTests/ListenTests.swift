@@ -78,8 +78,7 @@ import Testing
     @Test(arguments: [true, false])
     func `the token goes to sockets of the feed's own origin, and to no others`(isSession: Bool) throws {
         let secret = "s3cret-token"
-        let token = try site.folder.write(bytes(secret), to: "token")
-        guard chmod(token, 0o600) == 0 else { throw LooseToken() }
+        let token = try self.secret(secret, to: "token")
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed, ["--token-file", token])
         let store = site.folder.file("store")
