@@ -272,7 +272,8 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform", "BundlePublish",
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
+                "BundlePlatform", "BundlePublish",
                 "BundleTesting",
             ]),
         tests(

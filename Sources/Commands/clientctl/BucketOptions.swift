@@ -23,12 +23,14 @@ struct BucketReading: ParsableArguments {
         if endpoint == nil, region == nil {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_REGION",
-                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make.")
+                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make."
+            )
         }
         let place = region ?? "us-east-1"
         guard place.utf8.allSatisfy({ $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }) else {
             throw UpdateFailure(
-                .configInvalid, subject: "AWS_REGION", "AWS_REGION is no name of a region: \(UntrustedName.display(place)).")
+                .configInvalid, subject: "AWS_REGION",
+                "AWS_REGION is no name of a region: \(UntrustedName.display(place)).")
         }
         var base = endpoint ?? "https://s3.\(place).amazonaws.com"
         while base.hasSuffix("/") { base.removeLast() }
@@ -69,13 +71,16 @@ struct BucketOptions: ParsableArguments {
     var withoutCompareAndSwap = false
 
     @Option(
-        help: ArgumentHelp("How long caches keep a bucket's documents, such as channels; 30s by default.", valueName: "duration"))
+        help: ArgumentHelp(
+            "How long caches keep a bucket's documents, such as channels; 30s by default.", valueName: "duration"))
     var documentMaxAge: String?
 
     func terms(_ settings: Settings) throws -> BucketTerms {
         var terms = BucketTerms()
         terms.isSingleWriter = try settings.isOn("without-compare-and-swap", withoutCompareAndSwap)
-        if let age = try PublishTime.duration("document-max-age", documentMaxAge, settings) { terms.documentMaxAge = age }
+        if let age = try PublishTime.duration("document-max-age", documentMaxAge, settings) {
+            terms.documentMaxAge = age
+        }
         return terms
     }
 

@@ -23,7 +23,9 @@ struct Verify: AsyncParsableCommand {
               clientctl verify --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The manifest: a URL (https, http, file, s3) or a path; of a feed, its manifest.json.", completion: .file())
+    @Argument(
+        help: "The manifest: a URL (https, http, file, s3) or a path; of a feed, its manifest.json.",
+        completion: .file())
     var source: String?
 
     @OptionGroup var place: StoreOptions

@@ -21,7 +21,9 @@ import Testing
         try Clientctl.run(arguments, environment: bucket.environment.merging(more) { $1 })
     }
 
-    private func publish(_ version: String, _ more: [String] = [], _ environment: [String: String] = [:]) throws -> Outcome {
+    private func publish(_ version: String, _ more: [String] = [], _ environment: [String: String] = [:]) throws
+        -> Outcome
+    {
         let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
         return try run(
             [
@@ -33,7 +35,9 @@ import Testing
 
     private func release(_ arguments: String...) throws -> Outcome {
         try run(
-            ["release"] + arguments + ["--feed", feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json"])
+            ["release"] + arguments + [
+                "--feed", feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json",
+            ])
     }
 
     @Test func `a feed is published, edited, listed, shown and verified`() throws {
@@ -57,7 +61,8 @@ import Testing
         let inspected = try run(["inspect", "\(feed)/channels/stable.json", "--json"]).succeeded()
         #expect(inspected["channel"]?.objectValue?["sequence"] == .integer(3))
         try run(["verify", feed, "--trust", site.trust, "--json"]).succeeded("verified")
-        try run(["verify", "\(feed)/releases/v1.1.0/manifest.json", "--trust", site.trust, "--json"]).succeeded("verified")
+        try run(["verify", "\(feed)/releases/v1.1.0/manifest.json", "--trust", site.trust, "--json"]).succeeded(
+            "verified")
         try run(["verify", "\(feed)/channels/stable.json", "--trust", site.trust, "--json"]).succeeded("verified")
         try run(["inspect", "\(feed)/nothing.json", "--json"]).failed(78, "configInvalid")
     }

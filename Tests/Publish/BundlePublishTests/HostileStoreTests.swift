@@ -91,7 +91,9 @@ private final class Store: Sendable {
                 switch request.method {
                 case "PUT":
                     if obeys, request["If-None-Match"] == "*", tag != nil { return Route(status: 412) }
-                    if obeys, let wanted = request["If-Match"], wanted != tag { return Route(status: tag == nil ? 404 : 412) }
+                    if obeys, let wanted = request["If-Match"], wanted != tag {
+                        return Route(status: tag == nil ? 404 : 412)
+                    }
                     state.count += 1
                     state.objects[request.target] = (request.body, state.count)
                     return Route()
@@ -228,7 +230,8 @@ private final class Store: Sendable {
             let isOnce = name.hasSuffix(".zst") || name.hasSuffix("/stable/1.json")
             #expect(
                 sent["Cache-Control"]
-                    == (isOnce ? "public, max-age=31536000, immutable" : "public, max-age=30, must-revalidate"), "\(name)")
+                    == (isOnce ? "public, max-age=31536000, immutable" : "public, max-age=30, must-revalidate"),
+                "\(name)")
             #expect(sent["Content-Type"] == (name.hasSuffix(".zst") ? "application/zstd" : "application/json"))
             #expect(sent["Content-Encoding"] == nil)
             #expect(sent["x-amz-content-sha256"]?.count == 64)
@@ -256,19 +259,26 @@ private final class Store: Sendable {
         let bytes = try signed(second)
         let place = Mutex<(@Sendable () -> Void)?>(nil)
         let store = try Store { request, number in
-            if request.method == "PUT", request.target.hasSuffix("channels/stable.json"), number == 1 { place.withLock { $0 }?() }
+            if request.method == "PUT", request.target.hasSuffix("channels/stable.json"), number == 1 {
+                place.withLock { $0 }?()
+            }
             return nil
         }
         store.set("channels/stable.json", try signed(first))
         place.withLock { $0 = { store.set("channels/stable.json", bytes) } }
         return (
-            store, { try ChannelFormat.parse(ChannelFormat.envelope(parsing: store.object("channels/stable.json") ?? [])).claims }
+            store,
+            {
+                try ChannelFormat.parse(ChannelFormat.envelope(parsing: store.object("channels/stable.json") ?? []))
+                    .claims
+            }
         )
     }
 
     @Test func `is edited again where somebody else edited it meanwhile, and nothing is lost`() throws {
         let (store, document) = try contested()
-        let report = try ChannelEditor(feed: store.place(), bench.terms()).apply(.pause(bench.version("1.0.0")), to: "stable")
+        let report = try ChannelEditor(feed: store.place(), bench.terms()).apply(
+            .pause(bench.version("1.0.0")), to: "stable")
         #expect(report.document.sequence == 3)
         #expect(try document().releases.map(\.isPaused) == [true, false])
         #expect(try document().releases.map(\.rollout) == [1000, 10])
@@ -293,7 +303,8 @@ private final class Store: Sendable {
         }
         store.set("channels/stable.json", try signed(bench.document("1.0.0")))
         let refused = bench.refusal {
-            _ = try ChannelEditor(feed: store.place(), bench.terms()).apply(.pause(bench.version("1.0.0")), to: "stable")
+            _ = try ChannelEditor(feed: store.place(), bench.terms()).apply(
+                .pause(bench.version("1.0.0")), to: "stable")
         }
         #expect(refused?.code == .storeLocked)
         #expect(store.puts("channels/stable.json").count == 6)
@@ -310,16 +321,20 @@ private final class Store: Sendable {
     }
 
     @Test func `are profiles of a credentials file`() {
-        let text = "# x\n[default]\naws_access_key_id = A\r\n\n[ other ]\naws_access_key_id=B\naws_secret_access_key = s=/+ \n"
+        let text =
+            "# x\n[default]\naws_access_key_id = A\r\n\n[ other ]\naws_access_key_id=B\naws_secret_access_key = s=/+ \n"
         #expect(BucketCredentials.profile("default", in: text) == ["aws_access_key_id": "A"])
-        #expect(BucketCredentials.profile("other", in: text) == ["aws_access_key_id": "B", "aws_secret_access_key": "s=/+"])
+        #expect(
+            BucketCredentials.profile("other", in: text) == ["aws_access_key_id": "B", "aws_secret_access_key": "s=/+"])
         #expect(BucketCredentials.profile("third", in: text) == nil)
     }
 
     @Test func `are what a command prints, and never told`() throws {
         let keys = try BucketCredentials.command(#"echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"hidden"}'"#)
         #expect(!"\(keys)".contains("hidden"))
-        for line in ["echo '{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hid den\"}'", "echo hidden", "echo hidden; exit 3"] {
+        for line in [
+            "echo '{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hid den\"}'", "echo hidden", "echo hidden; exit 3",
+        ] {
             let refused = #expect(throws: UpdateFailure.self) { try BucketCredentials.command(line) }
             #expect(refused?.code == .configInvalid)
             #expect(refused?.message.contains("hid") == false)

@@ -33,7 +33,8 @@ package final class MotoBucket: Sendable {
         server = try Command([Self.python, "-c", Self.program])
         let line = server.nextLine()
         guard let told = try JSONScanner.parse(Array(line.utf8), maximumBytes: 4096).objectValue,
-            let url = told["url"]?.stringValue, let id = told["id"]?.stringValue, let secret = told["secret"]?.stringValue
+            let url = told["url"]?.stringValue, let id = told["id"]?.stringValue,
+            let secret = told["secret"]?.stringValue
         else { throw CommandError(command: ["moto"], printed: line) }
         (self.url, keyId, self.secret) = (url, id, secret)
     }

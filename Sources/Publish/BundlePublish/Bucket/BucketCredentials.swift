@@ -48,7 +48,8 @@ package enum BucketCredentials {
         guard let members = try? JSONScanner.parse(output, maximumBytes: maximumBytes).objectValue else {
             throw UpdateFailure(
                 .configInvalid, subject: SigningCommand.Purpose.credentials.rawValue,
-                "The credential command prints no JSON object: it has to print AccessKeyId, SecretAccessKey and perhaps SessionToken.")
+                "The credential command prints no JSON object: it has to print AccessKeyId, SecretAccessKey and perhaps SessionToken."
+            )
         }
         return try keys(
             of: "What the credential command prints", members["AccessKeyId"]?.stringValue,
@@ -56,7 +57,8 @@ package enum BucketCredentials {
     }
 
     /// Keys of the environment's, or of whatever is called `source`.
-    package static func keys(of source: String, _ id: String?, _ secret: String?, _ token: String?) throws -> AccessKeys {
+    package static func keys(of source: String, _ id: String?, _ secret: String?, _ token: String?) throws -> AccessKeys
+    {
         let token = token.flatMap { $0.isEmpty ? nil : $0 }
         if let id, let secret, let keys = AccessKeys(id: id, secret: secret, sessionToken: token) { return keys }
         throw UpdateFailure(

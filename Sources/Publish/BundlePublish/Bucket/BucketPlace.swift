@@ -61,7 +61,8 @@ package final class BucketPlace: FeedPlace {
         guard let tag = response.entityTag, !tag.isEmpty else {
             throw UpdateFailure(
                 .configInvalid, subject: shown(name),
-                "The store gives \(shown(name)) no ETag, so nobody can tell one state of it from another: use another store.")
+                "The store gives \(shown(name)) no ETag, so nobody can tell one state of it from another: use another store."
+            )
         }
         return FeedRecord(response.body, FeedVersion(tag))
     }
@@ -89,7 +90,8 @@ package final class BucketPlace: FeedPlace {
             case .bytes(let bytes): .bytes(bytes)
             case .file(let file): .file(file)
             }
-        let (response, isInDoubt) = try put(name, body, terms.isSingleWriter ? [:] : [.ifNoneMatch: "*"], repeats409: true)
+        let (response, isInDoubt) = try put(
+            name, body, terms.isSingleWriter ? [:] : [.ifNoneMatch: "*"], repeats409: true)
         switch response.status {
         case 200, 201, 204:
             try requireReadBack(name, content)
@@ -152,7 +154,9 @@ package final class BucketPlace: FeedPlace {
             let page = ObjectListing(response.body)
             for object in page.objects where object.name.hasPrefix(whole) {
                 let name = String(object.name.dropFirst(top.count))
-                if !name.hasPrefix("."), !name.contains("/.") { entries.append(FeedEntry(name: name, size: object.size)) }
+                if !name.hasPrefix("."), !name.contains("/.") {
+                    entries.append(FeedEntry(name: name, size: object.size))
+                }
             }
             token = page.next
         } while token != nil
@@ -169,7 +173,8 @@ package final class BucketPlace: FeedPlace {
         if let key = ObjectKey(prefix.isEmpty ? name : "\(prefix)/\(name)") { return key }
         throw UpdateFailure(
             .configInvalid, subject: shown(name),
-            "\(shown(name)) cannot be the key of an object here: take letters, digits and ._~- only, so no version with a plus sign.")
+            "\(shown(name)) cannot be the key of an object here: take letters, digits and ._~- only, so no version with a plus sign."
+        )
     }
 
     private func put(
@@ -201,7 +206,8 @@ package final class BucketPlace: FeedPlace {
                             try receive($0)
                         }
                     })
-                let mayPass = [408, 429, 500, 502, 503, 504].contains(response.status) || repeats409 && response.status == 409
+                let mayPass =
+                    [408, 429, 500, 502, 503, 504].contains(response.status) || repeats409 && response.status == 409
                 if isLast || !mayPass { return (response, isInDoubt) }
                 isInDoubt = isInDoubt || response.status >= 500
                 pause(attempt, response.retryAfter)

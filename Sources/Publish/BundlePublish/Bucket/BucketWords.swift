@@ -81,7 +81,8 @@ struct StoreRefusal {
         let said = [code, text].filter { !$0.isEmpty }.map { UntrustedName.display(String($0.prefix(300))) }
         return UpdateFailure(
             code == "NoSuchBucket" ? .configInvalid : .httpStatus, subject: place,
-            "The store refused \(place) with \(status)" + (said.isEmpty ? "" : " (\(said.joined(separator: ": ")))") + ". " + advice)
+            "The store refused \(place) with \(status)" + (said.isEmpty ? "" : " (\(said.joined(separator: ": ")))")
+                + ". " + advice)
     }
 
     private var advice: String {

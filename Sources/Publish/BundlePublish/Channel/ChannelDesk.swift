@@ -218,7 +218,9 @@ struct ChannelDesk {
                 bytes = try Self.record(of: prepared.name, in: place)?.bytes
             }
             guard let bytes else { return }
-            step = try NewestManifest.step(ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: place).step
+            step = try NewestManifest.step(
+                ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: place
+            ).step
         }
         throw FeedConflict(ReleaseFeed.manifestName, in: place)
     }

@@ -49,7 +49,9 @@ package struct ObjectRequest {
         self.key = key
     }
 
-    static func isUnreserved(_ byte: UInt8) -> Bool { byte.isASCIILetter || byte.isASCIIDigit || "-._~".utf8.contains(byte) }
+    static func isUnreserved(_ byte: UInt8) -> Bool {
+        byte.isASCIILetter || byte.isASCIIDigit || "-._~".utf8.contains(byte)
+    }
 
     /// Sorted, each with a value, everything that has a meaning of its own encoded.
     var target: String {
@@ -186,7 +188,9 @@ private struct ObjectBody {
         case .none: return 0
         case .bytes(let bytes):
             let count = min(buffer.count, bytes.count - offset)
-            bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<offset + count])) }
+            bytes.withUnsafeBytes {
+                buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<offset + count]))
+            }
             return count
         case .file(let file): return try file.read(into: buffer, at: offset)
         }
