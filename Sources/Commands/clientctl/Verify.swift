@@ -56,7 +56,8 @@ struct Verify: AsyncParsableCommand {
         let temporary = try TemporaryDirectory()
         let url = try Wiring.url(
             source.hasPrefix("s3://")
-                ? Wiring.bring(source, into: temporary.directory, reading, settings) : Wiring.document(source))
+                ? Wiring.bring(source, into: temporary.directory.directory(creating: "feed"), reading, settings)
+                : Wiring.document(source))
         let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
         let fetcher = try Wiring.fetcher(network, for: url, settings)
         if url.description.contains("/channels/"), rebuild == nil {
