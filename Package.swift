@@ -131,7 +131,7 @@ let package = Package(
             .publish, "BundlePublish",
             [
                 "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
-                "BundleCore", "ArchiveSource", "BundleServe",
+                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleServe",
             ]),
         ours(
             .publish, "FeedHost",
@@ -275,7 +275,7 @@ let package = Package(
             .publish, "BundlePublishTests",
             [
                 "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
-                "BundlePublish",
+                "BundlePlatform", "BundlePublish",
                 "BundleTesting",
             ]),
         tests(

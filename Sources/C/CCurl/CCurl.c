@@ -73,6 +73,9 @@ CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
 CURLcode ccurl_set_long(CURL *handle, CURLoption option, long value) {
     return loaded.curl_easy_setopt(handle, option, value);
 }
+CURLcode ccurl_set_offset(CURL *handle, CURLoption option, int64_t value) {
+    return loaded.curl_easy_setopt(handle, option, (curl_off_t)value);
+}
 CURLcode ccurl_set_text(CURL *handle, CURLoption option, const char *value) {
     return loaded.curl_easy_setopt(handle, option, value);
 }

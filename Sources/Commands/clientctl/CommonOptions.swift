@@ -357,8 +357,7 @@ struct Settings {
         let path = try required("feed", given)
         guard path.contains("://") else { return path }
         throw ValidationError(
-            "--feed takes a folder, not the URL \(UntrustedName.display(path)): publish into a folder, then copy it to where "
-                + "devices fetch it, manifest.json and channels/ last.")
+            "A folder is served here, not the URL \(UntrustedName.display(path)).")
     }
 
     /// A flag's value turned into a value of ours; a refusal names the flag.

@@ -19,9 +19,10 @@ struct Inspect: AsyncParsableCommand {
               clientctl inspect client-v1.5.0.tar.zst
             """)
 
-    @Argument(help: "A URL or a path; of a feed's folder, its manifest.json.", completion: .file())
+    @Argument(help: "A URL (https, http, file, s3) or a path; of a feed, its manifest.json.", completion: .file())
     var source: String
 
+    @OptionGroup var reading: BucketReading
     @OptionGroup var network: NetworkOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
@@ -39,6 +40,11 @@ struct Inspect: AsyncParsableCommand {
         // No copy of what is here already.
         if !source.contains("://") {
             return try describe(any: try File.open(reading: try Wiring.document(source)), limits)
+        }
+        if source.hasPrefix("s3://") {
+            let temporary = try TemporaryDirectory()
+            let path = try Wiring.bring(source, into: temporary.directory, reading, settings)
+            return try withExtendedLifetime(temporary) { try describe(any: try File.open(reading: path), limits) }
         }
         let url = try Wiring.url(source)
         let temporary = try TemporaryDirectory()

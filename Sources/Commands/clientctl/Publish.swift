@@ -50,7 +50,9 @@ struct Publish: ParsableCommand, ConfinedCommand {
     @OptionGroup var version: VersionOption
 
     @Option(
-        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
+        help: ArgumentHelp(
+            "The feed: a folder, created where it is missing, or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(
@@ -114,6 +116,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
     @Flag(help: "Do everything but write.")
     var dryRun = false
 
+    @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
@@ -121,13 +124,15 @@ struct Publish: ParsableCommand, ConfinedCommand {
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
         let signs = try settings.list("sign-command", signCommand)
         let signsChannel = try settings.list("channel-sign-command", channelOptions.channelSignCommand)
-        let startsPrograms = !signs.isEmpty || !signsChannel.isEmpty
+        let startsPrograms = try !signs.isEmpty || !signsChannel.isEmpty || bucket.startsPrograms(settings)
+        let isFolder = try settings.optional("feed", feed).map { !$0.contains("://") } ?? true
         let isDryRun = try settings.isOn("dry-run", dryRun)
         // A dry run packs into a temporary folder, and a signing command gets its message there.
-        let written = try settings.folders("feed", feed) + settings.folders("archive-maps", looking.archiveMaps)
+        let written =
+            try (isFolder ? settings.folders("feed", feed) : []) + settings.folders("archive-maps", looking.archiveMaps)
         let folders =
             (isDryRun ? [] : written)
-            + (isDryRun || startsPrograms ? [TemporaryDirectory.place] : [])
+            + (isDryRun || !isFolder || startsPrograms ? [TemporaryDirectory.place] : [])
         return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
     }
 
@@ -135,7 +140,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
         let settings = try common.settings()
         let isDryRun = try settings.isOn("dry-run", dryRun)
         let options = try releaseOptions(settings, isDryRun)
-        let feed = try Wiring.place(feed, settings)
+        let feed = try Wiring.place(feed, bucket, settings)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)

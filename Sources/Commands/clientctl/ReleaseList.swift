@@ -16,7 +16,7 @@ struct ReleaseList: ParsableCommand {
               clientctl release list --feed feed --channel stable --trust trust.json
             """)
 
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
@@ -27,13 +27,14 @@ struct ReleaseList: ParsableCommand {
         completion: .file())
     var trust: String?
 
+    @OptionGroup var reading: BucketReading
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
-        let feed = try Wiring.place(feed, settings)
+        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
         let named = try settings.optional("channel", channel)
         let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
             try ChannelEditor.read($0, in: feed, trust: trust, clock: now)

@@ -82,7 +82,7 @@ struct WaitOptions: ParsableArguments {
 
 /// How every change of a channel document is made.
 struct ChannelEditOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
@@ -124,11 +124,12 @@ struct ChannelEditOptions: ParsableArguments {
     @Flag(help: "The clock is right, though it is long after the present document expired.")
     var clockChecked = false
 
+    @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: any FeedPlace, channel: String) {
-        (try Wiring.place(feed, settings), try settings.required("channel", channel))
+        (try Wiring.place(feed, bucket, settings), try settings.required("channel", channel))
     }
 
     func options(_ settings: Settings) throws -> ChannelTerms {

@@ -222,15 +222,18 @@ struct TrustPublish: ParsableCommand {
     var file: String
 
     @Option(
-        help: ArgumentHelp("The feed's folder; created where it is missing.", valueName: "dir"), completion: .directory)
+        help: ArgumentHelp(
+            "The feed: a folder, created where it is missing, or s3://bucket/prefix.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
+    @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
-        let feed = try Wiring.place(feed, settings)
+        let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
         let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
         for name in report.channelsToSign {

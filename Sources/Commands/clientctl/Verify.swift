@@ -24,7 +24,9 @@ struct Verify: AsyncParsableCommand {
               clientctl verify --store /var/lib/kiosk
             """)
 
-    @Argument(help: "The manifest: a URL or a path; of a feed's folder, its manifest.json.", completion: .file())
+    @Argument(
+        help: "The manifest: a URL (https, http, file, s3) or a path; of a feed, its manifest.json.",
+        completion: .file())
     var source: String?
 
     @OptionGroup var place: StoreOptions
@@ -36,6 +38,7 @@ struct Verify: AsyncParsableCommand {
     var rebuild: String?
 
     @OptionGroup var excluding: ExcludeOptions
+    @OptionGroup var reading: BucketReading
     @OptionGroup var network: NetworkOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
@@ -52,8 +55,11 @@ struct Verify: AsyncParsableCommand {
         if place.store != nil {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
-        let url = try Wiring.url(try Wiring.document(source))
         let temporary = try TemporaryDirectory()
+        let url = try Wiring.url(
+            source.hasPrefix("s3://")
+                ? Wiring.bring(source, into: temporary.directory.directory(creating: "feed"), reading, settings)
+                : Wiring.document(source))
         let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
         let fetcher = try Wiring.fetcher(network, for: url, settings)
         if url.description.contains("/channels/"), rebuild == nil {

@@ -37,8 +37,35 @@ enum Wiring {
     }
 
     /// Where the feed is that `--feed` names.
-    static func place(_ feed: String?, _ settings: Settings) throws -> any FeedPlace {
-        FeedFolder(try settings.feedFolder(feed))
+    static func place(_ feed: String?, _ bucket: BucketOptions, _ settings: Settings) throws -> any FeedPlace {
+        let text = try settings.required("feed", feed)
+        return try place(at: text, bucket.reading, settings, terms: bucket.terms(settings))
+    }
+
+    /// The same for a command that only reads, of any address.
+    static func place(
+        at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms()
+    ) throws -> any FeedPlace {
+        guard text.contains("://") else { return FeedFolder(text) }
+        guard let address = BucketAddress(parsing: text) else {
+            throw ValidationError(
+                "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
+                    + "\(UntrustedName.display(text)).")
+        }
+        return BucketPlace(address, try reading.client(address, settings), terms)
+    }
+
+    /// What is at `s3://bucket/…`, and the archive that it names, brought into `folder`; the path of the first. Of a feed, its manifest.
+    static func bring(
+        _ text: String, into folder: Directory, _ reading: BucketReading, _ settings: Settings
+    ) throws -> String {
+        var parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
+        let name = parts.count > 1 && parts.last?.contains(".") == true ? parts.removeLast() : "manifest.json"
+        let kept = name == "manifest.json" || parts.count < 2 ? [] : [parts.removeLast()]
+        let place = try self.place(at: "s3://" + parts.joined(separator: "/"), reading, settings)
+        let path = (kept + [name]).joined(separator: "/")
+        try FeedCopy.bringRelease(path, from: place, into: folder)
+        return "\(folder.path)/\(path)"
     }
 
     /// The path from the root.

@@ -10,6 +10,7 @@ import Glibc
 package final class FeedFolder: FeedPlace {
     package let address: String
     package var folder: String? { address }
+    package var keepsOthersOut: Bool { true }
     private var opened: Directory?
     private var lock: FileLock?
 

@@ -48,6 +48,8 @@ package protocol FeedPlace: AnyObject {
     var address: String { get }
     /// The folder that it is; nil where it is none.
     var folder: String? { get }
+    /// Whether `alone` keeps others out; where it does not, what is read may change at any time.
+    var keepsOthersOut: Bool { get }
 
     /// The file, refused where it is larger; nil where there is none.
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?

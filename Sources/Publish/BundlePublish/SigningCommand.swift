@@ -10,20 +10,35 @@ package struct SigningCommand: Sendable {
     package static let standardLimit = Duration.seconds(60)
     private static let maximumSignatureBytes = 64 << 10
 
-    /// What failures name: the line itself may hold a PIN.
-    static let subject = "signing command"
+    /// What it is run for, as failures name it: the line itself may hold a PIN.
+    package enum Purpose: String, Sendable {
+        case signing = "signing command"
+        case credentials = "credential command"
+        case afterPublish = "command after publishing"
+    }
+
+    static let subject = Purpose.signing.rawValue
 
     private let line: String
     private let limit: Duration
+    private let purpose: Purpose
 
-    /// Has `/bin/sh -c` run `line` for each signature, at most for `limit`.
-    package init(_ line: String, limit: Duration = standardLimit) {
+    /// Has `/bin/sh -c` run `line` each time, at most for `limit`.
+    package init(_ line: String, limit: Duration = standardLimit, purpose: Purpose = .signing) {
         self.line = line
         self.limit = limit
+        self.purpose = purpose
     }
 
     /// What the command gives for `message`; whether it is a signature is not looked at.
     func sign(_ message: [UInt8]) throws -> [UInt8] {
+        let signature = try output(for: message)
+        if signature.isEmpty { throw refusal("wrote nothing to standard output") }
+        return signature
+    }
+
+    /// What the command writes to its standard output, with `message` on its standard input.
+    package func output(for message: [UInt8]) throws -> [UInt8] {
         // A file, not a pipe: tools that want to know the length can ask.
         let scratch = try TemporaryDirectory()
         try scratch.directory.createDurableFile("message", message, mode: 0o600)
@@ -33,10 +48,9 @@ package struct SigningCommand: Sendable {
         let end = output.writingEnd
         let process = try input.withDescriptor { input in try Starting.run { try spawn(input, end) } }
         output.closeWritingEnd()
-        let (status, signature) = try wait(for: process, reading: output)
+        let (status, written) = try wait(for: process, reading: output)
         guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
-        if signature.isEmpty { throw refusal("wrote nothing to standard output") }
-        return signature
+        return written
     }
 
     /// What a token's tool does not say.
@@ -47,10 +61,14 @@ package struct SigningCommand: Sendable {
     }
 
     private func refusal(_ problem: String) -> UpdateFailure {
-        UpdateFailure(
-            .configInvalid, subject: Self.subject,
-            "The signing command \(problem). Nothing was written; try it by hand, with the message on standard input and the "
-                + "raw signature on standard output.")
+        let advice =
+            switch purpose {
+            case .signing:
+                "Nothing was written; try it by hand, with the message on standard input and the raw signature on standard output."
+            case .credentials: "Nothing was written; try it by hand."
+            case .afterPublish: "What was published stands; run it by hand."
+            }
+        return UpdateFailure(.configInvalid, subject: purpose.rawValue, "The \(purpose.rawValue) \(problem). \(advice)")
     }
 
     private func spawn(_ input: Int32, _ output: Int32) throws -> pid_t {
@@ -95,7 +113,7 @@ package struct SigningCommand: Sendable {
             signature += output.read(atMost: Self.maximumSignatureBytes + 1 - signature.count)
             if signature.count > Self.maximumSignatureBytes {
                 if ended != process { end(process) }
-                throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes, which is no signature")
+                throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes")
             }
             if ended == process { break }
             if ContinuousClock.now >= deadline {

@@ -110,6 +110,10 @@ import Testing
         case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"):
             drop("--manifest", "--trust")
             arguments += ["--meteor", "http://127.0.0.1:1/"]
+        case ("inspect", "credential-command"), ("verify", "credential-command"):
+            arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
+        case (_, "credential-command"), (_, "document-max-age"):
+            arguments = arguments.map { $0 == "feed" ? "s3://bucket" : $0 }
         case ("publish", "channel-key"), ("publish", "expires-in"): arguments += ["--channel", "beta"]
         case ("publish", "channel-sign-command"):
             arguments += ["--channel", "beta", "--channel-public", "release.pub.pem"]
@@ -142,7 +146,7 @@ import Testing
             "passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest", "channel", "access-log",
             "old", "new":
             "nowhere/at/all"
-        case "sign-command", "channel-sign-command": "exit 3"
+        case "sign-command", "channel-sign-command", "credential-command": "exit 3"
         case "store": "/dev/null/store"
         case "feed": "s3://bucket"
         case "meteor": "file:///meteor"
@@ -260,8 +264,10 @@ import Testing
             .replacing(/"\w+Milliseconds": \d+/, with: "")
     }
 
-    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, and no old feed.
-    private static let unseen: Set<String> = ["prompt", "verify-on-launch", "json", "device-id", "clock-checked"]
+    /// Flags whose effect cannot be seen in what a command says here: there is no terminal, no old feed and no bucket.
+    private static let unseen: Set<String> = [
+        "prompt", "verify-on-launch", "json", "device-id", "clock-checked", "without-compare-and-swap",
+    ]
     /// A refused token is all that is said; a file needs none. A guard that reaches nobody edits nothing.
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],

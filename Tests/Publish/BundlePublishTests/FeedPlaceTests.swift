@@ -1,4 +1,5 @@
 import BundleDisk
+import BundlePlatform
 import BundleTesting
 import BundleThreads
 import BundleValues
@@ -108,7 +109,7 @@ import Testing
         #expect(try other.read("releases/v1.0.0/client.tar", maximumBytes: 9)?.bytes == [1, 2, 3])
     }
 
-    @Test(arguments: PlaceKind.all)
+    @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })
     func `loses no change of those who edit at one time`(_ kind: PlaceKind) throws {
         let (one, _) = try places(kind)
         let place = folder.path
@@ -127,6 +128,11 @@ import Testing
         #expect(try text(one, "count") == "12")
     }
 
+    @Test(.enabled(if: MotoBucket.missing == nil, "\(MotoBucket.missing ?? "")"))
+    func `is a bucket of an object store, too`() {
+        #expect(PlaceKind.all.contains(.bucket))
+    }
+
     /// Adds one to the number in the file `count`.
     private static func count(in place: any FeedPlace) throws {
         try place.change(FeedWait(.seconds(60)), channels: [], draft: { () -> Never? in nil }) { _ in
@@ -140,15 +146,31 @@ import Testing
 /// A kind of place, and how one is made.
 enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
     case folder
+    /// moto's, with signatures enforced; without it there is a test that is skipped by name.
+    case bucket
+    /// The same for a single writer, where the store has no conditional writes.
+    case singleWriterBucket
 
-    static let all = allCases
+    static let all = MotoBucket.missing == nil ? allCases : [.folder]
     var testDescription: String { rawValue }
+
+    /// One server for all; each test has a prefix of its own.
+    static let store = Result { try MotoBucket() }
 
     func place(in folder: TemporaryFolder) throws -> any FeedPlace { try place(inFolder: folder.path) }
 
     func place(inFolder path: String) throws -> any FeedPlace {
-        switch self {
-        case .folder: FeedFolder("\(path)/place")
-        }
+        if self == .folder { return FeedFolder("\(path)/place") }
+        var terms = BucketTerms()
+        terms.isSingleWriter = self == .singleWriterBucket
+        terms.firstPause = .milliseconds(5)
+        let store = try Self.store.get()
+        let prefix = path.split(separator: "/").joined(separator: "/")
+        let address = try #require(BucketAddress(parsing: "s3://feeds/\(prefix)/x"))
+        let keys = try #require(AccessKeys(id: store.keyId, secret: store.secret, sessionToken: nil))
+        let client = ObjectClient(
+            bucket: try FetchURL(parsing: "\(store.url)/feeds"), region: "us-east-1", keys: keys,
+            options: FetchOptions(userAgent: "test"))
+        return BucketPlace(address, client, terms)
     }
 }

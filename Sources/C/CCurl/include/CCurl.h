@@ -8,6 +8,7 @@
 // The type checks of curl.h work on constant options only; the wrappers below carry the types instead.
 #define CURL_DISABLE_TYPECHECK 1
 #include <curl/curl.h>
+#include <stdint.h>
 
 /// Loads libcurl; 0, or -1 where the system has none. Called before any other function; more calls cost nothing.
 int ccurl_load(void);
@@ -36,11 +37,12 @@ void curl_slist_free_all(struct curl_slist *list) __asm__("ccurl_slist_free_all"
 
 // Swift cannot call variadic functions, so every argument type of curl_easy_setopt gets a function of its own.
 
-// Of the write and the header callback, which share this type.
+// Of the write, the read and the header callback, which share this type.
 typedef size_t (*ccurl_bytes_callback)(char *bytes, size_t size, size_t count, void *context);
 
 CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value);
 CURLcode ccurl_set_long(CURL *handle, CURLoption option, long value);
+CURLcode ccurl_set_offset(CURL *handle, CURLoption option, int64_t value);
 CURLcode ccurl_set_text(CURL *handle, CURLoption option, const char *value);
 CURLcode ccurl_set_pointer(CURL *handle, CURLoption option, void *value);
 CURLcode ccurl_set_header_list(CURL *handle, struct curl_slist *list);

@@ -196,12 +196,36 @@ struct ChannelDesk {
         }
         // An unchanged document may be that of a run that was stopped before this.
         if let newest = current.newest {
-            try ReleaseFeed.setNewest(newest.bytes, in: place, after: newest.present)
+            try showNewest(newest, of: current)
         } else {
             try place.settle("")
         }
         return current.report
     }
+
+    /// Puts `manifest.json` in place. Where others cannot be kept out, one who came between may have been misled by it or have replaced it:
+    /// then the document that is there by now says what it is to be.
+    private func showNewest(_ first: NewestManifest.Step, of prepared: Prepared) throws {
+        var (step, bytes) = (Optional(first), try Self.record(of: prepared.name, in: place)?.bytes)
+        for _ in 0..<Self.attempts {
+            do {
+                if let step { try ReleaseFeed.setNewest(step.bytes, in: place, after: step.present) }
+                if place.keepsOthersOut { return }
+                let now = try Self.record(of: prepared.name, in: place)?.bytes
+                if now == bytes { return }
+                bytes = now
+            } catch is FeedConflict {
+                bytes = try Self.record(of: prepared.name, in: place)?.bytes
+            }
+            guard let bytes else { return }
+            step = try NewestManifest.step(
+                ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: place
+            ).step
+        }
+        throw FeedConflict(ReleaseFeed.manifestName, in: place)
+    }
+
+    private static let attempts = 6
 
     // MARK: The devices' check
 

@@ -233,13 +233,13 @@ struct CurlEasy: ~Copyable {
         try requireSettings(url)
     }
 
-    private mutating func reset() {
+    mutating func reset() {
         curl_easy_reset(handle)
         errorText.pointee = 0
         firstRefusal = CURLE_OK
     }
 
-    private func requireSettings(_ url: FetchURL) throws(FetchError) {
+    func requireSettings(_ url: FetchURL) throws(FetchError) {
         guard firstRefusal == CURLE_OK else {
             throw .unreachable(url, reason: "libcurl refuses a setting: \(CurlFailure.name(firstRefusal))")
         }
@@ -254,7 +254,7 @@ struct CurlEasy: ~Copyable {
         return ccurl_system_error(handle, &code) == CURLE_OK ? Int32(clamping: code) : 0
     }
 
-    private mutating func setConnection(_ url: FetchURL, options: FetchOptions) {
+    mutating func setConnection(_ url: FetchURL, options: FetchOptions) {
         set(CURLOPT_URL, url.description)
         // This hop's scheme alone; a redirect is a hop of its own, after `ResponseRule` allowed it.
         set(CURLOPT_PROTOCOLS_STR, url.scheme.rawValue)
@@ -282,8 +282,7 @@ struct CurlEasy: ~Copyable {
     }
 
     private mutating func setHeaders(_ url: FetchURL, resume: FetchRequest.Resume?, options: FetchOptions) {
-        curl_slist_free_all(headers)
-        headers = nil
+        dropHeaders()
         set(CURLOPT_USERAGENT, options.userAgent)
         if let credential = options.credential, credential.origin == url.origin {
             add(header: "\(credential.field.name): \(credential.field.value)")
@@ -292,8 +291,15 @@ struct CurlEasy: ~Copyable {
             add(header: "Range: bytes=\(resume.offset)-")
             add(header: "If-Range: \(resume.validator)")
         }
-        check(ccurl_set_header_list(handle, headers))
+        useHeaders()
     }
+
+    mutating func dropHeaders() {
+        curl_slist_free_all(headers)
+        headers = nil
+    }
+
+    mutating func useHeaders() { check(ccurl_set_header_list(handle, headers)) }
 
     private mutating func setCallbacks(context: UnsafeMutableRawPointer) {
         check(ccurl_set_pointer(handle, CURLOPT_PREREQDATA, context))
@@ -316,16 +322,16 @@ struct CurlEasy: ~Copyable {
             })
     }
 
-    private mutating func add(header: String) {
+    mutating func add(header: String) {
         guard let longer = curl_slist_append(headers, header) else { return check(CURLE_OUT_OF_MEMORY) }
         headers = longer
     }
 
-    private mutating func set(_ option: CURLoption, _ value: Int) { check(ccurl_set_long(handle, option, value)) }
+    mutating func set(_ option: CURLoption, _ value: Int) { check(ccurl_set_long(handle, option, value)) }
 
-    private mutating func set(_ option: CURLoption, _ value: String) { check(ccurl_set_text(handle, option, value)) }
+    mutating func set(_ option: CURLoption, _ value: String) { check(ccurl_set_text(handle, option, value)) }
 
-    private mutating func check(_ code: CURLcode) {
+    mutating func check(_ code: CURLcode) {
         if firstRefusal == CURLE_OK { firstRefusal = code }
     }
 }

@@ -1,0 +1,89 @@
+import ArgumentParser
+import BundleDisk
+import BundlePlatform
+import BundlePublish
+import BundleValues
+import Glibc
+
+/// How to read a feed in a bucket; the rest is in the environment, where other tools for object stores look for it, too.
+struct BucketReading: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Command that prints the keys of a bucket as credential_process does, in place of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
+            valueName: "command"))
+    var credentialCommand: String?
+
+    func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
+
+    /// A client of the bucket of `address`.
+    func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
+        let keys = try keys(settings)
+        let region = Self.variable("AWS_REGION") ?? Self.variable("AWS_DEFAULT_REGION")
+        let endpoint = Self.variable("AWS_ENDPOINT_URL_S3") ?? Self.variable("AWS_ENDPOINT_URL")
+        if endpoint == nil, region == nil {
+            throw UpdateFailure(
+                .configInvalid, subject: "AWS_REGION",
+                "It is not known where \(address) is: set AWS_REGION, or AWS_ENDPOINT_URL_S3 for a store of another make."
+            )
+        }
+        let place = region ?? "us-east-1"
+        guard place.utf8.allSatisfy({ $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "AWS_REGION",
+                "AWS_REGION is no name of a region: \(UntrustedName.display(place)).")
+        }
+        var base = endpoint ?? "https://s3.\(place).amazonaws.com"
+        while base.hasSuffix("/") { base.removeLast() }
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.caFile = Self.variable("AWS_CA_BUNDLE")
+        return ObjectClient(
+            bucket: try FetchURL(parsing: "\(base)/\(address.bucket)"), region: place, keys: keys, options: options)
+    }
+
+    private func keys(_ settings: Settings) throws -> AccessKeys {
+        if let line = try line(settings) { return try BucketCredentials.command(line) }
+        if let id = Self.variable("AWS_ACCESS_KEY_ID"), Self.variable("AWS_PROFILE") == nil {
+            return try BucketCredentials.keys(
+                of: "The environment", id, Self.variable("AWS_SECRET_ACCESS_KEY"), Self.variable("AWS_SESSION_TOKEN"))
+        }
+        let named = Self.variable("AWS_SHARED_CREDENTIALS_FILE")
+        let path = named ?? Self.variable("HOME").map { "\($0)/.aws/credentials" }
+        guard let path, named != nil || File.exists(path) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "AWS_ACCESS_KEY_ID",
+                "No keys for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or give "
+                    + "--credential-command.")
+        }
+        return try BucketCredentials.file(at: path, profile: Self.variable("AWS_PROFILE") ?? "default")
+    }
+
+    /// A variable that is empty is none.
+    private static func variable(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+    }
+}
+
+/// How to change a feed in a bucket.
+struct BucketOptions: ParsableArguments {
+    @OptionGroup var reading: BucketReading
+
+    @Flag(help: "Write to a bucket whose store has no conditional writes: nobody else ever writes there.")
+    var withoutCompareAndSwap = false
+
+    @Option(
+        help: ArgumentHelp(
+            "How long caches keep a bucket's documents, such as channels; 30s by default.", valueName: "duration"))
+    var documentMaxAge: String?
+
+    func terms(_ settings: Settings) throws -> BucketTerms {
+        var terms = BucketTerms()
+        terms.isSingleWriter = try settings.isOn("without-compare-and-swap", withoutCompareAndSwap)
+        if let age = try PublishTime.duration("document-max-age", documentMaxAge, settings) {
+            terms.documentMaxAge = age
+        }
+        return terms
+    }
+
+    /// Whether keys come from a command.
+    func startsPrograms(_ settings: Settings) throws -> Bool { try reading.line(settings) != nil }
+}

@@ -1,0 +1,68 @@
+import BundleDisk
+package import BundlePlatform
+import BundleValues
+
+/// Where the keys of an object store come from. None of them is ever a part of a message.
+package enum BucketCredentials {
+    private static let maximumBytes = 1 << 20
+
+    /// Those of the profile `profile` in the shared credentials file at `path`, which other tools use too.
+    package static func file(at path: String, profile: String) throws -> AccessKeys {
+        let bytes = try File.open(reading: path).readAll(maximumBytes: maximumBytes)
+        let members = self.profile(profile, in: String(decoding: bytes, as: UTF8.self))
+        guard let members else {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "\(path) has no profile \(UntrustedName.display(profile)): set AWS_PROFILE to one that it has.")
+        }
+        return try keys(
+            of: "The profile \(UntrustedName.display(profile)) of \(path)", members["aws_access_key_id"],
+            members["aws_secret_access_key"], members["aws_session_token"])
+    }
+
+    /// The lines of a section of an INI file; nil where it has none of that name.
+    static func profile(_ name: String, in text: String) -> [String: String]? {
+        var found: [String: String]?
+        var isHere = false
+        for line in text.split(whereSeparator: \.isNewline) {
+            let line = trimmed(line)
+            if line.isEmpty || line.hasPrefix("#") || line.hasPrefix(";") { continue }
+            if line.hasPrefix("["), line.hasSuffix("]") {
+                isHere = trimmed(line.dropFirst().dropLast()) == name
+                if isHere { found = found ?? [:] }
+            } else if isHere, let equals = line.firstIndex(of: "=") {
+                found?[trimmed(line[..<equals])] = trimmed(line[line.index(after: equals)...])
+            }
+        }
+        return found
+    }
+
+    private static func trimmed(_ text: some StringProtocol) -> String {
+        let bytes = text.utf8.drop { $0 == 0x20 || $0 == 0x09 }
+        return String(decoding: bytes.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed(), as: UTF8.self)
+    }
+
+    /// Those that a command prints, in the form of `credential_process`.
+    package static func command(_ line: String, limit: Duration = SigningCommand.standardLimit) throws -> AccessKeys {
+        let output = try SigningCommand(line, limit: limit, purpose: .credentials).output(for: [])
+        guard let members = try? JSONScanner.parse(output, maximumBytes: maximumBytes).objectValue else {
+            throw UpdateFailure(
+                .configInvalid, subject: SigningCommand.Purpose.credentials.rawValue,
+                "The credential command prints no JSON object: it has to print AccessKeyId, SecretAccessKey and perhaps SessionToken."
+            )
+        }
+        return try keys(
+            of: "What the credential command prints", members["AccessKeyId"]?.stringValue,
+            members["SecretAccessKey"]?.stringValue, members["SessionToken"]?.stringValue)
+    }
+
+    /// Keys of the environment's, or of whatever is called `source`.
+    package static func keys(of source: String, _ id: String?, _ secret: String?, _ token: String?) throws -> AccessKeys
+    {
+        let token = token.flatMap { $0.isEmpty ? nil : $0 }
+        if let id, let secret, let keys = AccessKeys(id: id, secret: secret, sessionToken: token) { return keys }
+        throw UpdateFailure(
+            .configInvalid, subject: "access key",
+            "\(source) gives no access key with its secret: each is a word of printable characters.")
+    }
+}

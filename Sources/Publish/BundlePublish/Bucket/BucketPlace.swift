@@ -1,0 +1,316 @@
+import ArchiveSource
+import BundleDisk
+package import BundlePlatform
+import BundleSigning
+import BundleValues
+import Glibc
+
+/// What is decided about a bucket beside its address.
+package struct BucketTerms: Sendable {
+    /// Whether nobody else writes, so that a store without conditional writes will do.
+    package var isSingleWriter = false
+    /// How long caches may keep what is replaced.
+    package var documentMaxAge = Duration.seconds(30)
+    /// How often a request is sent that may succeed the next time.
+    package var attempts = 5
+    /// The first wait between two of them; each is up to twice as long as the one before.
+    package var firstPause = Duration.milliseconds(200)
+
+    package init() {}
+}
+
+/// A feed as objects below a prefix of a bucket: whoever changes one names the state that was read, and the store refuses any other.
+package final class BucketPlace: FeedPlace {
+    package let address: String
+    package var folder: String? { nil }
+    package var keepsOthersOut: Bool { false }
+    private let client: ObjectClient
+    private let prefix: String
+    private let terms: BucketTerms
+    private var isProbed = false
+
+    /// The feed at `address`, whose bucket `client` talks to.
+    package init(_ address: BucketAddress, _ client: ObjectClient, _ terms: BucketTerms) {
+        self.address = address.description
+        prefix = address.prefix
+        self.client = client
+        self.terms = terms
+    }
+
+    package func make() throws {}
+
+    package func requireThere() throws {}
+
+    package func settle(_ folder: String) throws {}
+
+    package func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+
+    package func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try BucketDraft(of: self) }
+
+    /// A release is there when its manifest is. Its name is looked at here, before the long part.
+    package func isIncomplete(_ release: String) throws -> Bool {
+        _ = try key("\(ReleaseFeed.releasesName)/\(release)")
+        return false
+    }
+
+    // MARK: Files
+
+    package func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
+        let response = try send(ObjectRequest(.get, try key(name)), maximumBytes: maximumBytes).response
+        guard try isFound(response, name) else { return nil }
+        guard let tag = response.entityTag, !tag.isEmpty else {
+            throw UpdateFailure(
+                .configInvalid, subject: shown(name),
+                "The store gives \(shown(name)) no ETag, so nobody can tell one state of it from another: use another store."
+            )
+        }
+        return FeedRecord(response.body, FeedVersion(tag))
+    }
+
+    package func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+        try withoutActuallyEscaping(body) { body in
+            let request = ObjectRequest(.get, try key(name))
+            return try isFound(try send(request, maximumBytes: .max, receive: body).response, name)
+        }
+    }
+
+    private func isFound(_ response: ObjectResponse, _ name: String) throws -> Bool {
+        switch response.status {
+        case 200: return true
+        case 404 where StoreRefusal(response).code != "NoSuchBucket": return false
+        default: throw refusal(response, name)
+        }
+    }
+
+    package func create(_ name: String, _ content: FeedContent) throws -> Bool {
+        try probe()
+        if terms.isSingleWriter, try exists(name) { return false }
+        let body: ObjectRequest.Body =
+            switch content {
+            case .bytes(let bytes): .bytes(bytes)
+            case .file(let file): .file(file)
+            }
+        let (response, isInDoubt) = try put(
+            name, body, terms.isSingleWriter ? [:] : [.ifNoneMatch: "*"], repeats409: true)
+        switch response.status {
+        case 200, 201, 204:
+            try requireReadBack(name, content)
+            return true
+        case 409, 412:
+            // A request whose answer was lost may have done it.
+            return try isInDoubt && digest(of: name) == content.sha256()
+        default: throw refusal(response, name)
+        }
+    }
+
+    package func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
+        try probe()
+        if terms.isSingleWriter, try read(name, maximumBytes: Self.largestDocument)?.version != version {
+            throw FeedConflict(name, in: self)
+        }
+        let condition: [ObjectRequest.Header: String] =
+            terms.isSingleWriter ? [:] : version.map { [.ifMatch: $0.token] } ?? [.ifNoneMatch: "*"]
+        let (response, isInDoubt) = try put(name, .bytes(bytes), condition, repeats409: false)
+        switch response.status {
+        case 200, 201, 204: return
+        case 404 where StoreRefusal(response).code == "NoSuchBucket": throw refusal(response, name)
+        case 404, 409, 412:
+            if isInDoubt, try read(name, maximumBytes: Self.largestDocument)?.bytes == bytes { return }
+            throw FeedConflict(name, in: self)
+        default: throw refusal(response, name)
+        }
+    }
+
+    package func remove(_ name: String) throws {
+        let response = try send(ObjectRequest(.delete, try key(name)), maximumBytes: 0).response
+        if ![200, 204, 404].contains(response.status) { throw refusal(response, name) }
+    }
+
+    private func exists(_ name: String) throws -> Bool { try stream(name) { _ in } }
+
+    /// The store checked the body by its digest, which is signed; not every store does.
+    private func requireReadBack(_ name: String, _ content: FeedContent) throws {
+        guard try digest(of: name) == content.sha256() else {
+            throw UpdateFailure(
+                .digestMismatch, subject: shown(name),
+                "The store gives other bytes for \(shown(name)) than it was sent: remove it, and look at the store and any proxy on the way."
+            )
+        }
+    }
+
+    package func list(_ folder: String) throws -> [FeedEntry] {
+        let whole = [prefix, folder].filter { !$0.isEmpty }.map { $0 + "/" }.joined()
+        let top = prefix.isEmpty ? "" : prefix + "/"
+        var entries: [FeedEntry] = []
+        var token: String?
+        repeat {
+            var request = ObjectRequest(.get, nil)
+            request.query = ["list-type": "2"]
+            // Up to the first slash, which stores and old libcurls encode in different ways.
+            if let start = whole.split(separator: "/").first { request.query["prefix"] = String(start) }
+            request.query["continuation-token"] = token
+            let response = try send(request, maximumBytes: 16 << 20).response
+            guard response.status == 200 else { throw refusal(response, folder) }
+            let page = ObjectListing(response.body)
+            for object in page.objects where object.name.hasPrefix(whole) {
+                let name = String(object.name.dropFirst(top.count))
+                if !name.hasPrefix("."), !name.contains("/.") {
+                    entries.append(FeedEntry(name: name, size: object.size))
+                }
+            }
+            token = page.next
+        } while token != nil
+        return entries
+    }
+
+    // MARK: Requests
+
+    private static let largestDocument = 64 << 20
+
+    private func shown(_ name: String) -> String { "\(address)/\(UntrustedName.display(name))" }
+
+    private func key(_ name: String) throws -> ObjectKey {
+        if let key = ObjectKey(prefix.isEmpty ? name : "\(prefix)/\(name)") { return key }
+        throw UpdateFailure(
+            .configInvalid, subject: shown(name),
+            "\(shown(name)) cannot be the key of an object here: take letters, digits and ._~- only, so no version with a plus sign."
+        )
+    }
+
+    private func put(
+        _ name: String, _ body: ObjectRequest.Body, _ condition: [ObjectRequest.Header: String], repeats409: Bool
+    ) throws -> (response: ObjectResponse, isInDoubt: Bool) {
+        var request = ObjectRequest(.put, try key(name))
+        request.body = body
+        request.headers = BucketHeaders.of(name, documentMaxAge: terms.documentMaxAge)
+        request.headers.merge(condition) { $1 }
+        return try send(request, maximumBytes: 64 << 10, repeats409: repeats409)
+    }
+
+    /// Sends a request, again where the next time may be better. A response is in doubt when one before it was lost or a fault of the
+    /// store's: that request may have been carried out.
+    private func send(
+        _ request: ObjectRequest, maximumBytes: Int, repeats409: Bool = false,
+        receive: ((UnsafeRawBufferPointer) throws -> Void)? = nil
+    ) throws -> (response: ObjectResponse, isInDoubt: Bool) {
+        var isInDoubt = false
+        var isReceiving = false
+        for attempt in 1... {
+            let isLast = attempt >= terms.attempts
+            do {
+                let response = try client.send(
+                    request, maximumBytes: maximumBytes,
+                    receive: receive.map { receive in
+                        {
+                            isReceiving = true
+                            try receive($0)
+                        }
+                    })
+                let mayPass =
+                    [408, 429, 500, 502, 503, 504].contains(response.status) || repeats409 && response.status == 409
+                if isLast || !mayPass { return (response, isInDoubt) }
+                isInDoubt = isInDoubt || response.status >= 500
+                pause(attempt, response.retryAfter)
+            } catch let error as FetchError where !isLast && !isReceiving && error.mayPass {
+                isInDoubt = true
+                pause(attempt, nil)
+            }
+        }
+        throw FetchError.timedOut(client.bucket)
+    }
+
+    private func pause(_ attempt: Int, _ asked: Duration?) {
+        let least = terms.firstPause / .microseconds(1) * Double(1 << (attempt - 1))
+        let asked = min(asked ?? .zero, .seconds(30)) / .microseconds(1)
+        usleep(UInt32(max(Double.random(in: least...2 * least), asked)))
+    }
+
+    private func refusal(_ response: ObjectResponse, _ name: String) -> UpdateFailure {
+        StoreRefusal(response).failure(at: shown(name))
+    }
+
+    // MARK: The probe
+
+    /// What a store says of conditional writes is not believed: some ignore them and overwrite.
+    private func probe() throws {
+        if isProbed || terms.isSingleWriter { return }
+        let name = ".clientctl-probe"
+        let bytes = ObjectRequest.Body.bytes(Array("clientctl asks here whether conditional writes work.\n".utf8))
+        let first = try put(name, bytes, [.ifNoneMatch: "*"], repeats409: false).response
+        guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, name) }
+        for condition: [ObjectRequest.Header: String] in [
+            [.ifNoneMatch: "*"], [.ifMatch: "\"00000000000000000000000000000000\""],
+        ] {
+            let next = try put(name, bytes, condition, repeats409: false).response
+            guard [409, 412].contains(next.status) else { throw unprobed(next, name) }
+        }
+        // A store that refuses everything does not have it.
+        guard try exists(name) else { throw unprobed(first, name) }
+        isProbed = true
+    }
+
+    private func unprobed(_ response: ObjectResponse, _ name: String) -> UpdateFailure {
+        let isAboutConditions = [200, 201, 204, 400, 405, 409, 412, 501].contains(response.status)
+        guard isAboutConditions, StoreRefusal(response).isAboutRequest == false else { return refusal(response, name) }
+        let what =
+            response.status < 300
+            ? "ignores the condition of a conditional write" : "answers \(response.status) to a conditional write"
+        return UpdateFailure(
+            .configInvalid, subject: address,
+            "The store of \(address) \(what), so two publishers could overwrite each other's work, and nothing was written: use "
+                + "another store, or give --without-compare-and-swap where this is its only writer, for good.")
+    }
+}
+
+/// A release that waits here, and goes to its bucket at once: the archive first, the manifest, which makes it a release, last.
+private final class BucketDraft: ReleaseDraft {
+    var scratch: Directory { temporary.directory }
+    private(set) var isCommitted = false
+    private let temporary: TemporaryDirectory
+    private let place: BucketPlace
+
+    init(of place: BucketPlace) throws {
+        self.place = place
+        temporary = try TemporaryDirectory()
+    }
+
+    func commit(_ name: String, archive: String, manifest: [UInt8]) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(name)"
+        let content = FeedContent.file(try scratch.file(archive))
+        if try !place.create("\(folder)/\(archive)", content),
+            try place.digest(of: "\(folder)/\(archive)") != content.sha256()
+        {
+            throw UpdateFailure(
+                .versionExists, subject: name,
+                "The feed has another archive of \(name) and no manifest: somebody publishes it now, or was stopped. Publish the same content "
+                    + "again, or choose a higher version.")
+        }
+        // Made by somebody else meanwhile: whether it is the same release is judged anew.
+        guard try place.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {
+            throw FeedConflict("\(folder)/\(ReleaseFeed.manifestName)", in: place)
+        }
+        isCommitted = true
+    }
+}
+
+extension FeedContent {
+    func sha256() throws -> SHA256Digest {
+        switch self {
+        case .bytes(let bytes): return try SHA256Digest.of(bytes)
+        case .file(let file):
+            var hasher = try SHA256Hasher()
+            _ = try file.forEachBlock { try hasher.update($0) }
+            return try hasher.finish()
+        }
+    }
+}
+
+extension FetchError {
+    /// Whether the same request may succeed the next time.
+    fileprivate var mayPass: Bool {
+        switch self {
+        case .unreachable, .tooSlow, .timedOut: true
+        default: false
+        }
+    }
+}

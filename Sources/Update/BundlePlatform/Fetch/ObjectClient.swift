@@ -1,0 +1,328 @@
+internal import BundleCore
+package import BundleDisk
+import BundleSigning
+package import BundleValues
+internal import CCurl
+
+/// Where an object is in its bucket: bytes that no library encodes, so that what is signed is what is sent.
+package struct ObjectKey: Hashable, Sendable {
+    package let text: String
+
+    /// Nil unless it is letters, digits and `._~/-`, without an empty, `.` or `..` part: libcurl before 8.9 signs others wrongly.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        let isPlain = text.utf8.allSatisfy { $0 == UInt8(ascii: "/") || ObjectRequest.isUnreserved($0) }
+        guard isPlain, text.utf8.count <= 1024, parts.allSatisfy({ !["", ".", ".."].contains($0) }) else { return nil }
+        self.text = text
+    }
+}
+
+/// One request to an object store, as it can be signed by every libcurl that there is.
+package struct ObjectRequest {
+    package enum Method: String, Sendable { case get = "GET", put = "PUT", delete = "DELETE" }
+
+    package enum Body {
+        case none
+        case bytes([UInt8])
+        /// Read as it is sent: it may be large.
+        case file(File)
+    }
+
+    /// A header of these requests: no name is the beginning of another's, and none is empty, which libcurl before 8.10 would sign wrongly.
+    package enum Header: String, Sendable, CaseIterable {
+        case ifNoneMatch = "If-None-Match"
+        case ifMatch = "If-Match"
+        case contentType = "Content-Type"
+        case cacheControl = "Cache-Control"
+    }
+
+    package let method: Method
+    /// The object; nil for the bucket itself.
+    package let key: ObjectKey?
+    /// Names and values, which are encoded; sorted when they are sent.
+    package var query: [String: String] = [:]
+    package var headers: [Header: String] = [:]
+    package var body = Body.none
+
+    package init(_ method: Method, _ key: ObjectKey?) {
+        self.method = method
+        self.key = key
+    }
+
+    static func isUnreserved(_ byte: UInt8) -> Bool {
+        byte.isASCIILetter || byte.isASCIIDigit || "-._~".utf8.contains(byte)
+    }
+
+    /// Sorted, each with a value, everything that has a meaning of its own encoded.
+    var target: String {
+        let pairs = query.sorted { $0.key < $1.key }.map { "\(Self.encoded($0.key))=\(Self.encoded($0.value))" }
+        return pairs.isEmpty ? "" : "?" + pairs.joined(separator: "&")
+    }
+
+    private static func encoded(_ text: String) -> String {
+        text.utf8.map { byte in
+            if isUnreserved(byte) { return String(UnicodeScalar(byte)) }
+            let digits = String(byte, radix: 16, uppercase: true)
+            return "%" + (digits.utf8.count == 1 ? "0" : "") + digits
+        }.joined()
+    }
+}
+
+/// What an object store said.
+package struct ObjectResponse: Sendable {
+    package let status: Int
+    /// The entity tag as sent: a token, not a digest.
+    package let entityTag: String?
+    package let retryAfter: Duration?
+    /// The bytes, of a response that was not handed on: a refusal, or what was asked for in memory.
+    package let body: [UInt8]
+}
+
+/// Keys of an object store.
+package struct AccessKeys: Sendable {
+    let id: String
+    let secret: String
+    let sessionToken: String?
+
+    /// Nil unless each can stand in a header.
+    package init?(id: String, secret: String, sessionToken: String?) {
+        let texts = [id, secret] + (sessionToken.map { [$0] } ?? [])
+        let isPlain = { (text: String) in !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } }
+        guard texts.allSatisfy(isPlain) else { return nil }
+        (self.id, self.secret, self.sessionToken) = (id, secret, sessionToken)
+    }
+}
+
+extension AccessKeys: CustomStringConvertible, CustomDebugStringConvertible {
+    /// No secret gets into a message by mistake.
+    package var description: String { "keys of an object store" }
+    package var debugDescription: String { description }
+}
+
+/// Sends requests to one bucket, signed by libcurl; blocks its thread. Used by one thread.
+package final class ObjectClient {
+    /// The bucket's address: its name stands in the path.
+    package let bucket: FetchURL
+    private let region: String
+    private let keys: AccessKeys
+    private let options: FetchOptions
+    private var multi: MultiHandle?
+    /// Hears how many bytes of a body were sent, of how many.
+    package var progress: (Int, Int) -> Void = { _, _ in }
+
+    /// Talks to the bucket at `bucket` of `region`.
+    package init(bucket: FetchURL, region: String, keys: AccessKeys, options: FetchOptions) {
+        self.bucket = bucket
+        self.region = region
+        self.keys = keys
+        self.options = options
+    }
+
+    /// Sends `request` once. The body of a 200 goes to `receive` where there is one, piece by piece, and into memory otherwise, at most
+    /// `maximumBytes`.
+    package func send(
+        _ request: ObjectRequest, maximumBytes: Int, receive: ((UnsafeRawBufferPointer) throws -> Void)? = nil
+    ) throws -> ObjectResponse {
+        let url = try FetchURL(parsing: bucket.description + (request.key.map { "/" + $0.text } ?? "") + request.target)
+        guard CurlThread.isReady, multi != nil || start(), var easy = CurlEasy() else {
+            throw FetchError.unreachable(url, reason: "libcurl (libcurl.so.4) cannot be started on this machine")
+        }
+        let transfer = ObjectTransfer(
+            try ObjectBody(request.body), at: url, maximumBytes: maximumBytes, receive: receive, options, progress)
+        try easy.prepare(
+            request, at: url, transfer, region: region, keys: keys, options: options,
+            context: Unmanaged.passUnretained(transfer).toOpaque())
+        let code = try withExtendedLifetime(transfer) { try run(&easy, transfer) }
+        if let failure = transfer.failure { throw failure }
+        guard code == CURLE_OK, transfer.head.isComplete else {
+            throw CurlFailure.error(code, explanation: easy.explanation, at: url, options: options)
+        }
+        return ObjectResponse(
+            status: transfer.head.status, entityTag: transfer.head.value(of: "etag"),
+            retryAfter: transfer.head.retryAfter, body: transfer.bytes)
+    }
+
+    private func start() -> Bool {
+        multi = MultiHandle(connections: 2)
+        return multi != nil
+    }
+
+    /// Moves the transfer until it has ended, or until it took too long.
+    private func run(_ easy: inout CurlEasy, _ transfer: ObjectTransfer) throws -> CURLcode {
+        guard let multi = multi?.pointer else { return CURLE_FAILED_INIT }
+        guard curl_multi_add_handle(multi, easy.handle) == CURLM_OK else { return CURLE_FAILED_INIT }
+        defer { curl_multi_remove_handle(multi, easy.handle) }
+        while true {
+            var running: Int32 = 0
+            guard curl_multi_perform(multi, &running) == CURLM_OK else { return CURLE_FAILED_INIT }
+            var left: Int32 = 0
+            while let message = curl_multi_info_read(multi, &left) {
+                if message.pointee.msg == CURLMSG_DONE { return message.pointee.data.result }
+            }
+            if transfer.isTooSlow(at: .now) { throw FetchError.tooSlow(transfer.url) }
+            curl_multi_poll(multi, nil, 0, 200, nil)
+        }
+    }
+}
+
+/// What is sent, by its bytes or out of a file.
+private struct ObjectBody {
+    let size: Int
+    let sha256: SHA256Digest
+    private let source: ObjectRequest.Body
+
+    init(_ source: ObjectRequest.Body) throws {
+        self.source = source
+        switch source {
+        case .none: (size, sha256) = (0, try SHA256Digest.of([]))
+        case .bytes(let bytes): (size, sha256) = (bytes.count, try SHA256Digest.of(bytes))
+        case .file(let file):
+            var hasher = try SHA256Hasher()
+            size = try file.forEachBlock { try hasher.update($0) }
+            sha256 = try hasher.finish()
+        }
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws -> Int {
+        switch source {
+        case .none: return 0
+        case .bytes(let bytes):
+            let count = min(buffer.count, bytes.count - offset)
+            bytes.withUnsafeBytes {
+                buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<offset + count]))
+            }
+            return count
+        case .file(let file): return try file.read(into: buffer, at: offset)
+        }
+    }
+}
+
+/// One request on its way. All of it is of the thread that sends it.
+private final class ObjectTransfer {
+    let url: FetchURL
+    let body: ObjectBody
+    private(set) var head: ResponseHead
+    private(set) var bytes: [UInt8] = []
+    private(set) var failure: (any Error)?
+    private let maximumBytes: Int
+    private let receive: ((UnsafeRawBufferPointer) throws -> Void)?
+    private let progress: (Int, Int) -> Void
+    private var pace: TransferPace
+    private var sent = 0
+    private var received = 0
+
+    init(
+        _ body: ObjectBody, at url: FetchURL, maximumBytes: Int, receive: ((UnsafeRawBufferPointer) throws -> Void)?,
+        _ options: FetchOptions, _ progress: @escaping (Int, Int) -> Void
+    ) {
+        self.url = url
+        self.body = body
+        self.maximumBytes = maximumBytes
+        self.receive = receive
+        self.progress = progress
+        head = ResponseHead(url: url, maximumBytes: options.maximumHeaderBytes)
+        pace = TransferPace(options: options, start: .now)
+    }
+
+    static func from(_ context: UnsafeMutableRawPointer?) -> ObjectTransfer? {
+        context.map { Unmanaged<ObjectTransfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    func isTooSlow(at now: TransferPace.Instant) -> Bool { pace.isTooSlow(at: now) }
+
+    /// Fills `buffer` with what comes next; nil aborts.
+    func send(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+        var count = 0
+        let isRead = attempt { count = try body.read(into: buffer, at: sent) }
+        sent += count
+        pace.received(count, at: .now)
+        progress(sent, body.size)
+        return isRead ? count : nil
+    }
+
+    func take(headerLine line: UnsafeRawBufferPointer) -> Bool { attempt { try head.take(line: line) } }
+
+    func take(body chunk: UnsafeRawBufferPointer) -> Bool {
+        attempt {
+            received += chunk.count
+            pace.received(chunk.count, at: .now)
+            if head.status == 200, let receive { return try receive(chunk) }
+            // What a refusal says is for people, and short.
+            let limit = head.status == 200 ? maximumBytes : 64 << 10
+            guard received <= limit else { throw FetchError.tooLarge(limit: limit, url) }
+            bytes += chunk
+        }
+    }
+
+    private func attempt(_ step: () throws -> Void) -> Bool {
+        do {
+            try step()
+            return true
+        } catch {
+            failure = error
+            return false
+        }
+    }
+}
+
+extension CurlEasy {
+    /// Prepares one signed request; `context` is handed to the callbacks.
+    fileprivate mutating func prepare(
+        _ request: ObjectRequest, at url: FetchURL, _ transfer: ObjectTransfer, region: String, keys: AccessKeys,
+        options: FetchOptions, context: UnsafeMutableRawPointer
+    ) throws(FetchError) {
+        reset()
+        setConnection(url, options: options)
+        dropHeaders()
+        set(CURLOPT_USERAGENT, options.userAgent)
+        set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):s3")
+        set(CURLOPT_USERNAME, keys.id)
+        set(CURLOPT_PASSWORD, keys.secret)
+        if let token = keys.sessionToken { add(header: "x-amz-security-token: \(token)") }
+        // Signed: the store refuses a body that is another one.
+        add(header: "x-amz-content-sha256: \(transfer.body.sha256.hex)")
+        for (header, value) in request.headers.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            add(header: "\(header.rawValue): \(value)")
+        }
+        useHeaders()
+        setMethod(request.method, size: transfer.body.size)
+        check(ccurl_set_pointer(handle, CURLOPT_READDATA, context))
+        check(ccurl_set_pointer(handle, CURLOPT_HEADERDATA, context))
+        check(ccurl_set_pointer(handle, CURLOPT_WRITEDATA, context))
+        setCallbacks()
+        try requireSettings(url)
+    }
+
+    private mutating func setMethod(_ method: ObjectRequest.Method, size: Int) {
+        switch method {
+        case .get: set(CURLOPT_HTTPGET, 1)
+        case .delete: set(CURLOPT_CUSTOMREQUEST, method.rawValue)
+        case .put:
+            // As a POST with another name, since libcurl asks before each PUT whether its body is wanted, and before a POST only where it is
+            // large. A server that never says so gets the body all the same.
+            set(CURLOPT_POST, 1)
+            set(CURLOPT_CUSTOMREQUEST, method.rawValue)
+            set(CURLOPT_UPLOAD_BUFFERSIZE, 512 * 1024)
+            check(ccurl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, Int64(size)))
+            set(CURLOPT_EXPECT_100_TIMEOUT_MS, 300)
+        }
+    }
+
+    private mutating func setCallbacks() {
+        check(
+            ccurl_set_bytes_callback(handle, CURLOPT_READFUNCTION) { bytes, size, count, context in
+                let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+                return ObjectTransfer.from(context)?.send(into: buffer) ?? Int(CURL_READFUNC_ABORT)
+            })
+        check(
+            ccurl_set_bytes_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return ObjectTransfer.from(context)?.take(headerLine: line) == true ? line.count : CurlTransfer.stop
+            })
+        check(
+            ccurl_set_bytes_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+                let chunk = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return ObjectTransfer.from(context)?.take(body: chunk) == true ? chunk.count : CurlTransfer.stop
+            })
+    }
+}

@@ -1,0 +1,118 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Testing
+
+/// A feed in a bucket is used as one in a folder is: against moto, which checks every signature.
+@Suite(.ownThread, .enabled(if: MotoBucket.missing == nil, "\(MotoBucket.missing ?? "")")) struct BucketTests {
+    private static let store = Result { try MotoBucket() }
+
+    private let site: ChannelSite
+    private let bucket: MotoBucket
+    private let feed: String
+
+    init() throws {
+        site = try ChannelSite()
+        bucket = try Self.store.get()
+        feed = "s3://feeds" + site.folder.path
+    }
+
+    private func run(_ arguments: [String], _ more: [String: String] = [:]) throws -> Outcome {
+        try Clientctl.run(arguments, environment: bucket.environment.merging(more) { $1 })
+    }
+
+    private func publish(_ version: String, _ more: [String] = [], _ environment: [String: String] = [:]) throws
+        -> Outcome
+    {
+        let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+        return try run(
+            [
+                "publish", source, "--version", version, "--feed", feed, "--min-shell", "1.0.0", "--app-id",
+                ChannelSite.appId, "--level", "1", "--key", site.key("release"), "--channel-key", site.key("channel"),
+                "--channel", "stable", "--json",
+            ] + more, environment)
+    }
+
+    private func release(_ arguments: String...) throws -> Outcome {
+        try run(
+            ["release"] + arguments + [
+                "--feed", feed, "--channel", "stable", "--channel-key", site.key("channel"), "--json",
+            ])
+    }
+
+    @Test func `a feed is published, edited, listed, shown and verified`() throws {
+        try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("published")
+        try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("unchanged")
+        try publish("1.0.0", ["--create"]).succeeded("published")
+        try publish("1.0.0").succeeded("unchanged")
+        try publish("1.1.0", ["--rollout", "10%"]).succeeded("published")
+        let other = try site.folder.writeTree(Site.client("other"), to: "web-1.1.0")
+        #expect(other.hasSuffix("web-1.1.0"))
+        try run(
+            [
+                "publish", other, "--version", "1.1.0", "--feed", feed, "--min-shell", "1.0.0", "--app-id",
+                ChannelSite.appId, "--key", site.key("release"), "--json",
+            ]
+        ).failed(51, "versionExists")
+        try release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        try release("rollout", "60%", "--version", "1.1.0", "--expect-sequence", "2").failed(22, "rollbackAttempt")
+        let list = try run(["release", "list", "--feed", feed, "--json"]).succeeded()
+        #expect(list["channels"]?.arrayValue?.count == 1)
+        let inspected = try run(["inspect", "\(feed)/channels/stable.json", "--json"]).succeeded()
+        #expect(inspected["channel"]?.objectValue?["sequence"] == .integer(3))
+        try run(["verify", feed, "--trust", site.trust, "--json"]).succeeded("verified")
+        try run(["verify", "\(feed)/releases/v1.1.0/manifest.json", "--trust", site.trust, "--json"]).succeeded(
+            "verified")
+        try run(["verify", "\(feed)/channels/stable.json", "--trust", site.trust, "--json"]).succeeded("verified")
+        try run(["inspect", "\(feed)/nothing.json", "--json"]).failed(78, "configInvalid")
+    }
+
+    @Test func `no secret is told, whatever fails, and none stands in a list of processes`() throws {
+        let secret = "S3CR3Tabcdefghij0123456789/+abcdefghij00"
+        let seen = site.folder.file("seen")
+        let printing = site.folder.file("keys.json")
+        try site.folder.write(
+            Array("{\"Version\":1,\"AccessKeyId\":\"\(bucket.keyId)\",\"SecretAccessKey\":\"\(bucket.secret)\"}".utf8),
+            to: "keys.json")
+        let none = ["AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""]
+        let line = "tr '\\0' ' ' </proc/$PPID/cmdline >'\(seen)'; cat '\(printing)'"
+        let good = try publish("1.0.0", ["--create", "--credential-command", line], none).succeeded("published")
+        let wrong = try publish("1.2.0", [], ["AWS_SECRET_ACCESS_KEY": secret]).failed(11, "httpStatus")
+        let token = try publish("1.2.0", [], ["AWS_SESSION_TOKEN": secret])
+        let nowhere = try publish(
+            "1.2.0", [], ["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": secret]
+        ).failed(10, "networkUnavailable")
+        let missing = try publish("1.2.0", [], none).failed(78, "configInvalid")
+        let processes = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(processes.contains("publish"))
+        for said in [good, wrong, token, nowhere, missing].map({ $0.text + $0.errors }) + [processes] {
+            #expect(!said.contains(secret) && !said.contains(bucket.secret), "\(said)")
+        }
+    }
+
+    @Test func `keys come from the shared credentials file, too`() throws {
+        let path = site.folder.file("credentials")
+        try site.folder.write(
+            Array("[p]\naws_access_key_id = \(bucket.keyId)\naws_secret_access_key = \(bucket.secret)\n".utf8),
+            to: "credentials")
+        let file = ["AWS_ACCESS_KEY_ID": "", "AWS_SHARED_CREDENTIALS_FILE": path, "AWS_PROFILE": "p"]
+        try publish("1.0.0", ["--create"], file).succeeded("published")
+        try publish("1.1.0", [], file.merging(["AWS_PROFILE": "q"]) { $1 }).failed(78, "configInvalid")
+    }
+}
+
+/// What is neither a folder nor a bucket is no feed.
+@Suite struct FeedAddressTests {
+    @Test(arguments: ["https://updates.example.com/", "ftp://x/y", "s3://B", "s3://bucket/a b", "s3://"])
+    func `is refused with what is taken`(address: String) throws {
+        let refused = try Clientctl.run(["release", "list", "--feed", address, "--json"]).failed(64, "usage")
+        #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")
+    }
+
+    @Test func `in a bucket is refused without keys or a place`() throws {
+        let list = ["release", "list", "--feed", "s3://bucket/feed", "--json"]
+        let keys = ["AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"]
+        #expect(try Clientctl.run(list).failed(78, "configInvalid").errors.contains("--credential-command"))
+        #expect(try Clientctl.run(list, environment: keys).failed(78, "configInvalid").errors.contains("AWS_REGION"))
+    }
+}

@@ -1,0 +1,352 @@
+import ArchiveSource
+import BundlePlatform
+import BundleTesting
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundlePublish
+
+/// An object store that can misbehave. It checks no signature.
+private final class Store: Sendable {
+    typealias Request = LoopbackServer.Request
+
+    enum Fault: Sendable {
+        /// Answers so and does nothing.
+        case refuse(Int, String = "")
+        /// Does it, and closes the connection without an answer.
+        case forget
+        /// Does it whatever the conditions say.
+        case ignoreConditions
+    }
+
+    private struct State {
+        var objects: [String: (bytes: [UInt8], tag: Int)] = [:]
+        var count = 0
+        var log: [Request] = []
+    }
+
+    private let server: LoopbackServer
+    private let box: Box
+
+    /// `fault` says what goes wrong with a request; the first has number 1.
+    init(_ fault: @escaping @Sendable (Request, Int) -> Fault? = { _, _ in nil }) throws {
+        let box = Box()
+        server = try LoopbackServer { box.answer($0, fault) }
+        self.box = box
+    }
+
+    func object(_ name: String) -> [UInt8]? { box.state.withLock { $0.objects["/feeds/x/\(name)"]?.bytes } }
+    var names: [String] {
+        box.state.withLock { $0.objects.keys.map { String($0.dropFirst("/feeds/x/".count)) } }
+            .filter { !$0.hasPrefix(".") }.sorted()
+    }
+    func puts(_ name: String) -> [Request] {
+        box.state.withLock { $0.log.filter { $0.method == "PUT" && $0.target == "/feeds/x/\(name)" } }
+    }
+    func set(_ name: String, _ bytes: [UInt8]) { box.set("/feeds/x/\(name)", bytes) }
+
+    func place(isSingleWriter: Bool = false) throws -> BucketPlace {
+        var terms = BucketTerms()
+        terms.isSingleWriter = isSingleWriter
+        terms.firstPause = .milliseconds(1)
+        let client = ObjectClient(
+            bucket: try server.url("/feeds"), region: "us-east-1",
+            keys: try #require(AccessKeys(id: "id", secret: "very-secret", sessionToken: "token-secret")),
+            options: FetchOptions(userAgent: "test"))
+        return BucketPlace(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
+    }
+
+    /// What the server's threads work on.
+    private final class Box: Sendable {
+        let state = Mutex(State())
+
+        func set(_ path: String, _ bytes: [UInt8]) {
+            state.withLock { state in
+                state.count += 1
+                state.objects[path] = (bytes, state.count)
+            }
+        }
+
+        func answer(_ request: Request, _ fault: (Request, Int) -> Fault?) -> Route {
+            let number = state.withLock { state in
+                state.log.append(request)
+                return state.log.count { $0.method == request.method && $0.target == request.target }
+            }
+            switch fault(request, number) {
+            case .refuse(let status, let code)?:
+                return Route(Array("<Error><Code>\(code)</Code></Error>".utf8), status: status)
+            case .forget?:
+                _ = act(request, obeys: true)
+                return Route().with { $0.raw = [] }
+            case .ignoreConditions?: return act(request, obeys: false)
+            case nil: return act(request, obeys: true)
+            }
+        }
+
+        private func act(_ request: Request, obeys: Bool) -> Route {
+            state.withLock { state in
+                let present = state.objects[request.target]
+                let tag = present.map { "\"\($0.tag)\"" }
+                switch request.method {
+                case "PUT":
+                    if obeys, request["If-None-Match"] == "*", tag != nil { return Route(status: 412) }
+                    if obeys, let wanted = request["If-Match"], wanted != tag {
+                        return Route(status: tag == nil ? 404 : 412)
+                    }
+                    state.count += 1
+                    state.objects[request.target] = (request.body, state.count)
+                    return Route()
+                case "DELETE":
+                    state.objects[request.target] = nil
+                    return Route(status: 204).with { $0.framing = .none }
+                default:
+                    guard let present, let tag else { return Route(Array("<Code>NoSuchKey</Code>".utf8), status: 404) }
+                    return Route(present.bytes).with { $0.headers = [("ETag", tag)] }
+                }
+            }
+        }
+    }
+}
+
+@Suite struct `A store that misbehaves` {
+    private let document = Array("{}".utf8)
+
+    private func refusal(_ body: () throws -> Void) -> UpdateFailure? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return UpdateFailure(error)
+        }
+    }
+
+    @Test func `is refused where it ignores conditions, unless nobody else writes`() throws {
+        let store = try Store { _, _ in .ignoreConditions }
+        let refused = refusal { _ = try store.place().create("releases/v1.0.0/manifest.json", .bytes(document)) }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("ignores the condition") == true)
+        #expect(refused?.message.contains("--without-compare-and-swap") == true)
+        #expect(store.names == [])
+        let single = try store.place(isSingleWriter: true)
+        #expect(try single.create("releases/v1.0.0/manifest.json", .bytes(document)))
+        #expect(try !single.create("releases/v1.0.0/manifest.json", .bytes([1])))
+        #expect(store.object("releases/v1.0.0/manifest.json") == document)
+    }
+
+    @Test func `is refused where it knows one condition only`() throws {
+        for header in ["If-Match", "If-None-Match"] {
+            let store = try Store { request, _ in request[header] == nil ? nil : .ignoreConditions }
+            let refused = refusal { try store.place().replace("manifest.json", with: document, version: nil) }
+            #expect(refused?.message.contains("--without-compare-and-swap") == true)
+            #expect(store.names == [])
+        }
+    }
+
+    @Test func `is refused where it answers 501, or 412 to everything`() throws {
+        for status in [501, 412] {
+            let store = try Store { request, _ in request.method == "PUT" ? .refuse(status) : nil }
+            let refused = refusal { try store.place().replace("manifest.json", with: document, version: nil) }
+            #expect(refused?.message.contains("answers \(status)") == true, "\(refused?.message ?? "")")
+        }
+    }
+
+    @Test func `is asked again where it is busy or at fault`() throws {
+        let store = try Store { request, number in
+            request.target.hasSuffix("probe") || number > 3 ? nil : .refuse(number == 1 ? 503 : 500, "SlowDown")
+        }
+        let place = try store.place()
+        #expect(try place.create("a.json", .bytes(document)))
+        #expect(store.puts("a.json").count == 4)
+        #expect(try place.read("a.json", maximumBytes: 9)?.bytes == document)
+        let broken = try Store { request, _ in request.target.hasSuffix("probe") ? nil : .refuse(503, "SlowDown") }
+        let refused = refusal { _ = try broken.place().create("a.json", .bytes(document)) }
+        #expect(refused?.code == .httpStatus)
+        #expect(refused?.message.contains("503 (SlowDown)") == true)
+        #expect(broken.puts("a.json").count == 5)
+    }
+
+    @Test func `has done what it never answered`() throws {
+        let store = try Store { request, number in
+            request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .forget : nil
+        }
+        let place = try store.place()
+        #expect(try place.create("a.json", .bytes(document)))
+        #expect(store.puts("a.json").count == 2)
+        try place.replace("b.json", with: document, version: nil)
+        #expect(store.puts("b.json").count == 2)
+        #expect(store.object("b.json") == document)
+    }
+
+    @Test func `has not done it where somebody else was there meanwhile`() throws {
+        let other = Mutex<(@Sendable () -> Void)?>(nil)
+        let store = try Store { request, number in
+            guard request.method == "PUT", !request.target.hasSuffix("probe") else { return nil }
+            if number == 2 { other.withLock { $0 }?() }
+            return number == 1 ? .forget : nil
+        }
+        other.withLock { $0 = { store.set("a.json", [9]) } }
+        let place = try store.place()
+        #expect(throws: FeedConflict("a.json", in: place)) { try place.replace("a.json", with: document, version: nil) }
+        #expect(store.object("a.json") == [9])
+        other.withLock { $0 = nil }
+    }
+
+    @Test func `makes a conflict of 409, and repeats what makes a file`() throws {
+        let store = try Store { request, number in
+            request.method == "PUT" && !request.target.hasSuffix("probe") && number == 1 ? .refuse(409) : nil
+        }
+        let place = try store.place()
+        #expect(throws: FeedConflict("a.json", in: place)) { try place.replace("a.json", with: document, version: nil) }
+        #expect(store.puts("a.json").count == 1)
+        #expect(try place.create("b.json", .bytes(document)))
+        #expect(store.puts("b.json").count == 2)
+    }
+
+    @Test func `has no feed where it has no bucket, and says what it refused without a secret`() throws {
+        let missing = try Store { _, _ in .refuse(404, "NoSuchBucket") }
+        #expect(refusal { _ = try missing.place().read("a.json", maximumBytes: 9) }?.code == .configInvalid)
+        #expect(refusal { _ = try missing.place().create("a.json", .bytes(document)) }?.code == .configInvalid)
+        let refusing = try Store { _, _ in .refuse(403, "SignatureDoesNotMatch") }
+        for refused in [
+            refusal { _ = try refusing.place().read("a.json", maximumBytes: 9) },
+            refusal { _ = try refusing.place().create("a.json", .bytes(document)) },
+        ] {
+            #expect(refused?.code == .httpStatus)
+            #expect(refused?.message.contains("AWS_SECRET_ACCESS_KEY") == true)
+            #expect(refused?.message.contains("very-secret") == false)
+        }
+    }
+
+    @Test func `gets the headers that caches need, and every request its digest`() throws {
+        let store = try Store()
+        let place = try store.place()
+        for name in [
+            "releases/v1.0.0/client.tar.zst", "releases/v1.0.0/deltas.json", "channels/stable/1.json",
+            "channels/stable.json", "manifest.json", "trust/1.json",
+        ] {
+            #expect(try place.create(name, .bytes(document)))
+            let sent = try #require(store.puts(name).first)
+            let isOnce = name.hasSuffix(".zst") || name.hasSuffix("/stable/1.json")
+            #expect(
+                sent["Cache-Control"]
+                    == (isOnce ? "public, max-age=31536000, immutable" : "public, max-age=30, must-revalidate"),
+                "\(name)")
+            #expect(sent["Content-Type"] == (name.hasSuffix(".zst") ? "application/zstd" : "application/json"))
+            #expect(sent["Content-Encoding"] == nil)
+            #expect(sent["x-amz-content-sha256"]?.count == 64)
+            #expect(sent["x-amz-security-token"] == "token-secret")
+            #expect(sent["Expect"] == nil)
+        }
+    }
+}
+
+@Suite struct `A channel in a bucket` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    private func signed(_ document: ChannelDocument) throws -> [UInt8] {
+        try [bench.channel].sign(ChannelFormat.envelope(document)).document
+    }
+
+    /// A store with a channel, in which somebody else changes it just before the first replacement.
+    private func contested() throws -> (Store, expected: () throws -> ChannelDocument) {
+        let first = try bench.document("1.0.0", "1.1.0")
+        var second = first
+        second.sequence = 2
+        second.releases[1].rollout = 10
+        let bytes = try signed(second)
+        let place = Mutex<(@Sendable () -> Void)?>(nil)
+        let store = try Store { request, number in
+            if request.method == "PUT", request.target.hasSuffix("channels/stable.json"), number == 1 {
+                place.withLock { $0 }?()
+            }
+            return nil
+        }
+        store.set("channels/stable.json", try signed(first))
+        place.withLock { $0 = { store.set("channels/stable.json", bytes) } }
+        return (
+            store,
+            {
+                try ChannelFormat.parse(ChannelFormat.envelope(parsing: store.object("channels/stable.json") ?? []))
+                    .claims
+            }
+        )
+    }
+
+    @Test func `is edited again where somebody else edited it meanwhile, and nothing is lost`() throws {
+        let (store, document) = try contested()
+        let report = try ChannelEditor(feed: store.place(), bench.terms()).apply(
+            .pause(bench.version("1.0.0")), to: "stable")
+        #expect(report.document.sequence == 3)
+        #expect(try document().releases.map(\.isPaused) == [true, false])
+        #expect(try document().releases.map(\.rollout) == [1000, 10])
+        #expect(store.puts("channels/stable.json").count == 2)
+    }
+
+    @Test func `is not edited again where a sequence was expected`() throws {
+        let (store, document) = try contested()
+        var terms = bench.terms()
+        terms.expectedSequence = 1
+        let refused = bench.refusal {
+            _ = try ChannelEditor(feed: store.place(), terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+        }
+        #expect(refused?.code == .rollbackAttempt)
+        #expect(refused?.code.exitStatus == 22)
+        #expect(try document().sequence == 2)
+    }
+
+    @Test func `is left alone after six refusals`() throws {
+        let store = try Store { request, _ in
+            request.method == "PUT" && request.target.hasSuffix("channels/stable.json") ? .refuse(412) : nil
+        }
+        store.set("channels/stable.json", try signed(bench.document("1.0.0")))
+        let refused = bench.refusal {
+            _ = try ChannelEditor(feed: store.place(), bench.terms()).apply(
+                .pause(bench.version("1.0.0")), to: "stable")
+        }
+        #expect(refused?.code == .storeLocked)
+        #expect(store.puts("channels/stable.json").count == 6)
+    }
+}
+
+@Suite struct `Words about buckets` {
+    @Test(arguments: [
+        ("s3://bucket", "s3://bucket"), ("s3://my.bucket-1/a/b/", "s3://my.bucket-1/a/b"), ("s3://b", nil),
+        ("s3://Bucket", nil), ("s3://bucket/a//b", nil), ("s3://bucket/a b", nil), ("s3://bucket/../x", nil),
+        ("s3://bucket/a+b", nil), ("https://bucket", nil), ("s3:///x", nil),
+    ]) func `are addresses`(text: String, expected: String?) {
+        #expect(BucketAddress(parsing: text)?.description == expected)
+    }
+
+    @Test func `are profiles of a credentials file`() {
+        let text =
+            "# x\n[default]\naws_access_key_id = A\r\n\n[ other ]\naws_access_key_id=B\naws_secret_access_key = s=/+ \n"
+        #expect(BucketCredentials.profile("default", in: text) == ["aws_access_key_id": "A"])
+        #expect(
+            BucketCredentials.profile("other", in: text) == ["aws_access_key_id": "B", "aws_secret_access_key": "s=/+"])
+        #expect(BucketCredentials.profile("third", in: text) == nil)
+    }
+
+    @Test func `are what a command prints, and never told`() throws {
+        let keys = try BucketCredentials.command(#"echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"hidden"}'"#)
+        #expect(!"\(keys)".contains("hidden"))
+        for line in [
+            "echo '{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hid den\"}'", "echo hidden", "echo hidden; exit 3",
+        ] {
+            let refused = #expect(throws: UpdateFailure.self) { try BucketCredentials.command(line) }
+            #expect(refused?.code == .configInvalid)
+            #expect(refused?.message.contains("hid") == false)
+        }
+    }
+
+    @Test func `are a listing, page by page`() {
+        let page = ObjectListing(
+            Array(
+                "<R><NextContinuationToken>a&amp;b</NextContinuationToken><Contents><Key>x/a</Key><Size>3</Size></Contents><Contents><Key>y</Key></Contents><Contents><Key>z&lt;</Key><Size>4</Size></Contents></R>"
+                    .utf8))
+        #expect(page.next == "a&b")
+        #expect(page.objects == [FeedEntry(name: "x/a", size: 3), FeedEntry(name: "z<", size: 4)])
+    }
+}
