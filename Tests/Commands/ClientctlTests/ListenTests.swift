@@ -62,6 +62,24 @@ import Testing
         withExtendedLifetime(host) {}
     }
 
+    @Test func `the metrics say whether the host is listened to`() throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let run = try ServeRun(
+            [
+                "--store", site.folder.file("store"), "--shell-version", "1.5.0", "--seed", seed, "--app-id",
+                ChannelSite.appId,
+            ]
+                + following(host) + ["--check-interval", "24h"])
+        let link = "clientctl_link_up{to=\"host\"}"
+        try run.wait(for: "the host is listened to") { $0[link] == 1 }
+        host.program.send(SIGKILL)
+        _ = try host.program.wait()
+        try run.wait(for: "the host is gone") { $0[link] == 0 }
+        try run.stop()
+    }
+
     @Test func `a device of a flat manifest hears of the standard channel`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
@@ -119,6 +137,33 @@ import Testing
     }
 
     struct LooseToken: Error {}
+
+    private static let canMakeNetworks: Bool =
+        (try? Program.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], environment: Clientctl.environment())
+            .status) == 0
+
+    @Test(.enabled(if: canMakeNetworks, "no network of its own: not root, or no ip"))
+    func `a machine that gets a way out to a network checks soon`() throws {
+        let site = try Site()
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+        try site.publish("1.0.0")
+        let run = try ServeRun(
+            [
+                "--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--manifest",
+                site.manifest,
+                "--trust", site.trust, "--check-interval", "24h",
+            ], wrapper: ["unshare", "-n", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
+        let process = try #require(run.program.threads().first).split(separator: "/")[1]
+        let inside = ["nsenter", "--net=/proc/\(process)/ns/net", "ip"]
+        try Clientctl.stock(inside + ["route", "add", "default", "dev", "lo"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try site.list().strings("versions") != ["embedded", "v1.0.0"] {
+            let said = try run.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(said)")
+            poll(nil, 0, 50)
+        }
+        try run.stop()
+    }
 
     @Test func `--ca-file counts for sockets, too, and what is not listened to is said once`() async throws {
         try site.publish("1.0.0").succeeded()
