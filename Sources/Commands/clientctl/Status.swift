@@ -42,6 +42,7 @@ struct Status: ParsableCommand {
         let session = session(of: store)
         let next = rows.first { $0.isNext }?.name
         let running = running(ledger, for: session.status)
+        let missing = (named ?? ledger.shell).flatMap { SelectionRule.missingShell(inventory, shell: $0) }
         Output.give(
             json: try settings.isOn("json", common.json),
             [
@@ -58,7 +59,8 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map(describe)),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": describe(ledger.feed, stale),
-                "session": session.value, "landlock": landlock.value,
+                "updateRequired": .string(orNull: missing?.description), "session": session.value,
+                "landlock": landlock.value,
             ],
             ["\(running.line); next: \(next?.description ?? "nothing")"] + rows.map(line) + session.lines
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)

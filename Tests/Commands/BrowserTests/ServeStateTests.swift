@@ -80,6 +80,7 @@ import Testing
         #expect(text.contains("version 1.0.0"))
         #expect(text.contains("clientctl-update-required"))
         #expect(text.contains("version 9.0.0 or later"))
+        #expect(try kiosk.status()["updateRequired"] == .string("9.0.0"))
         #expect(try kiosk.status(of: "v1.0.0").state == "trial")
     }
 

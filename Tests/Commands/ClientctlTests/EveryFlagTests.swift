@@ -147,7 +147,7 @@ import Testing
         case "expect-sequence": "9"
         case "csp": "nothing"
         case "proxy": "nowhere"
-        case "browser", "on-rollback": "a 'b"
+        case "browser", "on-rollback", "login-command": "a 'b"
         case "exclude", "allow": "a//b"
         default: "many"
         }

@@ -197,6 +197,7 @@ import Testing
         let status = try Clientctl.run(["status", "--store", site.store, "--shell-version", "1.6.0", "--json"])
             .succeeded()
         #expect(status.string("next") == "v1.1.0")
+        #expect(status["updateRequired"] == .null)
         let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
         #expect(rows.map { $0["name"]?.stringValue } == ["embedded", "v1.0.0", "v1.1.0", "v2.0.0"])
         #expect(rows.map { $0["next"]?.boolValue } == [false, false, true, false])

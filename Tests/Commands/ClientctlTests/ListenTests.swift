@@ -2,6 +2,7 @@ import ArchiveSource
 import BundleSockets
 import BundleTestTraits
 import BundleTesting
+import BundleValues
 import Glibc
 import MeteorTesting
 import Testing
@@ -134,6 +135,33 @@ import Testing
             try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
             try serving.wait(untilInstalled: "v\(version)")
         }
+    }
+
+    @Test func `a session that is refused or about to end is renewed by a command, and one that was ended is not`()
+        throws
+    {
+        let secret = "s3cret-token"
+        let token = try site.folder.write(bytes("wr0ng\n"), to: "token")
+        let right = try site.folder.write(bytes(secret), to: "right")
+        for path in [token, right] { try #require(chmod(path, 0o600) == 0) }
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed, ["--token-file", right])
+        let store = site.folder.file("store")
+        let calls = site.folder.file("calls")
+        let command = "sh -c 'echo x >>\(calls); printf \"%s\\n12h\\n\" \(secret)'"
+        try Clientctl.run(["login", "--store", store, "--token-file", token, "--expires", "30s", "--json"]).succeeded()
+        let serving = try serve(Array(following(host).dropLast(2)) + ["--login-command", command])
+        try serving.wait(untilInstalled: "v1.0.0")
+        try serving.wait(until: "logged in by the command of --login-command")
+        let session = try Clientctl.run(["status", "--store", store, "--json"])["session"]?.objectValue
+        let expires = try Timestamp(parsing: session?["expires"]?.stringValue ?? "")
+        #expect(expires.secondsSinceEpoch - Timestamp.now.secondsSinceEpoch > 3600)
+        try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+        try serving.wait(until: "logged in by the command of --login-command", times: 2)
+        #expect(try !serving.errors().contains(secret))
+        try Clientctl.run(["logout", "--store", store, "--json"]).succeeded()
+        try serving.wait(until: "nobody is logged in")
+        #expect(try contents(ofFile: calls) == bytes("x\nx\n"))
     }
 
     struct LooseToken: Error {}
