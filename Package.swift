@@ -71,6 +71,8 @@ let package = Package(
         ours(.base, "BundleDisk", ["CLinux"]),
         ours(.base, "BundleValues", ["BundleSigning", "BundleDisk"]),
         ours(
+            .base, "BundleDelta", ["BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues"]),
+        ours(
             .base, "BundleDownload", ["BundleThreads", "BundleSigning", "BundleDisk", "BundleValues"]),
         ours(.base, "BundlePush", ["BundleValues"]),
         ours(
@@ -88,8 +90,8 @@ let package = Package(
         ours(
             .update, "ArchiveSource",
             [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDownload",
-                "BundlePush", "BundleCore",
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
+                "BundleDownload", "BundlePush", "BundleCore",
             ]),
         ours(
             .update, "MeteorSource",
@@ -126,8 +128,8 @@ let package = Package(
         ours(
             .publish, "BundlePublish",
             [
-                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore",
-                "ArchiveSource",
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta",
+                "BundleCore", "ArchiveSource",
             ]),
         ours(
             .publish, "FeedHost",
@@ -207,6 +209,11 @@ let package = Package(
         tests(
             .base, "BundleValuesTests", ["BundleValues", "BundleTesting"]),
         tests(
+            .base, "BundleDeltaTests",
+            [
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta", "BundleTesting",
+            ], exclude: ["apply-delta.py"]),
+        tests(
             .base, "BundleDownloadTests", ["BundleValues", "BundleDownload"]),
         tests(
             .base, "BundlePushTests", ["BundlePush", "BundleSockets", "BundlePlatform", "BundleTesting"]),
@@ -226,8 +233,8 @@ let package = Package(
         tests(
             .update, "ArchiveSourceTests",
             [
-                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush", "BundleCore",
-                "ArchiveSource", "BundlePlatform", "BundleTesting",
+                "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta", "BundlePush",
+                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
             .update, "MeteorSourceTests",
@@ -265,7 +272,8 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePublish",
+                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
+                "BundlePublish",
                 "BundleTesting",
             ]),
         tests(

@@ -20,8 +20,8 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 APP_ID = "org.example.faults"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
-# Every exit status that CONTRACT's table has.
-EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 40, 41, 42, 43, 51, 64, 78}
+# Every exit status that a command may end with (CONTRACT section 6).
+EXIT_CODES = {0, 1, 3, 10, 11, 20, 21, 22, 23, 24, 25, 26, 27, 30, 31, 32, 33, 34, 40, 41, 42, 43, 51, 64, 78}
 # How long channel documents and trust roots count.
 LASTING = ("--expires-in", "3650d")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

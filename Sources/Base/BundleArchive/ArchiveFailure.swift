@@ -16,6 +16,8 @@ package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible
     case ratio(maximum: Int)
     /// Reading it takes longer than allowed.
     case tooSlow
+    /// A file that a delta builds on is not what was installed.
+    case damagedBase(String)
     /// The operating system failed, not the archive.
     case system(operation: String, code: Int32)
 
@@ -29,6 +31,7 @@ package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible
         case .windowTooLarge: "window-too-large"
         case .ratio: "ratio"
         case .tooSlow: "too-slow"
+        case .damagedBase: "damaged-base"
         case .system: nil
         }
     }
@@ -43,6 +46,7 @@ package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible
         case .windowTooLarge(let log): "the zstd window is larger than 2^\(log) bytes"
         case .ratio(let maximum): "it unpacks to more than \(maximum) times its size"
         case .tooSlow: "unpacking takes longer than allowed"
+        case .damagedBase(let path): "the installed file \(path) is damaged"
         case .system(let operation, let code): "cannot \(operation) the archive: \(String(cString: strerror(code)))"
         }
     }

@@ -2,11 +2,19 @@ import BundleThreads
 import CArchive
 import Glibc
 
+/// Entries in order, whatever they come out of: an archive, or a delta and what is installed.
+package protocol EntryReader: AnyObject {
+    /// The next entry; nil after the last one, when everything has been read and nothing stands behind the end.
+    func nextEntry() throws(ArchiveFailure) -> ArchiveEntry?
+    /// The next block of the current entry's data, valid until the next call; nil at its end.
+    func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer?
+}
+
 /// Reads the entries of one archive, in order, straight through. Never touches the disk but for the descriptor it reads.
 ///
 /// libarchive's readers are cut to tar and the seekable zip, and it has no filters: what is compressed is decoded here.
 /// Every answer of the library but OK is a refusal. The process must have chosen the C.UTF-8 character set before.
-package final class ArchiveReader {
+package final class ArchiveReader: EntryReader {
     /// The archive's format.
     package let format: ArchiveFormat
 
@@ -232,6 +240,13 @@ package struct ArchiveEntry: Sendable {
     package let isSparse: Bool
     /// Whether its compression is one that this tool reads (zip: stored and deflate).
     package let isMethodSupported: Bool
+}
+
+extension ArchiveEntry {
+    /// A plain file of `size` bytes.
+    package init(fileNamed name: [UInt8], size: Int) {
+        self.init(name: name, kind: .file, size: size, isEncrypted: false, isSparse: false, isMethodSupported: true)
+    }
 }
 
 /// The tar inside an archive as plain bytes, without a look at what they mean.

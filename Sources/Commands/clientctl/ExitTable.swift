@@ -2,11 +2,18 @@ import BundleValues
 
 /// The exit statuses, as help shows them.
 enum ExitTable {
-    /// `check` found nothing to do.
+    /// `check` found nothing to do, or a guarded rollout waits.
     static let nothingToDo: Int32 = 3
+    /// A guarded rollout is stopped; by this run, or before.
+    static let stopped: Int32 = 60
+    /// Nobody counts what devices report.
+    static let noData: Int32 = 61
 
     static var text: String {
-        var codes: [Int32: [String]] = [0: ["done, or already so"], nothingToDo: ["check: nothing to do"]]
+        var codes: [Int32: [String]] = [
+            0: ["done, or already so"], nothingToDo: ["check: nothing to do", "release guard: waiting"],
+            stopped: ["release guard: stopped"], noData: ["release guard: no data"],
+        ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
         let lines = codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }
         return "Exit status:\n" + lines.joined(separator: "\n")

@@ -124,7 +124,7 @@ struct Publish: ParsableCommand, ConfinedCommand {
         let settings = try common.settings()
         let isDryRun = try settings.isOn("dry-run", dryRun)
         let options = try releaseOptions(settings, isDryRun)
-        let feed = try settings.feedFolder(feed)
+        let feed = try Wiring.place(feed, settings)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
@@ -153,7 +153,8 @@ struct Publish: ParsableCommand, ConfinedCommand {
         }
         release.channel.map(ChannelOutput.warn)
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true, object(release, feed), lines(release, feed)
+            json: try settings.isOn("json", common.json), afterChange: true, object(release, feed.address),
+            lines(release, feed.address)
         )
     }
 

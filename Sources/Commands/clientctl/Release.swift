@@ -21,7 +21,7 @@ struct Release: ParsableCommand {
             """,
         subcommands: [
             ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseResign.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseGuard.self, ReleaseResign.self,
         ])
 }
 

@@ -33,10 +33,10 @@ struct ReleaseList: ParsableCommand {
         let settings = try common.settings()
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
-        let feed = try settings.feedFolder(feed)
+        let feed = try Wiring.place(feed, settings)
         let named = try settings.optional("channel", channel)
-        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(inFeed: feed)).map {
-            try ChannelEditor.read($0, inFeed: feed, trust: trust, clock: now)
+        let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
+            try ChannelEditor.read($0, in: feed, trust: trust, clock: now)
         }
         let objects = documents.map { document in
             var object = ChannelView.object(document, now: now)
@@ -47,7 +47,8 @@ struct ReleaseList: ParsableCommand {
         Output.give(
             json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
             documents.flatMap { ChannelView.lines($0, now: now) }
-                + (documents.isEmpty ? ["\(feed) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
+                + (documents.isEmpty
+                    ? ["\(feed.address) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
     }
 }
 

@@ -127,8 +127,8 @@ struct ChannelEditOptions: ParsableArguments {
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
-    func place(_ settings: Settings) throws -> (feed: String, channel: String) {
-        (try settings.feedFolder(feed), try settings.required("channel", channel))
+    func place(_ settings: Settings) throws -> (feed: any FeedPlace, channel: String) {
+        (try Wiring.place(feed, settings), try settings.required("channel", channel))
     }
 
     func options(_ settings: Settings) throws -> ChannelTerms {

@@ -230,7 +230,7 @@ struct TrustPublish: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let feed = try settings.feedFolder(feed)
+        let feed = try Wiring.place(feed, settings)
         let root = try TrustFile.read(file)
         let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
         for name in report.channelsToSign {
@@ -242,13 +242,13 @@ struct TrustPublish: ParsableCommand {
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
-                "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed),
+                "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed.address),
                 "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),
             ],
             [
                 report.isNew
-                    ? "published trust root \(report.version) to \(feed)"
-                    : "trust root \(report.version) was published to \(feed) before; "
+                    ? "published trust root \(report.version) to \(feed.address)"
+                    : "trust root \(report.version) was published to \(feed.address) before; "
                         + (report.isCompleted ? "trust.json was missing or behind, and was written" : "nothing changed")
             ])
     }

@@ -4,6 +4,7 @@ import BundleCore
 import BundleValues
 import BundleDisk
 import BundlePlatform
+import BundlePublish
 import BundleSigning
 import ClientShell
 import Glibc
@@ -33,6 +34,11 @@ enum Wiring {
             .configInvalid, subject: text,
             "\(text) is a folder without a manifest.json: name a feed, or a manifest, channel document, trust root or archive in it."
         )
+    }
+
+    /// Where the feed is that `--feed` names.
+    static func place(_ feed: String?, _ settings: Settings) throws -> any FeedPlace {
+        FeedFolder(try settings.feedFolder(feed))
     }
 
     /// The path from the root.

@@ -1,6 +1,5 @@
 import ArchiveSource
 import BundleValues
-import BundleDisk
 import BundleSigning
 
 /// The feed's newest trust root as the devices' check on what is published. It can only refuse: whoever can write the feed
@@ -12,11 +11,9 @@ struct FeedTrust {
     private let clock: Timestamp
 
     /// nil where the feed has none.
-    init?(in folder: Directory?, clock: Timestamp) throws {
-        guard let bytes = try folder?.contents(Self.fileName, maximumBytes: TrustRootFormat.maximumBytes) else {
-            return nil
-        }
-        root = try TrustRootFormat.parse(bytes).claims
+    init?(in place: any FeedPlace, clock: Timestamp) throws {
+        guard let record = try place.read(Self.fileName, maximumBytes: TrustRootFormat.maximumBytes) else { return nil }
+        root = try TrustRootFormat.parse(record.bytes).claims
         self.clock = clock
     }
 

@@ -16,9 +16,9 @@ struct ForeignContent: Equatable {
 
     /// Refuses the folder `source` with all of it that is neither excluded nor allowed; a private key and the feed never are
     /// allowed.
-    static func refuse(in source: String, feed: String, _ options: ReleaseOptions) throws {
+    static func refuse(in source: String, feed: String?, _ options: ReleaseOptions) throws {
         var found: [ForeignContent] = []
-        if let path = path(of: feed, in: source), !options.excluded.contains(where: { $0.covers(path) }) {
+        if let feed, let path = path(of: feed, in: source), !options.excluded.contains(where: { $0.covers(path) }) {
             found.append(ForeignContent(kind: .feed, path: path.isEmpty ? feed : UntrustedName.display(path)))
         }
         try search(Directory.open(source), prefix: [], options, into: &found)

@@ -9,11 +9,11 @@ import Glibc
 /// The publisher's line: list, pack, check as an installer would, sign, write the feed.
 package struct ReleaseBuilder {
     private let options: ReleaseOptions
-    private let feed: String
+    private let feed: any FeedPlace
     private let report: (UpdateEvent) -> Void
 
-    /// Publishes to the folder `feed`; `report` hears about progress.
-    package init(_ options: ReleaseOptions, feed: String, report: @escaping (UpdateEvent) -> Void) {
+    /// Publishes to `feed`; `report` hears about progress.
+    package init(_ options: ReleaseOptions, feed: any FeedPlace, report: @escaping (UpdateEvent) -> Void) {
         self.options = options
         self.feed = feed
         self.report = report
@@ -25,67 +25,69 @@ package struct ReleaseBuilder {
         guard let first = signers.first else {
             throw UpdateFailure(.configInvalid, subject: "key", "A release has at least one signer: give --key.")
         }
-        try ForeignContent.refuse(in: source, feed: feed, options)
+        try ForeignContent.refuse(in: source, feed: feed.folder, options)
         let tree = try CanonicalTree(Directory.open(source), excluding: options.excluded)
         try tree.requireInstallable(options.limits)
         let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
-        let root = try ReleaseFeed.folder(at: feed)
-        try seat(channel, in: root)?.requireOpen(to: options.version)
-        try requireOpen(root, team)
-        if let published = try ReleaseFeed.published(options.version, at: feed) {
+        try seat(channel)?.requireOpen(to: options.version)
+        try requireOpen(team)
+        if let published = try ReleaseFeed.published(options.version, in: feed) {
             return try confirm(published, tree, team, channel)
         }
-        if options.isDryRun { return try rehearse(tree, team, seat(channel, in: root)) }
-        let draft = try ReleaseDraft(inFeed: feed, options.wait)
-        let file = try draft.folder.file(creating: archiveName)
-        let release = try seal(tree, into: file, team, scratch: draft.folder)
+        if options.isDryRun { return try rehearse(tree, team, seat(channel)) }
+        let draft = try feed.draft(options.wait)
+        let file = try draft.scratch.file(creating: archiveName)
+        let release = try seal(tree, into: file, team, scratch: draft.scratch)
         try file.sync()
         return try commit(release, draft, tree, team, channel)
             ?? {
                 // Somebody else published this version while it was packed.
-                guard let published = try ReleaseFeed.published(options.version, at: feed) else { throw vanished }
+                guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
                 return try confirm(published, tree, team, channel)
             }()
     }
 
     /// Puts a sealed release into the feed, which is locked for no longer than that; nil where it has this version by now.
     private func commit(
-        _ release: SignedRelease, _ draft: ReleaseDraft, _ tree: CanonicalTree, _ team: Team, _ channel: ChannelPlan?
+        _ release: SignedRelease, _ draft: any ReleaseDraft, _ tree: CanonicalTree, _ team: Team,
+        _ channel: ChannelPlan?
     ) throws -> ReleaseReport? {
-        try change(channel, { try $0.prepare(release, at: archivePath) }) { folder, drafted in
-            if try ReleaseFeed.published(options.version, in: folder.root) != nil { return nil }
-            try requireOpen(folder.root, team)
-            try requireTrusted(try release.claims(url: archiveName), in: folder.root)
-            let seat = seat(channel, in: folder.root)
+        try change(channel, { try $0.prepare(release, at: archivePath) }) { drafted in
+            let seat = seat(channel)
+            if !draft.isCommitted, try ReleaseFeed.published(options.version, in: feed) != nil { return nil }
+            try requireOpen(team)
+            try requireTrusted(try release.claims(url: archiveName))
             let prepared = try drafted ?? seat?.prepare(release, at: archivePath)
-            try draft.commit(options.version, manifest: try document(release, url: archiveName))
-            try folder.root.sync()
-            let report = try prepared.flatMap { try seat?.put($0, into: folder) }
-            if report == nil { try makeNewest(release, in: folder.root) }
+            if !draft.isCommitted {
+                try draft.commit(
+                    options.version.folderName, archive: archiveName, manifest: try document(release, url: archiveName))
+            }
+            let report = try prepared.flatMap { try seat?.put($0) }
+            if report == nil { try makeNewest(try document(release, url: archivePath)) }
             return try summary(.published, release.manifest, tree, isNewest: isNewest(), report)
         }
     }
 
     /// What a release must find in the feed, now and when it is put there.
-    private func requireOpen(_ root: Directory?, _ team: Team) throws {
-        try PresentManifest(in: root, anchor: options.trust, clock: .now)?
+    private func requireOpen(_ team: Team) throws {
+        try PresentManifest(in: feed, anchor: options.trust, clock: .now)?
             .require(goesBefore: options.appId, by: team.all)
     }
 
-    private func seat(_ channel: ChannelPlan?, in root: Directory?) -> ChannelSeat? {
-        ChannelSeat(channel, root: root, appId: options.appId)
+    private func seat(_ channel: ChannelPlan?) -> ChannelSeat? {
+        ChannelSeat(channel, in: feed, appId: options.appId)
     }
 
-    /// Does `work` with the feed locked; the channel's document is drafted before where that takes long.
+    /// Does `work` with others kept out; the channel's document is drafted before where that takes long.
     private func change<Answer>(
         _ channel: ChannelPlan?, _ draft: (ChannelSeat) throws -> ChannelDesk.Prepared,
-        _ work: (FeedFolder, ChannelDesk.Prepared?) throws -> Answer
+        _ work: (ChannelDesk.Prepared?) throws -> Answer
     ) throws -> Answer {
         let isQuick = channel?.options.signers.areQuick ?? true
-        return try FeedFolder.change(
-            feed, options.wait, channels: channel.map { [$0.name] } ?? [],
-            draft: { isQuick ? nil : try seat(channel, in: $0).map(draft) }, work)
+        return try feed.change(
+            options.wait, channels: channel.map { [$0.name] } ?? [],
+            draft: { isQuick ? nil : try seat(channel).map(draft) }, work)
     }
 
     private var vanished: UpdateFailure {
@@ -112,7 +114,7 @@ package struct ReleaseBuilder {
         let temporary = try TemporaryDirectory()
         let file = try temporary.directory.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: temporary.directory)
-        try requireTrusted(try release.claims(url: archiveName), in: try ReleaseFeed.folder(at: feed))
+        try requireTrusted(try release.claims(url: archiveName))
         let prepared = try seat?.prepare(release, at: archivePath)
         let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
         return try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
@@ -162,8 +164,8 @@ package struct ReleaseBuilder {
     }
 
     /// Whether devices that follow the feed's trust root, if it has one, would take it now.
-    private func requireTrusted(_ manifest: UnverifiedManifest, in folder: Directory?) throws {
-        try FeedTrust(in: folder, clock: .now)?.require(manifest)
+    private func requireTrusted(_ manifest: UnverifiedManifest) throws {
+        try FeedTrust(in: feed, clock: .now)?.require(manifest)
         guard let anchor = options.trust else { return }
         _ = try ManifestVerifier.verify(manifest, trusted: anchor.keys(for: .release, at: .now))
     }
@@ -175,7 +177,7 @@ package struct ReleaseBuilder {
     // MARK: The feed's newest
 
     private func wouldBeNewest() throws -> Bool {
-        guard let newest = try ReleaseFeed.newest(at: feed) else { return true }
+        guard let newest = try ReleaseFeed.newest(in: feed) else { return true }
         return newest.claims.version <= options.version
     }
 
@@ -185,11 +187,16 @@ package struct ReleaseBuilder {
         return release.version == options.version
     }
 
-    private func isNewest() throws -> Bool { try ReleaseFeed.newest(at: feed)?.claims.version == options.version }
+    private func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
 
-    private func makeNewest(_ release: SignedRelease, in root: Directory) throws {
-        guard try wouldBeNewest() else { return }
-        try ReleaseFeed.setNewest(try document(release, url: archivePath), in: root)
+    /// Shows `manifest` to devices unless they see a newer one; whether it did.
+    @discardableResult
+    private func makeNewest(_ manifest: [UInt8]) throws -> Bool {
+        let present = try ReleaseFeed.newestRecord(in: feed)
+        if let present, present.manifest.claims.version > options.version { return false }
+        let isBehind = present?.manifest.claims.version != options.version
+        try ReleaseFeed.setNewest(manifest, in: feed, after: present?.record)
+        return isBehind
     }
 
     // MARK: Published before
@@ -207,26 +214,25 @@ package struct ReleaseBuilder {
         }
         try requireIntact(published, by: team.all)
         if channel != nil || options.trust != nil {
-            try requireTrusted(published, in: try ReleaseFeed.folder(at: feed))
+            try requireTrusted(published)
         }
         let path = "releases/\(options.version.folderName)/\(claims.url)"
         if options.isDryRun {
-            let report = try seat(channel, in: try ReleaseFeed.folder(at: feed))?.prepare(published, at: path).report
+            let report = try seat(channel)?.prepare(published, at: path).report
             let isNewest = try channel == nil ? wouldBeNewest() : isNewest()
             return try summary(.unchanged, claims, tree, isNewest: isNewest, report)
         }
-        return try change(channel, { try $0.prepare(published, at: path) }) { folder, drafted in
-            let seat = seat(channel, in: folder.root)
+        return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
+            let seat = seat(channel)
             var isCompleted = false
             if seat == nil, try wouldBeNewest(), try !isNewest() {
-                isCompleted = true
                 var document = published.document.objectValue ?? [:]
                 document["url"] = .string(path)
-                try ReleaseFeed.setNewest(JSONWriter.bytes(of: .object(document), layout: .pretty), in: folder.root)
+                isCompleted = try makeNewest(JSONWriter.bytes(of: .object(document), layout: .pretty))
             }
-            try ReleaseFeed.sync(folder.root)
+            try feed.settle(ReleaseFeed.releasesName)
             let prepared = try drafted ?? seat?.prepare(published, at: path)
-            let report = try prepared.flatMap { try seat?.put($0, into: folder) }
+            let report = try prepared.flatMap { try seat?.put($0) }
             if let report, report.outcome != .unchanged { isCompleted = true }
             return try summary(
                 isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
@@ -242,7 +248,7 @@ package struct ReleaseBuilder {
                 .versionExists, subject: version.description,
                 "Version \(version) was published before with other keys: use those, or choose a higher version.")
         }
-        let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, at: feed)
+        let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, in: feed)
         guard found == claims.sha256 else {
             throw UpdateFailure(
                 .digestMismatch, subject: claims.url,
@@ -264,7 +270,7 @@ package struct ReleaseBuilder {
     ) throws -> ReleaseReport {
         ReleaseReport(
             outcome: outcome, manifest: manifest, isNewest: isNewest,
-            offered: isNewest ? manifest.version : try ReleaseFeed.newest(at: feed)?.claims.version,
+            offered: isNewest ? manifest.version : try ReleaseFeed.newest(in: feed)?.claims.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             leftovers: tree.entries.filter { ForeignContent.isLeftover($0.path) }.map(\.path.string),
             raisedLimits: raisedLimits(manifest, tree), channel: channel)

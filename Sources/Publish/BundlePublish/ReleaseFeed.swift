@@ -1,74 +1,55 @@
 import ArchiveSource
-import BundleValues
-import BundleDisk
 import BundleSigning
-import Glibc
+import BundleValues
 
-/// A feed as a folder: releases are write-once, `manifest.json` is replaced by rename and written last.
-///
-/// A stop at any point leaves a feed that devices can use; publishing again completes it.
+/// What a feed's files are called, and how its releases and `manifest.json` are read and shown: releases are written once,
+/// `manifest.json` is replaced, last of all.
 enum ReleaseFeed {
     static let manifestName = "manifest.json"
-    fileprivate static let releasesName = "releases"
+    static let releasesName = "releases"
 
-    /// The feed's folder as it is; nil where there is none.
-    static func folder(at path: String) throws -> Directory? {
-        File.exists(path) ? try Directory.open(path) : nil
-    }
-
-    /// The manifest of a version published before; nil where it is new.
-    static func published(_ version: SemanticVersion, at path: String) throws -> UnverifiedManifest? {
-        guard let root = try? Directory.open(path) else { return nil }
-        return try published(version, in: root)
-    }
-
-    /// The same of an open feed. A folder without its manifest is refused: no release can take its name.
-    static func published(_ version: SemanticVersion, in root: Directory) throws -> UnverifiedManifest? {
+    /// The manifest of a version published before; nil where it is new. A folder without its manifest is refused: no release can take
+    /// its name.
+    static func published(_ version: SemanticVersion, in place: any FeedPlace) throws -> UnverifiedManifest? {
         let name = "\(releasesName)/\(version.folderName)"
-        if let manifest = try read(root, "\(name)/\(manifestName)") { return manifest }
-        guard case .directory? = try root.kind(of: releasesName),
-            try root.directory(releasesName).kind(of: version.folderName) != nil
-        else { return nil }
+        if let manifest = try read(place, "\(name)/\(manifestName)")?.manifest { return manifest }
+        guard try place.isIncomplete(version.folderName) else { return nil }
         throw UpdateFailure(
-            .configInvalid, subject: "\(root.path)/\(name)",
+            .configInvalid, subject: "\(place.address)/\(name)",
             "The feed's \(name) is no complete release, it has no \(manifestName): restore it, or remove \(name), then publish "
                 + "again.")
     }
 
     /// The manifest that devices see now.
-    static func newest(at path: String) throws -> UnverifiedManifest? {
-        guard let root = try? Directory.open(path) else { return nil }
-        return try newest(in: root)
+    static func newest(in place: any FeedPlace) throws -> UnverifiedManifest? {
+        try read(place, manifestName)?.manifest
     }
-
-    static func newest(in root: Directory) throws -> UnverifiedManifest? { try read(root, manifestName) }
 
     /// The same as it stands there.
-    static func newestBytes(in root: Directory) throws -> [UInt8]? {
-        try root.contents(manifestName, maximumBytes: ManifestFormat.maximumBytes)
+    static func newestRecord(in place: any FeedPlace) throws -> (manifest: UnverifiedManifest, record: FeedRecord)? {
+        try read(place, manifestName)
     }
 
-    private static func read(_ root: Directory, _ name: String) throws -> UnverifiedManifest? {
-        guard let bytes = try root.contents(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+    private static func read(
+        _ place: any FeedPlace, _ name: String
+    ) throws -> (manifest: UnverifiedManifest, record: FeedRecord)? {
+        guard let record = try place.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
         do {
-            return try ManifestFormat.parse(bytes)
+            return (try ManifestFormat.parse(record.bytes), record)
         } catch {
             throw UpdateFailure(
-                .configInvalid, subject: "\(root.path)/\(name)",
+                .configInvalid, subject: "\(place.address)/\(name)",
                 "The feed's \(name) is not a manifest (\(error)): repair or remove it, then publish again.")
         }
     }
 
     /// SHA-256 of a published archive; nil where it is not there.
-    static func archiveDigest(of version: SemanticVersion, named name: String, at path: String) throws -> SHA256Digest?
-    {
+    static func archiveDigest(
+        of version: SemanticVersion, named name: String, in place: any FeedPlace
+    ) throws -> SHA256Digest? {
         // Beside its manifest, or nowhere.
         if name.contains("/") { return nil }
-        let folder = try Directory.open(path).directory("\(releasesName)/\(version.folderName)")
-        guard case .file? = try folder.kind(of: name) else { return nil }
-        var hasher = try SHA256Hasher()
-        _ = try folder.file(name).forEachBlock { try hasher.update($0) }
-        return try hasher.finish()
+        return try place.digest(of: "\(releasesName)/\(version.folderName)/\(name)")
     }
 
     /// The name of the archive in its release's folder.
@@ -76,60 +57,9 @@ enum ReleaseFeed {
         "client-\(version.folderName).\(suffix)"
     }
 
-    /// Makes the names in the feed durable: of what this publisher wrote, or one that was stopped before it got there.
-    static func sync(_ root: Directory) throws {
-        if case .directory? = try root.kind(of: releasesName) { try root.directory(releasesName).sync() }
-        try root.sync()
-    }
-
-    /// Shows devices `manifest`, last of all.
-    static func setNewest(_ manifest: [UInt8], in root: Directory) throws {
-        if try newestBytes(in: root) == manifest { return try root.sync() }
-        try root.replaceFile(manifestName, with: manifest)
-    }
-}
-
-/// A release under construction: in the feed, but under no name that anybody asks for. Gone with this value unless it was given its
-/// name, and with the next publisher where this one was stopped.
-final class ReleaseDraft {
-    private static let prefix = ".publish-"
-
-    let folder: Directory
-    private let releases: Directory
-    private let name: String
-    /// Says that somebody is at work on it.
-    private let lock: FileLock
-    private var isNamed = false
-
-    /// Makes one in the feed at `path`, which is created where it is missing.
-    init(inFeed path: String, _ wait: FeedWait) throws {
-        try Directory.createAll(path)
-        let feed = try FeedFolder(at: path, wait)
-        releases = try feed.root.directory(creating: ReleaseFeed.releasesName)
-        for name in try releases.list() where name.hasPrefix(Self.prefix) { try Self.removeAbandoned(name, releases) }
-        name = randomName(Self.prefix)
-        try releases.makeDirectory(name)
-        folder = try releases.directory(name)
-        guard let lock = try FileLock.take(folder) else { throw DiskError("lock", folder.path, code: EWOULDBLOCK) }
-        self.lock = lock
-        withExtendedLifetime(feed) {}
-    }
-
-    deinit {
-        if !isNamed { try? releases.removeTree(name) }
-    }
-
-    private static func removeAbandoned(_ name: String, _ releases: Directory) throws {
-        guard case .directory? = try releases.kind(of: name) else { return try releases.removeTree(name) }
-        guard let lock = try FileLock.take(releases.directory(name)) else { return }
-        try withExtendedLifetime(lock) { try releases.removeTree(name) }
-    }
-
-    /// Gives it its name, durably. The feed is locked.
-    func commit(_ version: SemanticVersion, manifest: [UInt8]) throws {
-        try folder.replaceFile(ReleaseFeed.manifestName, with: manifest)
-        try releases.move(name, to: releases, as: version.folderName)
-        isNamed = true
-        try releases.sync()
+    /// Shows devices `manifest`, last of all, in the place of what was read.
+    static func setNewest(_ manifest: [UInt8], in place: any FeedPlace, after present: FeedRecord?) throws {
+        if present?.bytes == manifest { return try place.settle("") }
+        try place.replace(manifestName, with: manifest, version: present?.version)
     }
 }

@@ -15,6 +15,7 @@ final class Bench {
     let start: Timestamp
 
     var feed: String { folder.file("feed") }
+    var place: any FeedPlace { FeedFolder(feed) }
 
     init() throws {
         folder = try TemporaryFolder()
@@ -57,7 +58,7 @@ final class Bench {
         return ChannelTerms(signers: signers ?? [channel], issuedAt: now, clock: now)
     }
 
-    func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: feed, terms ?? self.terms()) }
+    func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: place, terms ?? self.terms()) }
 
     /// Puts `document` into the feed as it is, signed by `signers`.
     func put(_ document: ChannelDocument, by signers: [Signer]? = nil) throws {
@@ -68,7 +69,7 @@ final class Bench {
 
     /// The channel's document as it is now.
     func read(_ name: String = "stable") throws -> ChannelDocument {
-        try ChannelEditor.read(name, inFeed: feed, trust: nil, clock: start)
+        try ChannelEditor.read(name, in: place, trust: nil, clock: start)
     }
 
     /// The public reason why `body` is refused; nil where it is not.

@@ -190,7 +190,7 @@ import Testing
         try bench.put(bench.document("1.0.0"))
         let roots = [try Bench.signer()]
         let file = try bench.trustFile(bench.root(roots), signedBy: roots)
-        _ = try TrustPublisher(feed: bench.feed, now: bench.start).publish(file)
+        _ = try TrustPublisher(feed: bench.place, now: bench.start).publish(file)
         // Without channel keys, the release keys sign channels.
         #expect(try expectRefusal(.keyUnknown).message.contains("trust root (version 1)"))
         try bench.put(bench.document("1.0.0"), by: [bench.release])

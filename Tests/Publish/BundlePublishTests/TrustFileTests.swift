@@ -143,7 +143,7 @@ import Testing
     }
 
     private func publish(_ file: TrustFile) throws -> TrustPublisher.Report {
-        try TrustPublisher(feed: bench.feed, now: bench.start).publish(file)
+        try TrustPublisher(feed: bench.place, now: bench.start).publish(file)
     }
 
     private func first() throws -> TrustFile {

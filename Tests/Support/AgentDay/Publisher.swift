@@ -42,7 +42,7 @@ final class Publisher {
         var file = try TrustFile.first(draft, lifetime: TrustFile.standardLifetime)
         _ = try file.sign(root)
         try file.write(to: trust, replacing: false)
-        _ = try TrustPublisher(feed: feed, now: now).publish(file)
+        _ = try TrustPublisher(feed: FeedFolder(feed), now: now).publish(file)
     }
 
     private static func signer(_ name: String, in folder: TemporaryFolder) throws -> Signer {
@@ -62,7 +62,7 @@ final class Publisher {
         options.windowLog = 17
         var terms = terms(now, lifetime)
         terms.firstSequence = count == 1 ? 1 : nil
-        _ = try ReleaseBuilder(options, feed: feed, report: { _ in }).publish(
+        _ = try ReleaseBuilder(options, feed: FeedFolder(feed), report: { _ in }).publish(
             source, signers: [release], to: ChannelPlan(Self.channel, rollout: nil, terms))
         versions.append(version)
         if isBroken { broken.insert(version) }
@@ -79,7 +79,7 @@ final class Publisher {
     func renew(at now: Timestamp) throws { try edit(.resign, at: now, for: Self.lasting) }
 
     private func edit(_ change: ChannelChange, at now: Timestamp, for lifetime: Duration) throws {
-        _ = try ChannelEditor(feed: feed, terms(now, lifetime)).apply(change, to: Self.channel)
+        _ = try ChannelEditor(feed: FeedFolder(feed), terms(now, lifetime)).apply(change, to: Self.channel)
     }
 
     private func terms(_ now: Timestamp, _ lifetime: Duration) -> ChannelTerms {

@@ -135,7 +135,7 @@ extension ChannelDocument {
 
     // MARK: What is asked first
 
-    func index(of version: SemanticVersion) throws -> Int {
+    package func index(of version: SemanticVersion) throws -> Int {
         if let index = releases.firstIndex(where: { $0.version == version }) { return index }
         let known = releases.isEmpty ? "none" : releases.map(\.version.description).joined(separator: ", ")
         throw UpdateFailure(

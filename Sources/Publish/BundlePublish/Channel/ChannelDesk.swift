@@ -1,7 +1,6 @@
 import ArchiveSource
 import BundleCore
 import BundleValues
-import BundleDisk
 import BundleSigning
 
 /// Reads, checks, edits, signs, checks again and writes channel documents. The feed's lock is its owner's.
@@ -12,14 +11,19 @@ struct ChannelDesk {
         /// nil where nothing is to be written.
         let bytes: [UInt8]?
         let report: ChannelReport
+        /// The document that it was made of; nil where there was none.
+        let before: FeedVersion?
         /// The feed's `manifest.json`; nil where it stays as it is.
-        let newest: [UInt8]?
+        let newest: NewestManifest.Step?
 
-        init(name: String, bytes: [UInt8]?, _ report: ChannelReport, in root: Directory?) throws {
+        init(
+            name: String, bytes: [UInt8]?, before: FeedVersion?, _ report: ChannelReport, in place: any FeedPlace
+        ) throws {
             self.name = name
             self.bytes = bytes
+            self.before = before
             var report = report
-            (report.newest, newest) = try NewestManifest.step(report.document, in: root)
+            (report.newest, newest) = try NewestManifest.step(report.document, in: place)
             if bytes == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
@@ -27,19 +31,28 @@ struct ChannelDesk {
 
     static let folder = "channels"
 
-    /// The feed's folder; nil where there is none yet.
-    let root: Directory?
+    let place: any FeedPlace
     let options: ChannelTerms
 
     /// The document of the channel `name` as it is, if what vouches for it does; nil where there is none.
-    func present(_ name: String) throws -> VerifiedChannelDocument? {
-        guard let bytes = try Self.bytes(of: name, in: root) else { return nil }
+    func present(_ name: String) throws -> Present? {
+        guard let record = try Self.record(of: name, in: place) else { return nil }
+        return Present(document: try verified(record.bytes, name), version: record.version)
+    }
+
+    /// A channel's document as it is.
+    struct Present {
+        let document: VerifiedChannelDocument
+        let version: FeedVersion
+    }
+
+    private func verified(_ bytes: [UInt8], _ name: String) throws -> VerifiedChannelDocument {
         let envelope: SignedEnvelope
         do {
             envelope = try ChannelFormat.envelope(parsing: bytes)
             _ = try ChannelFormat.parse(envelope)
         } catch {
-            let file = "\(root?.path ?? "")/\(Self.folder)/\(ChannelFileName.file(of: name))"
+            let file = "\(place.address)/\(Self.path(of: name))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
                 "\(file) is damaged: restore it from a copy, for devices take nothing older than they have seen. "
@@ -76,15 +89,27 @@ struct ChannelDesk {
             "The feed has a channel \(name), with sequence \(sequence): leave --create out.")
     }
 
-    static func bytes(of name: String, in root: Directory?) throws -> [UInt8]? {
+    /// Where the document of the channel `name` is in a feed.
+    static func path(of name: String) -> String { "\(folder)/\(ChannelFileName.file(of: name))" }
+
+    /// The document of the channel `name`; nil where there is none.
+    static func record(of name: String, in place: any FeedPlace) throws -> FeedRecord? {
         guard ChannelFileName.isName(name) else {
             throw UpdateFailure(
                 .usage, subject: "channel",
                 "--channel takes a channel's name here, 1 to 64 of a to z, 0 to 9, dot, dash and underscore, not "
                     + "\(UntrustedName.display(name)).")
         }
-        return try root?.contents(
-            "\(folder)/\(ChannelFileName.file(of: name))", maximumBytes: ChannelFormat.maximumBytes)
+        return try place.read(path(of: name), maximumBytes: ChannelFormat.maximumBytes)
+    }
+
+    /// The names of the channels in `place`.
+    static func channels(in place: any FeedPlace) throws -> [String] {
+        try place.list(folder).map(\.name).sorted().compactMap { path in
+            let file = path.dropFirst(folder.utf8.count + 1)
+            let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : ""
+            return ChannelFileName.isName(name) ? name : nil
+        }
     }
 
     /// The next document: the present one, or an empty one for `appId`, with `change` applied. An empty list of changes
@@ -92,7 +117,7 @@ struct ChannelDesk {
     func prepare(
         _ name: String, creatingFor appId: String?, _ change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
-        let present = try present(name)
+        let (present, before) = try present(name).map { ($0.document, $0.version) } ?? (nil, nil)
         let sequence = present?.document.sequence ?? 0
         if let expected = options.expectedSequence, expected != sequence {
             throw UpdateFailure(
@@ -109,10 +134,10 @@ struct ChannelDesk {
         let changes = try change(&document)
         if changes.isEmpty {
             return try Prepared(
-                name: name, bytes: nil,
+                name: name, bytes: nil, before: before,
                 ChannelReport(
                     outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
-                in: root)
+                in: place)
         }
         try requireNoCreation(of: name, present)
         try requirePlausibleTime(name, present)
@@ -121,11 +146,11 @@ struct ChannelDesk {
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         try check(bytes, name, after: present)
         return try Prepared(
-            name: name, bytes: bytes,
+            name: name, bytes: bytes, before: before,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: changes, warnings: warnings(present, expires)),
-            in: root)
+            in: place)
     }
 
     // MARK: The time
@@ -157,22 +182,23 @@ struct ChannelDesk {
     }
 
     /// Puts a prepared document in place, and `manifest.json` after it; says what became of them.
-    func put(_ prepared: Prepared, into feed: FeedFolder) throws -> ChannelReport {
+    func put(_ prepared: Prepared) throws -> ChannelReport {
         if options.isDryRun { return prepared.report }
         // It may have been prepared before the feed was locked.
-        let current = try Prepared(name: prepared.name, bytes: prepared.bytes, prepared.report, in: feed.root)
+        let current = try Prepared(
+            name: prepared.name, bytes: prepared.bytes, before: prepared.before, prepared.report, in: place)
         if let bytes = current.bytes {
-            try FeedTrust(in: feed.root, clock: options.clock)?.require(
+            try FeedTrust(in: place, clock: options.clock)?.require(
                 try ChannelFormat.envelope(parsing: bytes), channel: current.name)
-            try feed.replace(ChannelFileName.file(of: current.name), in: Self.folder, with: bytes)
+            try place.replace(Self.path(of: current.name), with: bytes, version: current.before)
         } else {
-            try feed.sync(Self.folder)
+            try place.settle(Self.folder)
         }
         // An unchanged document may be that of a run that was stopped before this.
         if let newest = current.newest {
-            try feed.root.replaceFile(ReleaseFeed.manifestName, with: newest)
+            try ReleaseFeed.setNewest(newest.bytes, in: place, after: newest.present)
         } else {
-            try feed.root.sync()
+            try place.settle("")
         }
         return current.report
     }
@@ -192,7 +218,7 @@ struct ChannelDesk {
                 "The document of channel \(name) would be expired already (\(verified.document.expires)): give a longer "
                     + "--expires-in, and check the clock and SOURCE_DATE_EPOCH.")
         }
-        try FeedTrust(in: root, clock: options.clock)?.require(envelope, channel: name)
+        try FeedTrust(in: place, clock: options.clock)?.require(envelope, channel: name)
     }
 }
 

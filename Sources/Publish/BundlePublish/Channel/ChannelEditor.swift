@@ -1,36 +1,30 @@
 package import ArchiveSource
 package import BundleValues
-import BundleDisk
 
-/// Changes channel documents of a feed's folder, one at a time: whoever else changes one waits, so no change is lost.
+/// Changes channel documents of a feed, one at a time: whoever else changes one waits, or looks again, so no change is lost.
 package struct ChannelEditor {
-    private let feed: String
+    private let feed: any FeedPlace
     private let options: ChannelTerms
 
-    /// Edits the feed at `feed`.
-    package init(feed: String, _ options: ChannelTerms) {
+    /// Edits `feed`.
+    package init(feed: any FeedPlace, _ options: ChannelTerms) {
         self.feed = feed
         self.options = options
     }
 
-    /// The names of the channels in the feed at `feed`.
-    package static func channels(inFeed feed: String) throws -> [String] {
-        let root = try Directory.open(feed)
-        guard case .directory? = try root.kind(of: ChannelDesk.folder) else { return [] }
-        return try root.directory(ChannelDesk.folder).list().sorted().compactMap { file in
-            let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : ""
-            return ChannelFileName.isName(name) ? name : nil
-        }
+    /// The names of the channels in `feed`.
+    package static func channels(in feed: any FeedPlace) throws -> [String] {
+        try feed.requireThere()
+        return try ChannelDesk.channels(in: feed)
     }
 
     /// The document of `channel`, checked by `trust` where one is given.
     package static func read(
-        _ channel: String, inFeed feed: String, trust: TrustAnchor?, clock: Timestamp
+        _ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
     ) throws -> ChannelDocument {
-        guard let bytes = try ChannelDesk.bytes(of: channel, in: Directory.open(feed)) else {
-            throw missing(channel, feed)
-        }
-        let envelope = try ChannelFormat.envelope(parsing: bytes)
+        try feed.requireThere()
+        guard let record = try ChannelDesk.record(of: channel, in: feed) else { throw missing(channel, feed) }
+        let envelope = try ChannelFormat.envelope(parsing: record.bytes)
         guard let trust else { return try ChannelFormat.parse(envelope).claims }
         return try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
             .document
@@ -39,7 +33,7 @@ package struct ChannelEditor {
     /// Applies `change` to `channel`.
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
         try edit([channel]) { desk in
-            guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
+            guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
             return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0) }
         }
@@ -48,7 +42,7 @@ package struct ChannelEditor {
     /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.
     package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
         try edit([channel]) { desk in
-            guard let present = try desk.present(channel) else { throw Self.missing(channel, feed) }
+            guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
             let isDue = present.document.expires <= options.clock.adding(time)
             return try desk.prepare(channel, creatingFor: nil) { isDue ? try ChannelChange.resign.apply(to: &$0) : [] }
         }
@@ -61,7 +55,7 @@ package struct ChannelEditor {
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
         try edit([target, source]) { desk in
-            guard let document = try desk.present(source)?.document else { throw Self.missing(source, feed) }
+            guard let document = try desk.present(source)?.document.document else { throw Self.missing(source, feed) }
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
             return try desk.prepare(target, creatingFor: document.appId) {
@@ -75,29 +69,27 @@ package struct ChannelEditor {
     private func edit(
         _ channels: [String], _ work: (ChannelDesk) throws -> ChannelDesk.Prepared
     ) throws -> ChannelReport {
-        func draft(_ root: Directory) throws -> ChannelDesk.Prepared {
-            try work(ChannelDesk(root: root, options: options))
-        }
-        if options.isDryRun { return try draft(Directory.open(feed)).report }
-        return try FeedFolder.change(
-            feed, options.wait, channels: channels, draft: { options.signers.areQuick ? nil : try draft($0) }
-        ) { folder, drafted in
-            let desk = ChannelDesk(root: folder.root, options: options)
-            return try desk.put(try drafted ?? work(desk), into: folder)
+        try feed.requireThere()
+        let desk = ChannelDesk(place: feed, options: options)
+        if options.isDryRun { return try work(desk).report }
+        return try feed.change(
+            options.wait, channels: channels, draft: { options.signers.areQuick ? nil : try work(desk) }
+        ) { drafted in
+            try desk.put(try drafted ?? work(desk))
         }
     }
 
     /// A version that was never published is a slip of the pen, and the bad one would go on.
     private func requireKnown(_ version: SemanticVersion, _ document: ChannelDocument) throws {
         if document.releases.contains(where: { $0.version == version }) { return }
-        if try ReleaseFeed.published(version, at: feed) != nil { return }
+        if try ReleaseFeed.published(version, in: feed) != nil { return }
         _ = try document.index(of: version)
     }
 
-    private static func missing(_ channel: String, _ feed: String) -> UpdateFailure {
+    private static func missing(_ channel: String, _ feed: any FeedPlace) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "channel \(channel)",
-            "The feed \(feed) has no channel \(channel): `clientctl publish --channel \(channel)` makes it, or "
+            "The feed \(feed.address) has no channel \(channel): `clientctl publish --channel \(channel)` makes it, or "
                 + "`clientctl release promote --to \(channel)`.")
     }
 }

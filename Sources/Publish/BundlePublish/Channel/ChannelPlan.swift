@@ -1,6 +1,5 @@
 import ArchiveSource
 import BundleValues
-import BundleDisk
 
 /// The channel that a release is published to.
 package struct ChannelPlan {
@@ -22,17 +21,17 @@ struct ChannelSeat {
     private let desk: ChannelDesk
     private let appId: String?
 
-    /// nil without a plan; `root` is the feed's folder, nil where there is none yet.
-    init?(_ plan: ChannelPlan?, root: Directory?, appId: String?) {
+    /// nil without a plan.
+    init?(_ plan: ChannelPlan?, in place: any FeedPlace, appId: String?) {
         guard let plan else { return nil }
         self.plan = plan
         self.appId = appId
-        desk = ChannelDesk(root: root, options: plan.options)
+        desk = ChannelDesk(place: place, options: plan.options)
     }
 
     /// Refuses what could only fail after the packing: a document that somebody else changed, a version that it forbids.
     func requireOpen(to version: SemanticVersion) throws {
-        let present = try desk.present(plan.name)
+        let present = try desk.present(plan.name)?.document
         try desk.requirePlace(for: plan.name, present)
         guard let document = present?.document else { return }
         if document.releases.contains(where: { $0.version == version }) { return }
@@ -56,9 +55,7 @@ struct ChannelSeat {
         try desk.prepare(plan.name, creatingFor: appId) { try $0.add(manifest, rollout: plan.rollout) }
     }
 
-    func put(_ prepared: ChannelDesk.Prepared, into feed: FeedFolder) throws -> ChannelReport {
-        try desk.put(prepared, into: feed)
-    }
+    func put(_ prepared: ChannelDesk.Prepared) throws -> ChannelReport { try desk.put(prepared) }
 
     /// As the channel's document sees it, one folder below the feed.
     private static func url(_ path: String) -> String { "../\(path)" }

@@ -1,7 +1,6 @@
 import BundleCore
 import ArchiveSource
 package import BundleValues
-import BundleDisk
 
 /// What a channel's document makes of the feed's `manifest.json`, which devices without channels follow.
 package enum NewestChange: Sendable, Equatable {
@@ -16,6 +15,12 @@ package enum NewestChange: Sendable, Equatable {
 /// What devices of the flat manifest are offered: the newest release of the default channel that everybody may have. They know
 /// no rollouts, so a release reaches them last.
 enum NewestManifest {
+    /// What is to take the place of what.
+    struct Step {
+        let bytes: [UInt8]
+        let present: FeedRecord?
+    }
+
     /// The release of `document`; nil where the document is that of another channel, or has none for everybody.
     static func release(of document: ChannelDocument) -> ChannelDocument.Release? {
         guard document.channel == ChannelFileName.standard else { return nil }
@@ -25,21 +30,22 @@ enum NewestManifest {
         }.max { $0.version < $1.version }
     }
 
-    /// What becomes of the manifest in `root` with `document`, and its bytes where they change. One that was published beside the
+    /// What becomes of the manifest in `place` with `document`, what it is now, and its bytes where they change. One that was published beside the
     /// channel stays where it is higher.
     static func step(
-        _ document: ChannelDocument, in root: Directory?
-    ) throws -> (change: NewestChange, bytes: [UInt8]?) {
+        _ document: ChannelDocument, in place: any FeedPlace
+    ) throws -> (change: NewestChange, step: Step?) {
         guard document.channel == ChannelFileName.standard else { return (.untouched, nil) }
-        let present = try root.flatMap(ReleaseFeed.newest)?.claims.version
+        let found = try ReleaseFeed.newestRecord(in: place)
+        let present = found?.manifest.claims.version
         let isItsOwn = document.releases.contains { $0.version == present }
         guard let newest = release(of: document), isItsOwn || present.map({ $0 <= newest.version }) ?? true else {
             let recalled = present.flatMap { document.recalls($0) ? $0 : nil }
             return (recalled.map(NewestChange.keepsRecalled) ?? .untouched, nil)
         }
         let bytes = manifest(of: newest)
-        if try root.flatMap(ReleaseFeed.newestBytes) == bytes { return (.untouched, nil) }
-        return (.offers(newest.version), bytes)
+        if found?.record.bytes == bytes { return (.untouched, nil) }
+        return (.offers(newest.version), Step(bytes: bytes, present: found?.record))
     }
 
     /// Its manifest as the feed's own folder sees it.

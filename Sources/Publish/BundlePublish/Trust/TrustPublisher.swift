@@ -1,6 +1,5 @@
 import ArchiveSource
 package import BundleValues
-import BundleDisk
 import BundleSigning
 
 /// Puts trust roots into a feed, each under its own number, so that devices can follow the chain.
@@ -20,12 +19,12 @@ package struct TrustPublisher {
     private static let folder = "trust"
     private static let suffix = ".json"
 
-    private let feed: String
+    private let feed: any FeedPlace
     private let now: Timestamp
     private let wait: FeedWait
 
-    /// Publishes to the feed at `feed`, which is created where it is missing.
-    package init(feed: String, now: Timestamp = .now, wait: FeedWait = FeedWait()) {
+    /// Publishes to `feed`, which is created where it is missing.
+    package init(feed: any FeedPlace, now: Timestamp = .now, wait: FeedWait = FeedWait()) {
         self.feed = feed
         self.now = now
         self.wait = wait
@@ -33,12 +32,16 @@ package struct TrustPublisher {
 
     /// Publishes `file` as the root after the feed's newest, or as its first.
     package func publish(_ file: TrustFile) throws -> Report {
-        try Directory.createAll(feed)
-        let target = try FeedFolder(at: feed, wait)
-        let chain = try chain(in: target.root)
+        try feed.make()
+        return try feed.change(wait, channels: [], draft: { () -> Never? in nil }) { _ in try publishAlone(file) }
+    }
+
+    private func publishAlone(_ file: TrustFile) throws -> Report {
+        let shown = try feed.read(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
+        let chain = try chain()
         let version = file.claims.version
         if let same = chain.first(where: { $0.root.version == version }) {
-            return try confirm(same, file, newest: chain.last ?? same, in: target)
+            return try confirm(same, file, newest: chain.last ?? same, shown: shown)
         }
         let root: VerifiedTrustRoot
         if let newest = chain.last {
@@ -58,16 +61,16 @@ package struct TrustPublisher {
                 "The trust root \(version) expired at \(root.root.expires): make the next one with a longer --expires-in."
             )
         }
-        try put(root, into: target)
-        try target.root.replaceFile(FeedTrust.fileName, with: root.document)
-        return Report(
-            isNew: true, isCompleted: false, version: version,
-            channelsToSign: try refused(by: root.root, in: target.root))
+        guard try feed.create(Self.path(of: version), .bytes(root.document)) else {
+            throw FeedConflict(Self.path(of: version), in: feed)
+        }
+        try feed.replace(FeedTrust.fileName, with: root.document, version: shown?.version)
+        return Report(isNew: true, isCompleted: false, version: version, channelsToSign: try refused(by: root.root))
     }
 
     /// The same root again changes nothing, but completes a feed whose publisher was stopped before its last step.
     private func confirm(
-        _ same: VerifiedTrustRoot, _ file: TrustFile, newest: VerifiedTrustRoot, in target: FeedFolder
+        _ same: VerifiedTrustRoot, _ file: TrustFile, newest: VerifiedTrustRoot, shown: FeedRecord?
     ) throws -> Report {
         let version = same.root.version
         guard try SHA256Digest.of(file.root.envelope.payload) == same.payloadSha256 else {
@@ -76,63 +79,48 @@ package struct TrustPublisher {
                 "The feed has a trust root \(version) with other content, and published ones never change: give yours the next "
                     + "number, by editing the feed's newest (\(newest.root.version)).")
         }
-        let shown = try target.root.contents(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes)
-        if shown != newest.document { try target.root.replaceFile(FeedTrust.fileName, with: newest.document) }
-        try target.sync(Self.folder)
+        let isBehind = shown?.bytes != newest.document
+        if isBehind { try feed.replace(FeedTrust.fileName, with: newest.document, version: shown?.version) }
+        try feed.settle(Self.folder)
         return Report(
-            isNew: false, isCompleted: shown != newest.document, version: version,
-            channelsToSign: try refused(by: newest.root, in: target.root))
+            isNew: false, isCompleted: isBehind, version: version, channelsToSign: try refused(by: newest.root))
     }
 
-    private func put(_ root: VerifiedTrustRoot, into target: FeedFolder) throws {
-        let folder = try target.root.directory(creating: Self.folder)
-        let name = "\(root.root.version)\(Self.suffix)"
-        let aside = name + ".new"
-        try folder.removeFile(aside)
-        try folder.createDurableFile(aside, root.document)
-        try folder.move(aside, to: folder, as: name)
-        try target.sync(Self.folder)
-    }
+    private static func path(of version: Int) -> String { "\(folder)/\(version)\(suffix)" }
 
     /// The roots of the feed, each vouched for by the one before.
-    private func chain(in root: Directory) throws -> [VerifiedTrustRoot] {
-        guard case .directory? = try root.kind(of: Self.folder) else { return [] }
-        let folder = try root.directory(Self.folder)
-        let versions = try folder.list().filter { $0.hasSuffix(Self.suffix) }
-            .compactMap { Int($0.dropLast(Self.suffix.count)) }.sorted()
+    private func chain() throws -> [VerifiedTrustRoot] {
+        let versions = try feed.list(Self.folder).map(\.name).filter { $0.hasSuffix(Self.suffix) }
+            .compactMap { Int($0.dropFirst(Self.folder.utf8.count + 1).dropLast(Self.suffix.count)) }.sorted()
         var chain: [VerifiedTrustRoot] = []
         for version in versions {
-            let name = "\(version)\(Self.suffix)"
-            guard let bytes = try folder.contents(name, maximumBytes: TrustRootFormat.maximumBytes) else { continue }
+            let path = Self.path(of: version)
+            guard let record = try feed.read(path, maximumBytes: TrustRootFormat.maximumBytes) else { continue }
             do {
-                let next = try TrustRootFormat.parse(bytes)
+                let next = try TrustRootFormat.parse(record.bytes)
                 chain.append(try chain.last.map { try TrustChain.step(from: $0, to: next) } ?? TrustChain.start(next))
                 guard next.claims.version == version else {
                     throw UpdateFailure(
-                        .manifestMalformed, subject: name, "It has version \(next.claims.version).")
+                        .manifestMalformed, subject: path, "It has version \(next.claims.version).")
                 }
             } catch {
                 let failure = UpdateFailure(error)
                 throw UpdateFailure(
-                    failure.code, subject: "\(feed)/\(Self.folder)/\(name)",
-                    "The feed's \(Self.folder)/\(name) does not continue its chain, so devices stop before it: restore it. "
+                    failure.code, subject: "\(feed.address)/\(path)",
+                    "The feed's \(path) does not continue its chain, so devices stop before it: restore it. "
                         + failure.message)
             }
         }
         return chain
     }
 
-    private func refused(by trust: TrustRoot, in root: Directory) throws -> [String] {
-        guard case .directory? = try root.kind(of: "channels") else { return [] }
+    private func refused(by trust: TrustRoot) throws -> [String] {
         let keys = trust.trusted(for: .channel, at: now)
-        return try root.directory("channels").list().filter { $0.hasSuffix(Self.suffix) }.sorted().compactMap { file in
-            let name = String(file.dropLast(Self.suffix.count))
-            guard ChannelFileName.isName(name), let bytes = try ChannelDesk.bytes(of: name, in: root) else {
-                return nil
-            }
+        return try ChannelDesk.channels(in: feed).filter { name in
+            guard let record = try ChannelDesk.record(of: name, in: feed) else { return false }
             let verified = try? ChannelVerifier.verify(
-                ChannelFormat.envelope(parsing: bytes), channel: name, trusted: keys)
-            return verified == nil ? name : nil
+                ChannelFormat.envelope(parsing: record.bytes), channel: name, trusted: keys)
+            return verified == nil
         }
     }
 }

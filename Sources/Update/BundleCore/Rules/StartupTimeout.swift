@@ -4,7 +4,7 @@ import BundleValues
 public struct StartupTimeout: Sendable, Equatable {
     /// What is accepted: below it no page can start, above it a broken one stays for ever.
     public static let range = Duration.milliseconds(100)...Duration.seconds(600)
-    /// 10 s (seed 000, section 7).
+    /// 10 s (METEOR section 4.4).
     public static let standard = StartupTimeout(unchecked: .seconds(10))
 
     /// The time.

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""A shell in Python: shows the client of a store to a browser on this machine, and goes back where it does not start.
+
+Everything that a shell has to decide is in four commands: launch, confirm, fail and status. They take their settings from the
+environment: CLIENTCTL_STORE, CLIENTCTL_SHELL_VERSION, CLIENTCTL_SEED. CLIENTCTL_STARTUP_TIMEOUT is the time for a start (10s).
+"""
+
+import functools
+import hmac
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import threading
+
+HOSTS = ("127.0.0.1", "localhost")
+CALLS = "/__clientctl/v1/"
+TIMEOUT = float(os.environ.get("CLIENTCTL_STARTUP_TIMEOUT", "10s").removesuffix("s"))
+BRIDGE = """<meta name="clientctl-token" content="%s"><script>
+(function () {
+  var token = document.querySelector('meta[name="clientctl-token"]').content;
+  function call(method, body) {
+    return fetch('/__clientctl/v1/' + method, { method: 'POST', body: JSON.stringify(body || {}),
+      headers: { 'Content-Type': 'application/json', 'X-Client-Token': token } }).then(function (answer) {
+        if (answer.status === 403) { location.reload(); }
+        return answer.json();
+      });
+  }
+  setInterval(function () { call('getCurrentVersion'); }, 1000);
+  window.Capacitor = { Plugins: { CapacitorMeteorWebApp: {
+    startupDidComplete: function () { return call('startupDidComplete'); },
+    startupDidFail: function (options) { return call('startupDidFail', options); },
+    getCurrentVersion: function () { return call('getCurrentVersion'); },
+    reload: function () { return call('reload').then(function () { location.reload(); }); },
+    addListener: function () { return Promise.resolve({ remove: function () {} }); }
+  } } };
+})();
+</script>"""
+
+
+def clientctl(*arguments):
+    """Runs one command; its answer. A failure ends the shell, and whoever started it starts it again."""
+    done = subprocess.run(["clientctl", *arguments, "--json"], stdout=subprocess.PIPE, check=False, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"clientctl {arguments[0]} ended with {done.returncode}: {done.stdout}")
+    return json.loads(done.stdout)
+
+
+class Shell:
+    """What is shown, and what is waited for. One thing happens at a time."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.watchdog = None
+        self.launch()
+
+    def launch(self):
+        """Chooses the client and starts it. When this returns, the boot attempt is on the disk."""
+        with self.lock:
+            self.settle()
+            self.shown = clientctl("launch")
+            if self.shown["trial"]:
+                token = self.shown["token"]
+                self.watchdog = threading.Timer(TIMEOUT, lambda: self.fail(token, f"no confirmation in {TIMEOUT:g} s"))
+                self.watchdog.daemon = True
+                self.watchdog.start()
+
+    def settle(self):
+        if self.watchdog:
+            self.watchdog.cancel()
+        self.watchdog = None
+
+    def is_shown(self, token):
+        """Whether a call is of the page that is shown. The outgoing page must not confirm the incoming client."""
+        return hmac.compare_digest(token.encode(), self.shown["token"].encode())
+
+    def verdict(self, command, *more):
+        self.settle()
+        clientctl(command, "--version", self.shown["version"], "--token", self.shown["token"], *more)
+
+    def fail(self, token, reason):
+        """The client does not work: another one takes its place. Without a trial, there is nothing to take back."""
+        with self.lock:
+            if self.watchdog and self.is_shown(token):
+                self.verdict("fail", "--reason", reason[:500] or "no reason")
+                self.launch()
+
+    def call(self, method, token, body):
+        """Carries out a call of a page: status and answer."""
+        with self.lock:
+            if not self.is_shown(token):
+                return 403, {"error": {"code": "staleLaunch", "message": "This page belongs to another launch."}}
+            if method == "startupDidComplete":
+                self.verdict("confirm")
+            elif method == "startupDidFail":
+                self.fail(token, str(body.get("reason", "")))
+            elif method == "reload":
+                self.launch()
+            elif method != "getCurrentVersion":
+                return 404, {"error": {"code": "unknownMethod", "message": "There is no such method."}}
+            return 200, {"version": self.shown["version"]}
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Files of the serving root, and calls of its page. Nobody else on the network, and no page from elsewhere, gets an answer."""
+
+    def __init__(self, shell, *arguments):
+        self.shell = shell
+        super().__init__(*arguments, directory=shell.shown["servingRoot"])
+
+    def is_ours(self):
+        hosts = [f"{host}:{self.server.server_port}" for host in HOSTS]
+        origin = self.headers.get("Origin")
+        return self.headers.get("Host") in hosts and origin in (None, *(f"http://{host}" for host in hosts))
+
+    def answer(self, status, kind, content):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self):
+        if not self.is_ours():
+            self.send_error(421)
+        elif self.path.split("?")[0] in ("/", "/index.html"):
+            page = pathlib.Path(self.directory, "index.html").read_text(encoding="utf-8")
+            bridge = BRIDGE % self.shell.shown["token"]
+            self.answer(200, "text/html; charset=utf-8", page.replace("<head>", "<head>" + bridge, 1).encode())
+        else:
+            super().do_GET()
+
+    def do_POST(self):
+        is_json = self.headers.get("Content-Type") == "application/json"
+        if not (self.is_ours() and self.headers.get("Origin") and is_json and self.path.startswith(CALLS)):
+            return self.send_error(403)
+        body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), 65536)) or b"{}")
+        status, answer = self.shell.call(self.path.removeprefix(CALLS), self.headers.get("X-Client-Token", ""), body)
+        self.answer(status, "application/json", json.dumps(answer).encode())
+
+    def log_message(self, *arguments):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, Shell()))
+print(f"http://127.0.0.1:{server.server_port}/", flush=True)
+server.serve_forever()

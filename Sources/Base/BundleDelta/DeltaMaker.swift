@@ -1,0 +1,365 @@
+import BundleArchive
+package import BundleDisk
+package import BundleSigning
+import BundleThreads
+import BundleValues
+import Synchronization
+
+/// Makes a delta: the same trees give the same bytes, on however many cores, with one version of libzstd.
+package struct DeltaMaker: Sendable {
+    /// How a delta is made.
+    package struct Options: Sendable {
+        /// zstd's level.
+        package var level = 19
+        /// Bytes of new files in one group, about; chosen by measurement (DECISIONS).
+        package var groupBytes = 8 << 20
+        /// What a device may need to take it.
+        package var memory = 64 << 20
+        /// Groups that are compressed at once.
+        package var workers = 1
+
+        /// The defaults.
+        package init() {}
+    }
+
+    /// What was made.
+    package struct Made: Sendable, Equatable {
+        /// Bytes of the delta.
+        package let size: Int
+        /// Its digest.
+        package let sha256: SHA256Digest
+        /// Bytes that a device needs for its index, and for its largest group with the old files.
+        package let memory: Int
+    }
+
+    private let options: Options
+    /// Hears how many of the bytes that have to be compressed are.
+    private let report: @Sendable (_ done: Int, _ total: Int) -> Void
+
+    /// Makes deltas with `options`.
+    package init(
+        _ options: Options = Options(), report: @escaping @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
+    ) {
+        self.options = options
+        self.report = report
+    }
+
+    /// Writes into `file`, which is empty, what leads from `base` to `target`.
+    package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made {
+        let plan = try DeltaPlan(from: base, to: target, options)
+        let frames = try DeltaPress(plan, base, target, options, report).run()
+        let groups = zip(plan.groups, frames).map { group, frame in
+            DeltaFormat.Group(frameBytes: frame.count, bytes: group.bytes, prefix: group.prefix)
+        }
+        let index = DeltaFormat.index(
+            from: base.contentSha256, files: base.files.count, to: target.contentSha256, files: target.files.count,
+            groups: groups, steps: plan.steps)
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        let indexFrame = try index.withUnsafeBytes {
+            try PrefixedFrameWriter().frame(
+                of: $0, behind: none, level: 19, windowLog: PrefixedFrameWriter.windowLog(over: index.count))
+        }
+        var output = try DeltaOutput(file)
+        try output.write(DeltaFormat.header(frameBytes: indexFrame.count, bytes: index.count))
+        try output.write(indexFrame)
+        for frame in frames { try output.write(frame) }
+        for number in plan.stored { try output.write(copyOf: target.files[number], in: target) }
+        return try output.finish(memory: index.count + (plan.groups.map(\.memory).max() ?? 0))
+    }
+}
+
+/// The file of a delta as it grows.
+private struct DeltaOutput: ~Copyable {
+    private let file: File
+    private var hasher: SHA256Hasher
+    private var size = 0
+
+    init(_ file: File) throws {
+        self.file = file
+        hasher = try SHA256Hasher()
+    }
+
+    mutating func write(_ bytes: [UInt8]) throws {
+        try bytes.withUnsafeBytes { try file.write($0) }
+        try hasher.update(bytes)
+        size += bytes.count
+    }
+
+    mutating func write(copyOf entry: DeltaTree.Entry, in tree: DeltaTree) throws {
+        try write(try tree.contents(of: entry))
+    }
+
+    mutating func finish(memory: Int) throws -> DeltaMaker.Made {
+        DeltaMaker.Made(size: size, sha256: try hasher.finish(), memory: memory)
+    }
+}
+
+extension DeltaTree {
+    /// The file as it was when it was listed.
+    func contents(of entry: Entry) throws -> [UInt8] {
+        let bytes = try tree.file(entry.path.string).readAll(maximumBytes: entry.size)
+        guard bytes.count == entry.size else {
+            throw UpdateFailure(
+                .configInvalid, subject: entry.path.string,
+                "\(entry.path) changed while it was read: let the build finish, then run it again.")
+        }
+        return bytes
+    }
+
+    /// The digest of every file, noted or found now.
+    func digests() throws -> [SHA256Digest] {
+        try files.map { entry in
+            if let noted = entry.digest { return noted }
+            guard let digest = try digest(of: entry) else { throw DiskError("open", entry.path.string, code: 2) }
+            return digest
+        }
+    }
+}
+
+/// What a delta consists of, before anything is compressed.
+struct DeltaPlan {
+    /// Changed files that are compressed together.
+    struct Group: Equatable {
+        /// Numbers of the new files, one behind the other.
+        var files: [Int] = []
+        /// Numbers of the old files that they continue.
+        var prefix: [Int] = []
+        /// Bytes of the new files.
+        var bytes = 0
+        /// Bytes of the old files.
+        var prefixBytes = 0
+
+        /// log2 of the window: over everything where there is something to continue.
+        var windowLog: Int {
+            prefix.isEmpty
+                ? min(PrefixedFrameWriter.windowLog(over: bytes), Self.plainWindowLog)
+                : PrefixedFrameWriter.windowLog(over: bytes + prefixBytes)
+        }
+        /// What its reader needs.
+        var memory: Int { prefixBytes + min(bytes, 1 << windowLog) }
+
+        /// 8 MiB: larger files that continue nothing do not need more memory for it.
+        private static let plainWindowLog = 23
+    }
+
+    private(set) var steps: [DeltaFormat.Step] = []
+    private(set) var groups: [Group] = []
+    /// Numbers of the new files that stand in the delta as they are.
+    private(set) var stored: [Int] = []
+
+    private let options: DeltaMaker.Options
+    private let base: DeltaTree
+    private let target: DeltaTree
+
+    /// Compares two trees.
+    init(from base: DeltaTree, to target: DeltaTree, _ options: DeltaMaker.Options) throws {
+        self.options = options
+        self.base = base
+        self.target = target
+        let (old, new) = (try base.digests(), try target.digests())
+        var sameContent: [SHA256Digest: Int] = [:]
+        for (number, digest) in old.enumerated().reversed() { sameContent[digest] = number }
+        var partners = try Partners(base, target)
+        var baseNumber = 0
+        for (number, entry) in target.files.enumerated() {
+            let first = baseNumber
+            while baseNumber < base.files.count, base.files[baseNumber].path < entry.path { baseNumber += 1 }
+            if baseNumber > first { append(.skip(count: baseNumber - first)) }
+            let isThere = baseNumber < base.files.count && base.files[baseNumber].path == entry.path
+            if isThere, old[baseNumber] == new[number] {
+                append(.keep(count: 1))
+                baseNumber += 1
+            } else if let source = sameContent[new[number]] {
+                // The old file at this path is passed with the next step.
+                append(.copy(path: entry.path.bytes, source: source))
+            } else {
+                try appendNew(number, at: isThere ? baseNumber : nil, &partners)
+                if isThere { baseNumber += 1 }
+            }
+        }
+    }
+
+    private mutating func appendNew(_ number: Int, at path: Int?, _ partners: inout Partners) throws {
+        let entry = target.files[number]
+        let found = try partners.find(number, at: path)
+        let step: (Bool) -> DeltaFormat.Step = { isStored in
+            path == nil
+                ? .add(path: entry.path.bytes, size: entry.size, isStored: isStored)
+                : .change(size: entry.size, isStored: isStored)
+        }
+        steps.append(step(found.isIncompressible))
+        if found.isIncompressible { stored.append(number) } else if entry.size > 0 { add(number, found.partner) }
+    }
+
+    private mutating func append(_ step: DeltaFormat.Step) {
+        switch (steps.last, step) {
+        case (.keep(let before)?, .keep(let count)): steps[steps.count - 1] = .keep(count: before + count)
+        case (.skip(let before)?, .skip(let count)): steps[steps.count - 1] = .skip(count: before + count)
+        default: steps.append(step)
+        }
+    }
+
+    private mutating func add(_ number: Int, _ partner: Int?) {
+        let size = target.files[number].size
+        var grown = groups.last ?? Group()
+        grown.take(number, size, partner.map { ($0, base.files[$0].size) })
+        let most = options.groupBytes
+        let isFull = grown.bytes > most || grown.bytes + grown.prefixBytes > 2 * most
+        if groups.isEmpty || isFull {
+            grown = Group()
+            grown.take(number, size, partner.map { ($0, base.files[$0].size) })
+            // What a device has no room for is not continued.
+            if grown.memory > options.memory - Self.indexRoom || grown.bytes + grown.prefixBytes > 1 << 27 {
+                grown = Group()
+                grown.take(number, size, nil)
+            }
+            groups.append(grown)
+        } else {
+            groups[groups.count - 1] = grown
+        }
+    }
+
+    /// Of the memory, for the index.
+    private static let indexRoom = 4 << 20
+}
+
+extension DeltaPlan.Group {
+    fileprivate mutating func take(_ number: Int, _ size: Int, _ partner: (number: Int, size: Int)?) {
+        files.append(number)
+        bytes += size
+        guard let partner, partner.size > 0, !prefix.contains(partner.number) else { return }
+        prefix.append(partner.number)
+        prefixBytes += partner.size
+    }
+}
+
+/// Finds the partner of every new file, reading no more of the trees than it has to.
+private struct Partners {
+    private let base: DeltaTree
+    private let target: DeltaTree
+    private var rule: PartnerRule
+    private let press = try? PrefixedFrameWriter()
+
+    init(_ base: DeltaTree, _ target: DeltaTree) throws {
+        self.base = base
+        self.target = target
+        rule = PartnerRule(base.files.map(\.path))
+    }
+
+    /// The partner of new file `number`, whose old one is `path` where it has one; and whether it had better not be compressed.
+    mutating func find(_ number: Int, at path: Int?) throws -> (partner: Int?, isIncompressible: Bool) {
+        let entry = target.files[number]
+        let bytes = try target.contents(of: entry)
+        let isIncompressible = try self.isIncompressible(bytes)
+        if path != nil, !isIncompressible { return (path, false) }
+        let sketch = bytes.withUnsafeBytes { ContentSketch($0) }
+        var partner = path
+        if partner == nil {
+            if !rule.knows(besides: entry.path) {
+                rule.know(
+                    try rule.candidates(for: entry.path).map { ($0, try self.sketch(of: base.files[$0], base)) },
+                    besides: entry.path)
+            }
+            partner = rule.partner(of: entry.path, sketch)
+        }
+        if !isIncompressible { return (partner, false) }
+        guard let partner else { return (nil, true) }
+        // An image that was changed a little is like the one before, though it cannot be compressed by itself.
+        let isAlike = sketch.overlap(with: try self.sketch(of: base.files[partner], base)) * 20 > sketch.tokens.count
+        return (partner, !isAlike)
+    }
+
+    private func sketch(of entry: DeltaTree.Entry, _ tree: DeltaTree) throws -> ContentSketch {
+        try tree.contents(of: entry).withUnsafeBytes { ContentSketch($0) }
+    }
+
+    /// Whether its beginning becomes no smaller, as that of an image or a compressed copy.
+    private func isIncompressible(_ bytes: [UInt8]) throws -> Bool {
+        guard bytes.count >= 256, let press else { return false }
+        return try bytes.withUnsafeBytes { all in
+            let sample = UnsafeRawBufferPointer(rebasing: all.prefix(64 << 10))
+            let frame = try press.frame(
+                of: sample, behind: UnsafeRawBufferPointer(start: nil, count: 0), level: 1,
+                windowLog: PrefixedFrameWriter.windowLog(over: sample.count))
+            return frame.count * 100 > sample.count * 97
+        }
+    }
+}
+
+/// Compresses the groups of a plan, some at once.
+private final class DeltaPress: Sendable {
+    private struct State {
+        var next = 0
+        var done = 0
+        var frames: [[UInt8]]
+        var failure: (any Error)?
+    }
+
+    private let plan: [DeltaPlan.Group]
+    private let base: DeltaTree
+    private let target: DeltaTree
+    private let options: DeltaMaker.Options
+    private let report: @Sendable (Int, Int) -> Void
+    private let state: Mutex<State>
+
+    init(
+        _ plan: DeltaPlan, _ base: DeltaTree, _ target: DeltaTree, _ options: DeltaMaker.Options,
+        _ report: @escaping @Sendable (Int, Int) -> Void
+    ) {
+        self.plan = plan.groups
+        self.base = base
+        self.target = target
+        self.options = options
+        self.report = report
+        state = Mutex(State(frames: [[UInt8]](repeating: [], count: plan.groups.count)))
+    }
+
+    /// The frames, in the order of the groups.
+    func run() throws -> [[UInt8]] {
+        let others = try (1..<max(1, min(options.workers, plan.count))).map { _ in try BlockingThread { self.work() } }
+        work()
+        for thread in others { thread.join() }
+        return try state.withLock { state in
+            if let failure = state.failure { throw failure }
+            return state.frames
+        }
+    }
+
+    private func work() {
+        do {
+            let writer = try PrefixedFrameWriter()
+            while let number = take() {
+                let frame = try press(plan[number], with: writer)
+                let done = state.withLock { state in
+                    state.frames[number] = frame
+                    state.done += plan[number].bytes
+                    return state.done
+                }
+                report(done, plan.reduce(0) { $0 + $1.bytes })
+            }
+        } catch {
+            state.withLock { $0.failure = $0.failure ?? error }
+        }
+    }
+
+    private func take() -> Int? {
+        state.withLock { state in
+            guard state.failure == nil, state.next < plan.count else { return nil }
+            state.next += 1
+            return state.next - 1
+        }
+    }
+
+    private func press(_ group: DeltaPlan.Group, with writer: PrefixedFrameWriter) throws -> [UInt8] {
+        var (prefix, content): ([UInt8], [UInt8]) = ([], [])
+        prefix.reserveCapacity(group.prefixBytes)
+        content.reserveCapacity(group.bytes)
+        for number in group.prefix { prefix += try base.contents(of: base.files[number]) }
+        for number in group.files { content += try target.contents(of: target.files[number]) }
+        return try prefix.withUnsafeBytes { prefix in
+            try content.withUnsafeBytes {
+                try writer.frame(of: $0, behind: prefix, level: options.level, windowLog: group.windowLog)
+            }
+        }
+    }
+}

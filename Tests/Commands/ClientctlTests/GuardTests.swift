@@ -1,0 +1,172 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Synchronization
+import Testing
+
+/// `clientctl release guard`, which asks an engine and edits a channel.
+@Suite(.ownThread) struct GuardTests {
+    private let site: ChannelSite
+
+    init() throws {
+        site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0").succeeded("published")
+        try site.publish("1.1.0", ["--rollout", "1%"]).succeeded("published")
+    }
+
+    private func guarded(_ server: String, _ more: String..., bake: String = "1s") throws -> Outcome {
+        try Clientctl.run(
+            [
+                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                site.key("channel"), "--prometheus", server, "--bake", bake, "--json",
+            ] + more)
+    }
+
+    private func release() throws -> JSONObject {
+        let releases = try #require(try site.list()["releases"]?.arrayValue).compactMap(\.objectValue)
+        return try #require(releases.first { $0["version"]?.stringValue == "1.1.0" })
+    }
+
+    private func rollout() throws -> String? { try release()["rollout"]?.stringValue }
+
+    private func isPaused() throws -> Bool? { try release()["paused"]?.boolValue }
+
+    private static func vector(_ facts: [String: Int]) -> Route {
+        let series = facts.map { #"{"metric":{"fact":"\#($0)"},"value":[1700000000,"\#($1)"]}"# }
+        return Route(
+            bytes(
+                #"{"status":"success","data":{"resultType":"vector","result":[\#(series.joined(separator: ","))]}}"#))
+    }
+
+    /// An engine that counts the same whenever it is asked.
+    private static func engine(_ facts: [String: Int]) throws -> LoopbackServer {
+        try LoopbackServer { _ in vector(facts) }
+    }
+
+    /// Until the step is older than the bake time of a second.
+    private func baked(_ server: String) throws -> Outcome {
+        while true {
+            let outcome = try guarded(server)
+            if outcome.string("reason")?.contains(" for ") != true { return outcome }
+        }
+    }
+
+    @Test func `a release that does well goes from step to step`() throws {
+        let engine = try Self.engine(["started": 500, "confirmed": 499, "failed": 1])
+        let server = "http://127.0.0.1:\(engine.port)"
+        for step in ["5%", "25%", "100%"] {
+            try baked(server).succeeded("advanced")
+            #expect(try rollout() == step)
+        }
+        try baked(server).succeeded("complete")
+        let target = try #require(engine.requests.first?.target)
+        #expect(target.hasPrefix("/api/v1/query?query=sum%20by%20"))
+        #expect(target.contains("channel%3D%22stable%22") && target.contains("version%3D%221.1.0%22"))
+    }
+
+    @Test func `a release that fails is paused at once, and stays so until a person resumes it`() throws {
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let stopped = try guarded(server, bake: "1d")
+        #expect(stopped.status == 60)
+        #expect(stopped.string("outcome") == "stopped")
+        #expect(stopped["change"]?.objectValue?["outcome"]?.stringValue == "changed")
+        #expect(try isPaused() == true)
+        let sequence = try site.sequence()
+        #expect(try guarded(server).status == 60)
+        #expect(try site.sequence() == sequence)
+    }
+
+    @Test func `it recalls only where it is told to`() throws {
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
+        #expect(outcome.status == 60)
+        #expect(try site.list()["revoked"]?.arrayValue?.first?.objectValue?["version"]?.stringValue == "1.1.0")
+    }
+
+    @Test func `a start without a verdict has failed`() throws {
+        let engine = try Self.engine(["started": 20, "confirmed": 10, "failed": 0])
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)")
+        #expect(outcome.status == 60)
+        #expect(outcome["failed"] == .integer(10))
+    }
+
+    @Test func `without data nothing moves`() throws {
+        let engine = try Self.engine([:])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let sequence = try site.sequence()
+        #expect(try guarded(server).status == 61)
+        engine.stop()
+        try guarded(server).failed(10, "networkUnavailable")
+        let wrong = try LoopbackServer(["/": Route(bytes("hello"))])
+        try guarded("http://127.0.0.1:\(wrong.port)").failed(11, "httpStatus")
+        #expect(try site.sequence() == sequence)
+    }
+
+    @Test func `it tells what it waits for`() throws {
+        let engine = try Self.engine(["started": 70, "confirmed": 70])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let baking = try guarded(server, bake: "1d")
+        #expect(baking.status == 3)
+        let waiting = try baked(server)
+        #expect(waiting.status == 3)
+        #expect(waiting["missing"] == .integer(4))
+        #expect(try rollout() == "1%")
+    }
+
+    @Test func `a dry run changes nothing`() throws {
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let sequence = try site.sequence()
+        #expect(try guarded("http://127.0.0.1:\(engine.port)", "--dry-run").status == 60)
+        #expect(try site.sequence() == sequence)
+    }
+
+    @Test(arguments: [
+        ["--steps", "5%,1%"], ["--steps", "0%,1%"], ["--steps", ""], ["--max-failures", "0%"],
+        ["--max-failures", "46%"], ["--on-failure", "shrug"], ["--allow-failures", "some"],
+    ])
+    func `a plan that is none is refused`(flags: [String]) throws {
+        try Clientctl.run(
+            [
+                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                site.key("channel"), "--prometheus", "http://127.0.0.1:1", "--json",
+            ] + flags
+        ).failed(64, "usage")
+    }
+
+    /// Whatever the fake above says, this is the engine itself; skipped by name where it is not installed.
+    @Test(.enabled(if: access("/usr/bin/prometheus", X_OK) == 0, "no Prometheus is installed"))
+    func `the counts of a real Prometheus move it`() throws {
+        let failed = Mutex(0)
+        let devices = try LoopbackServer { _ in
+            let lines = [("started", 40), ("confirmed", 40), ("failed", failed.withLock { $0 })].map { fact, count in
+                #"clientctl_reports_total{channel="stable",version="1.1.0",fact="\#(fact)"} \#(count)"#
+            }
+            return Route(bytes(lines.joined(separator: "\n") + "\n"))
+        }
+        try site.folder.write(
+            bytes(
+                "scrape_configs: [{job_name: host, scrape_interval: 200ms, scrape_timeout: 200ms, static_configs: "
+                    + "[{targets: ['127.0.0.1:\(devices.port)']}]}]\n"), to: "prometheus.yml")
+        // Bound and not listening: nobody else gets it, and the engine may.
+        let place = try Socket.closed()
+        let port = try place.port()
+        let engine = try Program(
+            [
+                "/usr/bin/prometheus", "--config.file=\(site.folder.file("prometheus.yml"))",
+                "--storage.tsdb.path=\(site.folder.file("data"))", "--web.listen-address=127.0.0.1:\(port)",
+                "--log.level=error",
+            ], environment: [:])
+        defer { engine.send(SIGKILL) }
+        let server = "http://127.0.0.1:\(port)"
+        var outcome = try guarded(server, bake: "1d")
+        while [10, 11, 61].contains(outcome.status) { outcome = try guarded(server, bake: "1d") }
+        #expect(outcome.status == 3)
+        #expect(outcome["good"] == .integer(40))
+        failed.withLock { $0 = 20 }
+        while outcome.status == 3 { outcome = try guarded(server, bake: "1d") }
+        #expect(outcome.status == 60)
+        #expect(try isPaused() == true)
+    }
+}

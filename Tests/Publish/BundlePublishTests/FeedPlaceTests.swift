@@ -1,0 +1,154 @@
+import BundleDisk
+import BundleTesting
+import BundleThreads
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundlePublish
+
+/// What every place of feeds keeps, whatever it is made of.
+@Suite struct `A place of a feed` {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    /// A place with nothing in it, as two commands have it.
+    private func places(_ kind: PlaceKind) throws -> (one: any FeedPlace, other: any FeedPlace) {
+        let (one, other) = (try kind.place(in: folder), try kind.place(in: folder))
+        try one.make()
+        return (one, other)
+    }
+
+    private func text(_ place: any FeedPlace, _ name: String) throws -> String? {
+        try place.read(name, maximumBytes: 1 << 20).map { String(decoding: $0.bytes, as: UTF8.self) }
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `makes a file once, and leaves one that is there as it is`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        #expect(try text(one, "releases/v1.0.0/manifest.json") == nil)
+        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes(Array("first".utf8))))
+        #expect(try !other.create("releases/v1.0.0/manifest.json", .bytes(Array("second".utf8))))
+        #expect(try text(other, "releases/v1.0.0/manifest.json") == "first")
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `replaces what was read, and nothing else`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        let name = "channels/stable.json"
+        try one.replace(name, with: Array("1".utf8), version: nil)
+        #expect(throws: FeedConflict(name, in: other)) { try other.replace(name, with: Array("x".utf8), version: nil) }
+        let read = try #require(try one.read(name, maximumBytes: 9))
+        #expect(try other.read(name, maximumBytes: 9) == read)
+        try other.replace(name, with: Array("2".utf8), version: read.version)
+        #expect(throws: FeedConflict(name, in: one)) {
+            try one.replace(name, with: Array("x".utf8), version: read.version)
+        }
+        #expect(try text(one, name) == "2")
+        let version = try one.read(name, maximumBytes: 9)?.version
+        #expect(version != read.version)
+        try other.remove(name)
+        #expect(throws: FeedConflict(name, in: one)) { try one.replace(name, with: Array("x".utf8), version: version) }
+        #expect(try text(one, name) == nil)
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `removes a file, and none that is not there`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        try one.remove("releases/v1.0.0/manifest.json")
+        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes([1])))
+        #expect(try one.create("releases/v1.0.0/a", .bytes([1])))
+        try other.remove("releases/v1.0.0/manifest.json")
+        try other.remove("releases/v1.0.0/manifest.json")
+        #expect(try one.read("releases/v1.0.0/manifest.json", maximumBytes: 9) == nil)
+        #expect(try one.list("").map(\.name) == ["releases/v1.0.0/a"])
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `lists what is below a folder, with sizes`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        #expect(try one.list("") == [])
+        for (name, size) in [("manifest.json", 1), ("channels/stable.json", 2), ("channels/stable/1.json", 3)] {
+            #expect(try one.create(name, .bytes(Array(repeating: 7, count: size))))
+        }
+        #expect(try one.create("channelsx/a.json", .bytes([1])))
+        let stable = FeedEntry(name: "channels/stable.json", size: 2)
+        let copy = FeedEntry(name: "channels/stable/1.json", size: 3)
+        #expect(try Set(other.list("channels")) == [stable, copy])
+        #expect(try other.list("channels/stable") == [copy])
+        #expect(try other.list("trust") == [])
+        #expect(try other.list("").count == 4)
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `hands over a large file as it was given`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        let bytes = (0..<3_000_001).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+        try folder.write(bytes, to: "large")
+        #expect(try one.create("a/large", .file(File.open(reading: folder.file("large")))))
+        var found: [UInt8] = []
+        #expect(try other.stream("a/large") { found += $0 })
+        #expect(found == bytes)
+        #expect(try !other.stream("a/small") { found += $0 })
+        #expect(throws: (any Error).self) { try other.read("a/large", maximumBytes: 3_000_000) }
+        #expect(try other.read("a/large", maximumBytes: 3_000_001)?.bytes == bytes)
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `has a release when its draft is committed, and not before`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        let draft = try one.draft(FeedWait())
+        try draft.scratch.createDurableFile("client.tar", [1, 2, 3])
+        #expect(try other.list("") == [])
+        #expect(!draft.isCommitted)
+        try draft.commit("v1.0.0", archive: "client.tar", manifest: [4])
+        #expect(draft.isCommitted)
+        #expect(try Set(other.list("").map(\.name)) == ["releases/v1.0.0/client.tar", "releases/v1.0.0/manifest.json"])
+        #expect(try other.read("releases/v1.0.0/client.tar", maximumBytes: 9)?.bytes == [1, 2, 3])
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `loses no change of those who edit at one time`(_ kind: PlaceKind) throws {
+        let (one, _) = try places(kind)
+        let place = folder.path
+        let failures = Mutex<[String]>([])
+        let threads = try (0..<4).map { _ in
+            try BlockingThread {
+                do {
+                    for _ in 0..<3 { try Self.count(in: try kind.place(inFolder: place)) }
+                } catch {
+                    failures.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        #expect(failures.withLock { $0 } == [])
+        #expect(try text(one, "count") == "12")
+    }
+
+    /// Adds one to the number in the file `count`.
+    private static func count(in place: any FeedPlace) throws {
+        try place.change(FeedWait(.seconds(60)), channels: [], draft: { () -> Never? in nil }) { _ in
+            let read = try place.read("count", maximumBytes: 99)
+            let number = read.flatMap { Int(String(decoding: $0.bytes, as: UTF8.self)) } ?? 0
+            try place.replace("count", with: Array("\(number + 1)".utf8), version: read?.version)
+        }
+    }
+}
+
+/// A kind of place, and how one is made.
+enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
+    case folder
+
+    static let all = allCases
+    var testDescription: String { rawValue }
+
+    func place(in folder: TemporaryFolder) throws -> any FeedPlace { try place(inFolder: folder.path) }
+
+    func place(inFolder path: String) throws -> any FeedPlace {
+        switch self {
+        case .folder: FeedFolder("\(path)/place")
+        }
+    }
+}
