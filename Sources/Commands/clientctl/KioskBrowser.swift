@@ -4,9 +4,10 @@ import BundleThreads
 import BundleValues
 import ClientShell
 import Glibc
+import ShellBoot
 import Synchronization
 
-/// Flags of a device's screen.
+/// Flags of a device's screen, and of the programs that serve starts.
 struct KioskOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -26,29 +27,43 @@ struct KioskOptions: ParsableArguments {
             valueName: "command"))
     var onRollback: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Run this, without a shell, to log in anew a minute before a session ends or when the feed has refused it; it prints a token and, on a second line, its end.",
+            valueName: "command"))
+    var loginCommand: String?
+
     /// Whether programs are started, which may do more than this one.
     func startsPrograms(_ settings: Settings) throws -> Bool {
-        try settings.optional("browser", browser) != nil || settings.optional("on-rollback", onRollback) != nil
+        try [("browser", browser), ("on-rollback", onRollback), ("login-command", loginCommand)].contains {
+            try settings.optional($0.0, $0.1) != nil
+        }
+    }
+
+    /// Nil where nobody logs in by a command.
+    func renewal(_ settings: Settings, _ sessions: any SessionRepository) throws -> SessionRenewal? {
+        try words("login-command", loginCommand, settings).map { SessionRenewal(command: $0, sessions: sessions) }
+    }
+
+    private func words(_ name: String, _ given: String?, _ settings: Settings) throws -> [String]? {
+        try settings.optional(name, given).map { text in
+            guard let words = CommandWords.split(text) else {
+                throw ValidationError(
+                    "--\(name) takes a command with its arguments, quoted where they have blanks, not "
+                        + "\(UntrustedName.display(text)).")
+            }
+            return words
+        }
     }
 
     func kiosk(_ settings: Settings) throws -> Kiosk {
-        func words(_ name: String, _ given: String?) throws -> [String]? {
-            try settings.optional(name, given).map { text in
-                guard let words = CommandWords.split(text) else {
-                    throw ValidationError(
-                        "--\(name) takes a command with its arguments, quoted where they have blanks, not "
-                            + "\(UntrustedName.display(text)).")
-                }
-                return words
-            }
-        }
-        let browser = try words("browser", browser)
+        let browser = try words("browser", browser, settings)
         var patience = try settings.optional("heartbeat", heartbeat).map { text in
             try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
         }
         if let patience, patience < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
         if browser != nil, patience == nil { patience = .seconds(60) }
-        return Kiosk(browser: browser, heartbeat: patience, hook: try words("on-rollback", onRollback))
+        return Kiosk(browser: browser, heartbeat: patience, hook: try words("on-rollback", onRollback, settings))
     }
 }
 
@@ -208,12 +223,13 @@ final class StartedProgram: Sendable {
     private let process: pid_t
     private let isRunning = Mutex(true)
 
-    /// Starts `words`, found on the path, with this program's environment and `more`.
-    init(_ words: [String], _ more: [String: String] = [:]) throws {
-        process = try Starting.run { try Self.spawn(words, more) }
+    /// Starts `words`, found on the path, with this program's environment and `more`. Standard output is for what this program itself
+    /// answers, so its own goes to `output`.
+    init(_ words: [String], _ more: [String: String] = [:], output: Int32 = 2) throws {
+        process = try Starting.run { try Self.spawn(words, more, output) }
     }
 
-    private static func spawn(_ words: [String], _ more: [String: String]) throws -> pid_t {
+    private static func spawn(_ words: [String], _ more: [String: String], _ output: Int32) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -230,8 +246,7 @@ final class StartedProgram: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        // Standard output is for what this program itself answers.
-        posix_spawn_file_actions_adddup2(&actions, 2, 1)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
         try OpenFiles.keep(from: 3, outOf: &actions)
         var variables = inherited() + more.map { strdup("\($0)=\($1)") } + [nil]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
@@ -259,20 +274,21 @@ final class StartedProgram: Sendable {
         return variables
     }
 
+    /// Waits until it has ended, without blocking the caller's thread. See `wait`.
+    func ending() async throws -> Ending { try await onThread { self.wait() } }
+
     /// Waits until it has ended, once, and ends what is left of its group.
-    func ending() async throws -> Ending {
-        try await onThread { [self] in
-            var info = siginfo_t()
-            while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
-            return isRunning.withLock { isRunning in
-                // Its number is its own until it is reaped.
-                kill(-process, SIGKILL)
-                isRunning = false
-                var status: Int32 = 0
-                while waitpid(process, &status, 0) < 0 && errno == EINTR {}
-                let signal = status & 0x7F
-                return signal == 0 ? .exited(status >> 8 & 0xFF) : .signalled(signal)
-            }
+    func wait() -> Ending {
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
+        return isRunning.withLock { isRunning in
+            // Its number is its own until it is reaped.
+            kill(-process, SIGKILL)
+            isRunning = false
+            var status: Int32 = 0
+            while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+            let signal = status & 0x7F
+            return signal == 0 ? .exited(status >> 8 & 0xFF) : .signalled(signal)
         }
     }
 

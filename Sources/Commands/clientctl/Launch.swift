@@ -32,7 +32,7 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let launched = try Wiring.launcher(place, shell, settings).launch()
+        let launched = try Wiring.launch(place, shell, settings)
         let prepared = launched.prepared
         let path = try Wiring.absolute(prepared.client.root.path)
         Output.give(

@@ -1,5 +1,6 @@
 import BundleCore
 import ArchiveSource
+import BundlePlatform
 import BundleValues
 import BundlePush
 import ClientShell
@@ -26,10 +27,13 @@ struct Listening: Sendable {
 
     /// How often to see whether another page is shown, which may name another server.
     private static let pageInterval = Duration.seconds(2)
+    private static let networkInterval = Duration.seconds(1)
 
     let host: Host?
     let server: Server?
     let say: @Sendable (String) -> Void
+    /// Knows when this machine gets a way out to a network; nil where nothing is fetched over one, or nobody tells.
+    let network: NetworkWatch?
     /// Hears of each connection when it stands and when it is lost, by who is at the other end.
     var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
 
@@ -38,6 +42,18 @@ struct Listening: Sendable {
         await withTaskGroup { group in
             if let host { group.addTask { await follow(host, shell) } }
             if let server { group.addTask { await follow(server, shell) } }
+            if let network { group.addTask { await follow(network, shell) } }
+        }
+    }
+
+    // MARK: The network
+
+    /// A device that was cut off does not wait for its next check, which an outage has put off.
+    private func follow(_ network: NetworkWatch, _ shell: ClientShell) async {
+        while (try? await Task.sleep(for: Self.networkInterval)) != nil {
+            guard network.hasNewRoute() else { continue }
+            say("there is a way out to a network: checking")
+            await shell.checkSoon()
         }
     }
 

@@ -2,6 +2,8 @@ import ArgumentParser
 import BundleValues
 import BundleDisk
 import BundlePlatform
+import BundleThreads
+import Glibc
 import ShellBoot
 
 /// `clientctl login`.
@@ -15,6 +17,7 @@ struct Login: ParsableCommand {
 
             From the first login on the device is gated: without a session `serve` shows
             guests the seed, and nothing else. `clientctl logout --forget` ends that.
+            `serve --login-command` signs in anew before a session ends.
 
             Examples:
               clientctl login --store /var/lib/kiosk --token-file /run/secrets/feed-token
@@ -66,6 +69,96 @@ struct Login: ParsableCommand {
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) holds no bearer token: \(error)")
         }
+    }
+}
+
+/// Signs in anew by a command, before a session ends, and after the feed has refused it; one at a time.
+struct SessionRenewal: Sendable {
+    private static let lead = 60
+    private static let look = Duration.seconds(1)
+    /// After a failure, so that nobody's server is flooded.
+    private static let pause = Duration.seconds(60)
+    private static let limit = Duration.seconds(30)
+    private static let longestAnswer = 16 << 10
+
+    let command: [String]
+    let sessions: any SessionRepository
+
+    /// Looks after the session until it is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            var wait = Self.look
+            do {
+                if try await sessions.record().wantsRenewal(at: .now, lead: Self.lead) { try await renew() }
+            } catch {
+                Log.note(LogLine(UpdateFailure(error), event: "login"))
+                wait = Self.pause
+            }
+            do { try await Task.sleep(for: wait) } catch { return }
+        }
+    }
+
+    private func renew() async throws {
+        let session = try session(out: try await answer())
+        try await sessions.change { record in
+            // Somebody may have signed out meanwhile.
+            if record.wantsRenewal(at: session.since, lead: Self.lead) { record.signIn(session) }
+        }
+        // One that would end at once would be renewed at once.
+        if SessionRecord(access: .session(session), lock: nil).wantsRenewal(at: session.since, lead: Self.lead) {
+            throw refusal("gave a token that ends within \(Self.lead) seconds")
+        }
+        Log.note(LogLine(level: .info, event: "login", message: "logged in by the command of --login-command"))
+    }
+
+    /// The token on the first line, and on the second, where there is one, when the session ends.
+    private func session(out answer: [UInt8]) throws -> UserSession {
+        let lines = answer.split(separator: UInt8(ascii: "\n"), maxSplits: 1)
+        let now = Timestamp.now
+        let end = lines.dropFirst().first.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        let time = end.filter { !$0.isWhitespace }
+        do {
+            return UserSession(
+                token: try AccessToken(tokenFile: Array(lines.first ?? [])), since: now,
+                expires: time.isEmpty ? nil : try SessionEnd(parsing: time, now: now).time)
+        } catch {
+            // Its words may be the token.
+            throw refusal("gave no token, or an end that is none")
+        }
+    }
+
+    private func answer() async throws -> [UInt8] {
+        try await onThread {
+            var ends: [Int32] = [-1, -1]
+            guard pipe(&ends) == 0 else { throw DiskError("open", "a pipe", code: errno) }
+            let (reading, writing) = (ends[0], ends[1])
+            for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+            defer { close(reading) }
+            let program: StartedProgram
+            do {
+                defer { close(writing) }
+                program = try StartedProgram(command, output: writing)
+            }
+            program.end(after: Self.limit)
+            var answer: [UInt8] = []
+            var bytes = [UInt8](repeating: 0, count: Self.longestAnswer)
+            while answer.count <= Self.longestAnswer {
+                let count = read(reading, &bytes, bytes.count)
+                if count < 0 && errno == EINTR { continue }
+                if count <= 0 { break }
+                answer += bytes[..<count]
+            }
+            if answer.count > Self.longestAnswer { program.end() }
+            let ending = program.wait()
+            guard ending == .exited(0), answer.count <= Self.longestAnswer else { throw refusal("\(ending)") }
+            return answer
+        }
+    }
+
+    private func refusal(_ what: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: "login-command",
+            "The command of --login-command \(what): it is tried again in \(DurationText(Self.pause)).")
     }
 }
 

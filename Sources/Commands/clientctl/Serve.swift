@@ -130,6 +130,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         listening.link = { agent.note(link: $0, isUp: $1) }
         let kiosk = try screen.kiosk(settings)
+        let sessions = Wiring.sessions(configuration.device.store)
+        let renewal = try screen.renewal(settings, sessions)
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let shell = try container.shell(bridge: bridge)
@@ -142,7 +144,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let isOnce = try settings.isOn("once", once)
         if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
-            sessions: Wiring.sessions(configuration.device.store), shell, host,
+            sessions: sessions, shell, host,
             say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
         let shown = try await boot.first()
         var serving = try serverConfiguration(
@@ -157,6 +159,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let status = await withTaskGroup { group in
             group.addTask { await host.run() }
             group.addTask { await kiosk.run("http://127.0.0.1:\(server.port)/") }
+            if let renewal { group.addTask { await renewal.run() } }
             group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
             group.addTask { await agent.run(shell, server) }
             if isOnce {

@@ -4,7 +4,7 @@ import ShellBoot
 /// What answers tell of a device's session; never the token.
 struct SessionOutput {
     private let record: SessionRecord
-    private let status: SessionStatus
+    let status: SessionStatus
 
     init(_ record: SessionRecord, at time: Timestamp) {
         self.record = record

@@ -26,7 +26,7 @@ struct ShellBootSequence {
         self.coordinator = coordinator
         bootstrapper = AppBootstrapper(
             restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
-            prepareLaunch: ShellLaunch(shell), router: coordinator)
+            prepareLaunch: ShellLaunch(shell, host), router: coordinator)
     }
 
     /// What is shown, and to whom.

@@ -3,12 +3,14 @@ import BundleCore
 import BundleDisk
 import BundleValues
 import BundlePlatform
+import ShellBoot
 
 /// `clientctl status`.
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Tells what runs, what runs next, and why each other client does not.",
         discussion: """
+            What runs is the client that was launched last; the one with the star is next.
             Without --shell-version it answers for the shell that launched last; where none
             has, every shell range counts as met. It also says where the kernel has no
             Landlock, with which install, launch, serve and publish keep to what they need.
@@ -38,10 +40,13 @@ struct Status: ParsableCommand {
         let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
         let session = session(of: store)
+        let next = rows.first { $0.isNext }?.name
+        let running = running(ledger, for: session.status)
+        let missing = (named ?? ledger.shell).flatMap { SelectionRule.missingShell(inventory, shell: $0) }
         Output.give(
             json: try settings.isOn("json", common.json),
             [
-                "wouldRun": .string(orNull: rows.first { $0.runs }?.name.description),
+                "running": .string(orNull: running.name?.description), "next": .string(orNull: next?.description),
                 "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
                 "previous": .string(orNull: ledger.previous?.description),
@@ -54,19 +59,22 @@ struct Status: ParsableCommand {
                 "clients": .array(rows.map { describe($0, ledger) }),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": describe(ledger.feed, stale),
-                "session": session.value, "landlock": landlock.value,
+                "updateRequired": .string(orNull: missing?.description), "session": session.value,
+                "landlock": landlock.value,
             ],
-            rows.map(line) + session.lines + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
+            ["\(running.line); next: \(next?.description ?? "nothing")"] + rows.map(line) + session.lines
+                + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
 
     /// A session that cannot be read keeps nobody from seeing the rest.
-    private func session(of store: String) -> (value: JSONValue, lines: [String]) {
+    private func session(of store: String) -> (status: SessionStatus, value: JSONValue, lines: [String]) {
         do {
             let answer = SessionOutput(try Wiring.sessions(store).record(), at: .now)
-            return (answer.value, answer.lines)
+            return (answer.status, answer.value, answer.lines)
         } catch {
             let failure = UpdateFailure(error)
             return (
+                .unauthenticated(.unreadable),
                 .object([
                     "state": .string("unreadable"), "required": .bool(true), "reason": .string(failure.message),
                 ]), ["! session: \(failure.message)"]
@@ -83,16 +91,26 @@ struct Status: ParsableCommand {
         }
     }
 
+    /// What was launched last, as far as whoever stands before the device sees it.
+    private func running(_ ledger: Ledger, for session: SessionStatus) -> (name: ClientName?, line: String) {
+        switch session {
+        case .locked: (nil, "runs: nothing, for the device is locked")
+        case .unauthenticated: (.embedded, "runs: the seed, for guests")
+        case .notRequired, .authenticated:
+            ledger.launch.map { ($0.name, "runs: \($0.name), launched at \($0.at)") } ?? (nil, "runs: nothing yet")
+        }
+    }
+
     /// The reasons of blocked and failed clients say so themselves.
     private func line(_ row: StatusRule.Row) -> String {
         let state = ["seed", "blocked", "failed"].contains(row.state) ? "" : "\(row.state): "
-        return "\(row.runs ? "*" : " ") \(row.name)  \(state)\(row.reason)"
+        return "\(row.isNext ? "*" : " ") \(row.name)  \(state)\(row.reason)"
     }
 
     private func describe(_ row: StatusRule.Row, _ ledger: Ledger) -> JSONValue {
         let route = row.name.version.flatMap(ledger.entry)?.route
         return .object([
-            "name": .string(row.name.description), "runs": .bool(row.runs), "state": .string(row.state),
+            "name": .string(row.name.description), "next": .bool(row.isNext), "state": .string(row.state),
             "reason": .string(row.reason), "route": .string(orNull: route?.word),
             "routeReason": .string(orNull: route?.reason.rawValue), "routeDetail": .string(orNull: route?.detail),
             "failures": .array(

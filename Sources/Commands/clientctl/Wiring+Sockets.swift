@@ -22,7 +22,8 @@ extension Wiring {
             return try self.host(text, feed, options, settings)
         }
         let server = try wanted.contains(.meteor) ? meteor.map { try self.server($0, options, settings) } : nil
-        return Listening(host: host, server: server, say: say)
+        let isPolling = feed != nil || meteor != nil
+        return Listening(host: host, server: server, say: say, network: isPolling ? NetworkWatch() : nil)
     }
 
     private static func host(

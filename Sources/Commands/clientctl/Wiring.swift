@@ -217,11 +217,9 @@ enum Wiring {
     }
 
     /// A device that only launches what is here.
-    static func launcher(
-        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
-    ) throws -> Launcher {
+    static func launch(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launched {
         let configuration = ShellConfiguration(device: try device(place, shell, settings))
-        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launcher()
+        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launch()
     }
 
     /// Who and where a device is that updates itself, and what it keeps.

@@ -85,13 +85,22 @@ package struct Page: Sendable {
     /// A script that the host adds to this page.
     package let notice: ServerConfiguration.Bridge?
 
+    /// Whether whoever sees it must find nothing that others left in the browser, since their session is over.
+    package let forgets: Bool
+
     /// States a launch. `id` and `token` are 1 to 128 letters, digits, `-` and `_`; with others the page is not shown.
-    package init(id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil) {
-        self.id = id
+    package init(
+        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, forgets: Bool = false
+    ) {
+        self.id = forgets ? Self.forgetting + id : id
+        self.forgets = forgets
         self.token = token
         self.site = site
         self.notice = notice
     }
+
+    /// What names of such launches begin with.
+    package static let forgetting = "guest-"
 
     var isWellFormed: Bool { Self.isWord(id) && Self.isWord(token) }
 

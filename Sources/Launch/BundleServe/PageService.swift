@@ -180,7 +180,7 @@ final class PageService: Service {
 
     private func launchResponse(_ page: Page, _ document: Document, _ request: Request) -> Response {
         let fields = """
-            \(policy.line(scriptSources: document.scriptSources))\
+            \(policy.line(scriptSources: document.scriptSources))\(clearing(page, request))\
             Set-Cookie: \(cookie)\(page.id); Path=/; HttpOnly; SameSite=Strict\r
             ETag: \(String(decoding: document.tag, as: UTF8.self))\r\n
             """
@@ -190,6 +190,25 @@ final class PageService: Service {
         }
         return Response(
             .ok, type: document.type, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
+    }
+
+    /// What others have left goes with the first page that a browser gets after their session. Cookies go one by one: the header would
+    /// take the one that is set beside it.
+    private func clearing(_ page: Page, _ request: Request) -> String {
+        guard page.forgets, self.page(of: request)?.hasPrefix(Page.forgetting) != true,
+            !page.site.keepsSiteData
+        else { return "" }
+        var fields = "Clear-Site-Data: \"storage\"\r\n"
+        _ = request.with(.cookie) { value in
+            HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
+                let name = element.prefix { $0 != UInt8(ascii: "=") }
+                if !element.starts(with: "clientctl-".utf8), let text = String(validating: name, as: UTF8.self) {
+                    fields += "Set-Cookie: \(text)=; Path=/; Max-Age=0\r\n"
+                }
+                return false
+            }
+        }
+        return fields
     }
 
     /// The launch that a request says it belongs to.

@@ -71,6 +71,12 @@ package final class Site: Sendable {
             scriptSources: index.scriptSources)
     }
 
+    /// Whether it asks that guests find what those before them left in the browser.
+    var keepsSiteData: Bool {
+        String(decoding: index.before + index.after, as: UTF8.self)
+            .contains("<meta name=\"clientctl-site-data\" content=\"keep\">")
+    }
+
     /// Whether there is such a file. The index page is none: it is `index`.
     func contains(_ path: RequestPath) -> Bool { paths.contains(FilePath(bytes: path.bytes)) }
 

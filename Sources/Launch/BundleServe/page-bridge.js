@@ -167,7 +167,7 @@
       if (!deliver(name, event)) {
         keptUpdate = event;
       }
-    } else if (name === 'error') {
+    } else if (name === 'error' || name === 'upToDate') {
       deliver(name, event);
     }
   }
@@ -376,6 +376,19 @@
       }
     }, NOTICE_DELAY);
   }, true);
+
+  // The tabs of a browser share a cookie, so all get the files of what was loaded last: older pages come along. Those that nobody
+  // sees have no stream of events to tell them.
+
+  if (window.BroadcastChannel && token) {
+    var tabs = new window.BroadcastChannel('clientctl-launch');
+    tabs.onmessage = function (event) {
+      if (typeof event.data === 'string' && event.data !== token) {
+        loadAgain();
+      }
+    };
+    tabs.postMessage(token);
+  }
 
   // Whether the page can be seen. Each load of it says so first, under a name of its own: the host listens to the youngest,
   // because the one before may say farewell late.

@@ -136,6 +136,15 @@ public struct DeviceContainer: Sendable {
     /// Chooses and launches clients, for a shell that shows them itself.
     public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
 
+    /// Launches the client that runs next; the seed where the disk takes no store.
+    package func launch() throws -> Launched {
+        do {
+            return try launcher().launch()
+        } catch {
+            return try Launcher.launch(configuration.device, withoutStore: error, warn: warn)
+        }
+    }
+
     /// A shell that takes its updates from the sources, in front of the web view behind `bridge`.
     public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
         try ClientShell(

@@ -10,12 +10,16 @@ import Synchronization
 /// `Screen`.
 package final class LoopbackHost: PageHost {
     private static let pauseBetweenChecks = Duration.seconds(10)
+    /// How long a page waits for the outcome of a check at most: a download may take hours.
+    private static let longestAnswer = Duration.seconds(20)
 
     private let shell: ClientShell
     private let bridge: LoopbackBridge
     private let observe: @Sendable (ShellEvent) -> Void
     private let checks: AsyncStream<Void>.Continuation
     private let wantedChecks: AsyncStream<Void>
+    /// Who wants to know what the next check comes to.
+    private let waiting = Mutex<[AsyncStream<JSONObject>.Continuation]>([])
     private let clock: any Clock<Duration>
     private let reading: @Sendable () -> Duration
     private let heartbeat: Duration?
@@ -72,8 +76,8 @@ package final class LoopbackHost: PageHost {
             group.addTask {
                 await withDiscardingTaskGroup { running in
                     for await _ in self.wantedChecks {
-                        // A failure is an event of the shell. A download may take long; what is offered then may be newer.
-                        running.addTask { _ = try? await self.shell.checkForUpdates() }
+                        // A download may take long; what is offered then may be newer.
+                        running.addTask { await self.check() }
                         // A page in a loop must not become a flood at the feed.
                         try? await self.clock.sleep(for: Self.pauseBetweenChecks)
                     }
@@ -84,11 +88,53 @@ package final class LoopbackHost: PageHost {
         bridge.finish()
     }
 
+    /// Checks, and tells those who asked for it by then what came of it. A failure is an event of the shell, too.
+    private func check() async {
+        let asked = waiting.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        var outcome: JSONObject
+        do {
+            try await shell.checkForUpdates()
+            outcome = ["outcome": .string("upToDate")]
+            if let name = bridge.withScreen(\.status.available) {
+                outcome = ["outcome": .string("updateAvailable"), "version": .string(name.shortDescription)]
+            }
+        } catch {
+            let failure = UpdateFailure(error)
+            outcome = [
+                "outcome": .string("failed"), "code": .string(failure.code.rawValue),
+                "message": .string(failure.message),
+            ]
+        }
+        for page in asked { page.yield(outcome) }
+    }
+
+    /// What the check comes to that a page asks for; `checking` where that takes long.
+    private func outcomeOfCheck() async -> JSONObject {
+        let (outcomes, page) = AsyncStream<JSONObject>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        waiting.withLock { $0.append(page) }
+        checks.yield()
+        return await withTaskGroup { [clock] group in
+            group.addTask { await outcomes.first { _ in true } }
+            group.addTask {
+                _ = try? await clock.sleep(for: Self.longestAnswer)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next().flatMap(\.self) ?? ["outcome": .string("checking")]
+        }
+    }
+
     /// The state that is shown; nil while the device starts.
     var state: LaunchState? { bridge.withScreen { $0.state } }
 
     /// Shows `state` from now on.
     func show(_ state: LaunchState?) throws { try bridge.show(state) }
+
+    /// Whether the session of whoever used the device last is over.
+    func endSession(_ isOver: Bool) { bridge.withScreen { $0.isSessionOver = isOver } }
 
     /// Whether this trouble is another one than before.
     func isNew(trouble: String) -> Bool { bridge.withScreen { $0.isNew(trouble: trouble) } }
@@ -103,6 +149,7 @@ package final class LoopbackHost: PageHost {
             case .failed(let failure): screen.send(error: failure)
             // The page that failed is about to go, or gone: its follower is told.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
+            case .checked(nil, _): screen.sendUpToDate()
             case .launched, .confirmed, .checked, .complained: break
             }
         }
@@ -209,7 +256,7 @@ package final class LoopbackHost: PageHost {
         _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus
     ) async throws -> JSONObject {
         switch method {
-        case "checkForUpdates": checks.yield()
+        case "checkForUpdates": return await outcomeOfCheck()
         case "heartbeat": break
         case "farewell":
             await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))

@@ -37,6 +37,9 @@ struct Screen {
     private var notice: ServerConfiguration.Bridge?
     /// Counts how often all pages were forgotten.
     private(set) var generation = 0
+    /// Whether the session is over, and what its users left in the browser is not for whoever comes.
+    var isSessionOver = false
+    private var isForgetting: Bool { isSessionOver && state == .unauthenticated }
     /// What runs, as the shell said last.
     var status = ShellStatus()
     /// The client that the shell handed over last.
@@ -103,12 +106,15 @@ struct Screen {
             launches.append(launch)
             if launches.count > Self.rememberedLaunches { launches.removeFirst() }
         }
-        return (Page(id: launch.id, token: token, site: launch.files.site, notice: notice), ended)
+        let page = Page(
+            id: launch.id, token: token, site: launch.files.site, notice: notice, forgets: isForgetting)
+        return (page, ended)
     }
 
     /// The files of the page load that the cookie names, else those of the newest one, as far as they may be shown.
     func site(ofPage id: String?) -> Site? {
         if let ownPage { return ownPage.site }
+        let id = id.map { $0.hasPrefix(Page.forgetting) ? String($0.dropFirst(Page.forgetting.count)) : $0 }
         guard let files = (launches.last { $0.id == id } ?? launches.last)?.files ?? next, mayShow(files.client.name)
         else { return nil }
         return files.site
@@ -172,6 +178,13 @@ struct Screen {
             let data: JSONObject = ["version": .string(name.shortDescription)]
             listener.stream.yield(PageEvent(name: "updateAvailable", data: data))
         }
+    }
+
+    /// Tells every page that a check has found nothing newer than what runs, or is ready.
+    mutating func sendUpToDate() {
+        guard ownPage == nil, status.available == nil, let name = status.current else { return }
+        let event = PageEvent(name: "upToDate", data: ["version": .string(name.shortDescription)])
+        for listener in listeners.values { listener.stream.yield(event) }
     }
 
     /// Tells every page that listens, besides those of a client that `failed` and is about to go; where there is none, the error

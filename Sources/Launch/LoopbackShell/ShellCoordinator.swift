@@ -40,14 +40,18 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
 /// lock.
 package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
+    private let host: LoopbackHost?
 
-    /// For the clients of `shell`.
-    package init(_ shell: ClientShell) {
+    /// For the clients of `shell`; the pages of `host` leave nothing behind when a session ends.
+    package init(_ shell: ClientShell, _ host: LoopbackHost? = nil) {
         self.shell = shell
+        self.host = host
     }
 
     /// Leaves what others have been shown, and makes ready what is for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
+        // One that cannot be read may go on.
+        if case .unauthenticated(.ended) = session { host?.endSession(true) } else { host?.endSession(false) }
         do {
             return try await shell.admit(Self.audience(of: session)).map { .shellTooOld(minimum: $0) } ?? .ready
         } catch {

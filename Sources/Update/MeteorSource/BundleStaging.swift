@@ -29,7 +29,7 @@ struct BundleStaging {
             manifest: manifest, verifier: verifier, bundles: MeteorBundles(platform: server.platform),
             seed: seed, installed: installed, interrupted: interrupted)
         let plan = try await onThread { try planner.plan() }
-        try area.requireRoom(for: plan.footprint)
+        try await onThread { [area, seed] in try area.requireRoom(for: plan.footprint, inheriting: seed) }
         report(.downloading(bytes: 0, of: nil))
         let page = AcceptedPage()
         let jobs = try plan.missing.map { try job($0, verifier, page) }

@@ -159,7 +159,7 @@ import Testing
         #expect(try text(page, "sessionStorage.shown") == sofar + "version2; version3; version2; ")
         #expect(page.loads == loads + 2)
         // Its retry comes with the next start, or when the page asks.
-        #expect(try kiosk.status()["wouldRun"] == .string("meteor-version3"))
+        #expect(try kiosk.status()["next"] == .string("meteor-version3"))
         withExtendedLifetime(serving) {}
     }
 

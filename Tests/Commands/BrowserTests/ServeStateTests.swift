@@ -80,6 +80,7 @@ import Testing
         #expect(text.contains("version 1.0.0"))
         #expect(text.contains("clientctl-update-required"))
         #expect(text.contains("version 9.0.0 or later"))
+        #expect(try kiosk.status()["updateRequired"] == .string("9.0.0"))
         #expect(try kiosk.status(of: "v1.0.0").state == "trial")
     }
 
@@ -254,6 +255,34 @@ import Testing
         try page.evaluate("document.querySelector('#clientctl-update-required button').click()")
         #expect(try page.evaluate("document.getElementById('clientctl-update-required')") == .null)
         #expect(try page.screenshot() != noticed)
+    }
+
+    @Test(arguments: [false, true])
+    func `what a session left in the browser goes with it, unless the seed asks to keep it`(keeps: Bool) throws {
+        var seed = DemoClient("embedded")
+        if keeps { seed.head = "<meta name=\"clientctl-site-data\" content=\"keep\">" }
+        try kiosk.folder.writeTree(seed.files, to: "seed")
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "1.0.0")
+        let left = "[localStorage.left, /left/.test(document.cookie)].join()"
+        try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; null")
+        // A lock is no end of a session.
+        try kiosk.on("lock")
+        try shows(page, state: "locked")
+        try kiosk.on("unlock")
+        try shows(page, "1.0.0")
+        #expect(try page.evaluate(left).stringValue == "mine,true")
+        try kiosk.on("logout")
+        try shows(page, "embedded")
+        #expect(try page.evaluate(left).stringValue == (keeps ? "mine,true" : ",false"))
+        // What guests leave is theirs.
+        try page.evaluate("localStorage.left = 'guest'; null")
+        try page.navigate(serving.root + "/?again")
+        try shows(page, "embedded")
+        #expect(try page.evaluate("localStorage.left").stringValue == "guest")
     }
 
     @Test func `nothing to show: the reason, until there is something`() throws {

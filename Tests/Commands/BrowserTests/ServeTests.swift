@@ -147,6 +147,35 @@ import Testing
         #expect(try serving.ask("GET /lazy.js", ["Cookie": String(cookie)]).text == "lazy 1.0.0")
     }
 
+    @Test func `a tab that nobody sees comes along when another one loads the next client`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try page.evaluate(DemoClient.Scripts.hide + "null")
+        try kiosk.install(.doing("2.0.0", DemoClient.Scripts.confirm))
+        let other = try page.openBeside(serving.root + "/")
+        try shows(other, "2.0.0")
+        try shows(page, "2.0.0")
+    }
+
+    @Test func `a page that asks for a check is told what came of it`() throws {
+        try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve(["--manifest", kiosk.manifest, "--trust", kiosk.trust, "--check-interval", "24h"])
+        let page = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let plugin = "Capacitor.Plugins.CapacitorMeteorWebApp"
+        try page.evaluate("\(plugin).addListener('upToDate', event => { window.current = event.version }); null")
+        let ask = "\(plugin).checkForUpdates().then(JSON.stringify)"
+        #expect(try text(page, ask) == #"{"outcome":"upToDate"}"#)
+        try page.wait(until: "window.current === '1.0.0'")
+        let next = DemoClient.doing("2.0.0", DemoClient.Scripts.confirm)
+        try kiosk.publish(try kiosk.folder.writeTree(next.files, to: "web-2.0.0"), as: "2.0.0")
+        #expect(try text(page, ask) == #"{"outcome":"updateAvailable","version":"2.0.0"}"#)
+        try kiosk.folder.write(bytes("{"), to: "feed/manifest.json")
+        #expect(try text(page, ask).contains(#""outcome":"failed""#))
+    }
+
     @Test func `a switch takes every window along`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()

@@ -51,6 +51,19 @@ import Testing
         #expect(try refused([site.feed, "--port", "\(host.port)"], 78, "configInvalid").contains("in use"))
     }
 
+    @Test func `says in every answer what time it is`() throws {
+        let host = try Hosting(site.feed)
+        for path in ["/manifest.json", "/nowhere", "/healthz"] {
+            let date = try #require(try host.ask(path)["Date"], "\(path)")
+            #expect(
+                date.wholeMatch(of: /[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT/) != nil, "\(date)")
+            // Another program's reading of it.
+            let seconds = try Program.run(["date", "-u", "-d", date, "+%s"], environment: Clientctl.environment()).text
+            let read = try #require(Int(seconds.split(separator: "\n").first ?? ""))
+            #expect(abs(read - Timestamp.now.secondsSinceEpoch) <= 3600)
+        }
+    }
+
     @Test func `takes its flags from a file, too`() throws {
         let log = site.folder.file("access.log")
         let text = """

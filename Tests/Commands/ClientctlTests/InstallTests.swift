@@ -196,10 +196,11 @@ import Testing
         #expect(outcome.string("previous") == "v2.0.0")
         let status = try Clientctl.run(["status", "--store", site.store, "--shell-version", "1.6.0", "--json"])
             .succeeded()
-        #expect(status.string("wouldRun") == "v1.1.0")
+        #expect(status.string("next") == "v1.1.0")
+        #expect(status["updateRequired"] == .null)
         let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
         #expect(rows.map { $0["name"]?.stringValue } == ["embedded", "v1.0.0", "v1.1.0", "v2.0.0"])
-        #expect(rows.map { $0["runs"]?.boolValue } == [false, false, true, false])
+        #expect(rows.map { $0["next"]?.boolValue } == [false, false, true, false])
         #expect(rows.last?["reason"]?.stringValue?.contains("1.5.0") == true)
     }
 

@@ -80,7 +80,7 @@ import Testing
         let confirmed = try run("confirm", verdict(launched)).succeeded("confirmed")
         #expect(confirmed.string("version") == "embedded")
         #expect(try run("status").string("lastKnownGood") == "embedded")
-        #expect(try run("status").string("wouldRun") == "embedded")
+        #expect(try run("status").string("next") == "embedded")
         #expect(try run("list").strings("versions") == ["embedded"])
     }
 
@@ -94,6 +94,34 @@ import Testing
         #expect(lines.first == "v1.0.0, on trial: the newest usable client")
         #expect(lines.dropFirst().first == "  root   \(site.store)/serving/archive-1.0.0")
         #expect(lines.last?.hasPrefix("  token  ") == true)
+    }
+
+    @Test func `status tells what runs from what is next`() throws {
+        func told() throws -> [String] {
+            let status = try run("status")
+            let rows = status["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
+            let next = rows.filter { $0["next"]?.boolValue == true }.compactMap { $0["name"]?.stringValue }
+            #expect(next == [status.string("next") ?? ""])
+            let text = try Clientctl.run(["status", "--store", site.store]).text
+            let line = text.split(separator: "\n").first.map(String.init) ?? ""
+            return [status.string("running") ?? "null", status.string("next") ?? "null", line]
+        }
+        try install("1.0.0")
+        #expect(try told() == ["null", "v1.0.0", "runs: nothing yet; next: v1.0.0"])
+        let first = try launch().succeeded()
+        try install("2.0.0")
+        let at = try #require(try run("status")["launch"]?.objectValue?["at"]?.stringValue)
+        #expect(try told() == ["v1.0.0", "v2.0.0", "runs: v1.0.0, launched at \(at); next: v2.0.0"])
+        let reasons = try Clientctl.run(["status", "--store", site.store]).text
+        #expect(reasons.contains("* v2.0.0") && !reasons.contains("v2.0.0 runs"))
+        try run("confirm", verdict(first)).succeeded()
+        try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
+        #expect(try told() == ["null", "v2.0.0", "runs: nothing, for the device is locked; next: v2.0.0"])
+        try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
+        let token = try site.folder.write(bytes("token"), to: "token")
+        try Clientctl.run(["login", "--store", site.store, "--token-file", token, "--json"]).succeeded()
+        try Clientctl.run(["logout", "--store", site.store, "--json"]).succeeded()
+        #expect(try told() == ["embedded", "v2.0.0", "runs: the seed, for guests; next: v2.0.0"])
     }
 
     @Test func `fail, fall back, retry, block: as a script sees it`() throws {
@@ -112,7 +140,7 @@ import Testing
         try run("confirm", verdict(first)).failed(40, "healthFailed")
         let rows = try run("status")["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
         let row = try #require(rows.last)
-        #expect(Set(row.members.map(\.name)) == ["name", "runs", "state", "reason", "failures"])
+        #expect(Set(row.members.map(\.name)) == ["name", "next", "state", "reason", "failures"])
         #expect(row["state"] == .string("failed"))
         let evidence = try #require(row["failures"]?.arrayValue?.first?.objectValue)
         #expect(evidence["cause"] == .string("reported"))
@@ -174,7 +202,7 @@ import Testing
         #expect(Set(result.json.members.map(\.name)) == ["outcome", "version", "blocked"])
         #expect(result.string("version") == "1.0.0")
         #expect(result.strings("blocked") == ["v1.1.0", "v1.2.0"])
-        #expect(try run("status").string("wouldRun") == "v1.0.0")
+        #expect(try run("status").string("next") == "v1.0.0")
         #expect(try launch().succeeded().string("version") == "1.0.0")
         try site.install().failed(41, "versionBlocked")
         #expect(try run("rollback", ["--version", "embedded"]).succeeded().string("version") == "embedded")

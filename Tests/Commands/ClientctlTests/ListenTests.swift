@@ -2,6 +2,7 @@ import ArchiveSource
 import BundleSockets
 import BundleTestTraits
 import BundleTesting
+import BundleValues
 import Glibc
 import MeteorTesting
 import Testing
@@ -62,6 +63,24 @@ import Testing
         withExtendedLifetime(host) {}
     }
 
+    @Test func `the metrics say whether the host is listened to`() throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let seed = try site.folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let run = try ServeRun(
+            [
+                "--store", site.folder.file("store"), "--shell-version", "1.5.0", "--seed", seed, "--app-id",
+                ChannelSite.appId,
+            ]
+                + following(host) + ["--check-interval", "24h"])
+        let link = "clientctl_link_up{to=\"host\"}"
+        try run.wait(for: "the host is listened to") { $0[link] == 1 }
+        host.program.send(SIGKILL)
+        _ = try host.program.wait()
+        try run.wait(for: "the host is gone") { $0[link] == 0 }
+        try run.stop()
+    }
+
     @Test func `a device of a flat manifest hears of the standard channel`() throws {
         try site.publish("1.0.0").succeeded()
         let host = try Hosting(site.feed)
@@ -119,10 +138,63 @@ import Testing
         }
     }
 
+    @Test func `a session that is refused or about to end is renewed by a command, and one that was ended is not`()
+        throws
+    {
+        let word = "s3cret-token"
+        let token = try secret("wr0ng\n", to: "token")
+        let right = try secret(word, to: "right")
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed, ["--token-file", right])
+        let store = site.folder.file("store")
+        let calls = site.folder.file("calls")
+        let command = "sh -c 'echo x >>\(calls); printf \"%s\\n12h\\n\" \(word)'"
+        try Clientctl.run(["login", "--store", store, "--token-file", token, "--expires", "30s", "--json"]).succeeded()
+        let serving = try serve(Array(following(host).dropLast(2)) + ["--login-command", command])
+        try serving.wait(untilInstalled: "v1.0.0")
+        try serving.wait(until: "logged in by the command of --login-command")
+        let session = try Clientctl.run(["status", "--store", store, "--json"])["session"]?.objectValue
+        let expires = try Timestamp(parsing: session?["expires"]?.stringValue ?? "")
+        #expect(expires.secondsSinceEpoch - Timestamp.now.secondsSinceEpoch > 3600)
+        try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+        try serving.wait(until: "logged in by the command of --login-command", times: 2)
+        #expect(try !serving.errors().contains(word))
+        try Clientctl.run(["logout", "--store", store, "--json"]).succeeded()
+        try serving.wait(until: "nobody is logged in")
+        #expect(try contents(ofFile: calls) == bytes("x\nx\n"))
+    }
+
     @discardableResult private func secret(_ text: String, to name: String) throws -> String {
         let file = try site.folder.write(bytes(text), to: name)
         try #require(chmod(file, 0o600) == 0)
         return file
+    }
+
+    private static let canMakeNetworks: Bool =
+        (try? Program.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], environment: Clientctl.environment())
+            .status) == 0
+
+    @Test(.enabled(if: canMakeNetworks, "no network of its own: not root, or no ip"))
+    func `a machine that gets a way out to a network checks soon`() throws {
+        let site = try Site()
+        try site.folder.writeTree(Site.client("seed"), to: "seed")
+        try site.publish("1.0.0")
+        let run = try ServeRun(
+            [
+                "--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--manifest",
+                site.manifest,
+                "--trust", site.trust, "--check-interval", "24h",
+            ], wrapper: ["unshare", "-n", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
+        let process = try #require(run.program.threads().first).split(separator: "/")[1]
+        let inside = ["nsenter", "--net=/proc/\(process)/ns/net", "ip"]
+        try Clientctl.stock(inside + ["route", "add", "default", "dev", "lo"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try site.list().strings("versions") != ["embedded", "v1.0.0"] {
+            let said = try run.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(said)")
+            poll(nil, 0, 50)
+        }
+        try run.stop()
     }
 
     @Test func `--ca-file counts for sockets, too, and what is not listened to is said once`() async throws {

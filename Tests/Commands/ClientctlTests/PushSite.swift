@@ -94,7 +94,7 @@ final class PushSite {
     func names() throws -> [String] { try run("list").succeeded().strings("versions") ?? [] }
 
     /// What would run next, as `status` says.
-    func next() throws -> String? { try run("status").succeeded().string("wouldRun") }
+    func next() throws -> String? { try run("status").succeeded().string("next") }
 
     /// What `status` says of a client: its state and the reason.
     func status(of name: String) throws -> (state: String, reason: String) {

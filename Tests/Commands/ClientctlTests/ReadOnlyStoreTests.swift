@@ -27,4 +27,29 @@ import Testing
         #expect(outcome.string("version") == "embedded")
         #expect(outcome["trial"] == .bool(false))
     }
+
+    private static let withoutStore = """
+        mount=$1 seed=$2 program=$3
+        mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
+        mount -o remount,ro "$mount" || exit 92
+        "$program" launch --store "$mount/below/store" --shell-version 1.0.0 --json >/dev/null 2>&1 && exit 93
+        "$program" launch --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --json
+        """
+
+    @Test(.enabled(if: PrivateMounts.command != nil)) func `that takes no store still shows the seed, from its folder`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let mount = try folder.makeFolder("mount")
+        let ending = try Program.run(
+            try #require(PrivateMounts.command) + ["sh", "-c", Self.withoutStore, "sh", mount, seed, Clientctl.path],
+            environment: Clientctl.environment())
+        let launched = Outcome(ending).succeeded()
+        #expect(launched.string("version") == "embedded")
+        #expect(launched["inPlace"] == .bool(true))
+        #expect(launched.string("servingRoot") == seed)
+        #expect(launched["trial"] == .bool(false))
+        #expect(ending.errors.contains("nothing is remembered"))
+    }
 }

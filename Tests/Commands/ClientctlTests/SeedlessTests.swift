@@ -16,7 +16,7 @@ import Testing
             try Clientctl.run(["fail", "--version", "1.0.0", "--token", token] + place).succeeded("failed")
         }
         let status = try Clientctl.run(["status"] + place).succeeded()
-        #expect(status["wouldRun"] == .null)
+        #expect(status["next"] == .null)
         try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
     }
 }

@@ -269,6 +269,24 @@ import Testing
         try site.install().succeeded("installed")
     }
 
+    @Test func `an address inside the client is there again after a lock`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let run = try ServeRun(["--store", site.store, "--shell-version", "1.5.0"])
+        let navigation = [
+            "Accept: text/html", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
+        ]
+        func page() throws -> String { try run.ask("GET /orders/17?tab=2", navigation).text }
+        #expect(try page().contains("<title>1.0.0</title>"))
+        try Clientctl.run(["lock", "--store", site.store, "--json"]).succeeded("locked")
+        try run.wait(for: "it is locked") { $0["clientctl_screen_state{state=\"locked\"}"] == 1 }
+        #expect(try !page().contains("<title>1.0.0</title>"))
+        try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
+        try run.wait(for: "it is open") { $0["clientctl_screen_state{state=\"client\"}"] == 1 }
+        #expect(try page().contains("<title>1.0.0</title>"))
+        try run.stop()
+    }
+
     @Test func `every flag can be configured`() throws {
         let outcome = try Clientctl.run(
             ["login"],

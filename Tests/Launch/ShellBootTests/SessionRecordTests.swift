@@ -24,6 +24,23 @@ struct SessionRecordTests {
         #expect(record == .open)
     }
 
+    @Test func `a session is renewed before its end and after a refusal, and never where somebody signed out`() throws {
+        let lead = 60
+        func wants(_ access: SessionRecord.Access) -> Bool {
+            SessionRecord(access: access, lock: nil).wantsRenewal(at: Self.now, lead: lead)
+        }
+        #expect(!wants(.open))
+        #expect(!wants(.session(try Self.session())))
+        for (seconds, isDue) in [(61, false), (60, true), (-1, true)] {
+            let end = Timestamp(clamping: Self.now.secondsSinceEpoch + seconds)
+            let session = UserSession(token: try Self.session().token, since: Self.now, expires: end)
+            #expect(wants(.session(session)) == isDue, "\(seconds)")
+        }
+        for (cause, isDue) in [(SessionEnding.Cause.rejected, true), (.expired, true), (.signedOut, false)] {
+            #expect(wants(.ended(SessionEnding(cause, at: Self.now))) == isDue, "\(cause)")
+        }
+    }
+
     @Test func `signing out where nobody is signed in changes nothing`() {
         var record = SessionRecord.open
         record.signOut(at: Self.now)

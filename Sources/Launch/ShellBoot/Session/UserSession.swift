@@ -64,6 +64,16 @@ public struct SessionRecord: Sendable, Equatable {
         }
     }
 
+    /// Whether it is time to sign in anew without a person: the session ends within `lead` seconds, or ended without anybody having signed
+    /// out.
+    package func wantsRenewal(at time: Timestamp, lead: Int) -> Bool {
+        switch access {
+        case .open: false
+        case .session(let session): !session.isValid(at: Timestamp(clamping: time.secondsSinceEpoch + lead))
+        case .ended(let ending): ending.cause != .signedOut
+        }
+    }
+
     /// Somebody signs in; a locked device stays locked.
     public mutating func signIn(_ session: UserSession) { access = .session(session) }
 

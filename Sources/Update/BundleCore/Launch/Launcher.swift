@@ -133,6 +133,25 @@ public struct Launcher: Sendable {
         }
     }
 
+    /// The seed from its own folder, where the disk does not take a store; throws `error` where it would. Nothing is remembered, so no
+    /// verdict is waited for.
+    package static func launch(
+        _ device: Device, withoutStore error: any Error, warn: (String) -> Void
+    ) throws -> Launched {
+        guard let error = error as? DiskError, error.isWriteRefusal, let path = device.seed else { throw error }
+        let seed = try SeedFolder(at: path, layout: device.layout)
+        let root = try ServingRoots.inPlace(seed, device.layout)
+        warn(
+            "\(error.failure.message) Until then the seed is shown from \(root.path) itself, and nothing is remembered."
+        )
+        let client = ReadyClient(
+            name: .embedded, source: "embedded", root: root, use: nil,
+            manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout)
+        return Launched(
+            prepared: PreparedLaunch(choice: .init(name: .embedded, reason: .onlyOne), client: client),
+            token: try .random(), isTrial: false, isRecorded: false)
+    }
+
     /// Chooses the client that runs next and makes it ready to be shown. Writes no boot attempt.
     ///
     /// A client that cannot be made ready is passed over, as if its start had failed. For guests only the seed is chosen.

@@ -35,7 +35,7 @@ struct ServingRoots: Sendable {
         do {
             return try organize(seed)
         } catch {
-            let root = try organizer.inPlace(map(of: seed), in: seed.directory, as: SeedFolder.servingPrefix)
+            let root = try Self.inPlace(seed, device.layout)
             warn(
                 "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, where its page has no "
                     + "WebAppLocalServer but what serves it puts it in.")
@@ -47,11 +47,16 @@ struct ServingRoots: Sendable {
         let name = try seed.servingName(shell: device.shell)
         if let root = try organizer.existing(name) { return root }
         try serving.removeUnused { $0.hasPrefix(SeedFolder.servingPrefix) }
-        return try organized(map(of: seed), as: name)
+        return try organized(Self.map(of: seed, device.layout), as: name)
     }
 
-    private func map(of seed: SeedFolder) throws -> AssetMap {
-        guard let layout = device.layout, seed.facts != nil else { return try AssetMap(tree: seed.directory) }
+    /// The seed in its own folder; nothing is written.
+    static func inPlace(_ seed: SeedFolder, _ layout: (any MeteorLayout)?) throws -> OrganizedRoot {
+        try BundleOrganizer.inPlace(map(of: seed, layout), in: seed.directory, as: SeedFolder.servingPrefix)
+    }
+
+    private static func map(of seed: SeedFolder, _ layout: (any MeteorLayout)?) throws -> AssetMap {
+        guard let layout, seed.facts != nil else { return try AssetMap(tree: seed.directory) }
         return try layout.assets(of: seed.directory, owned: nil, inheriting: nil)
     }
 
@@ -76,8 +81,21 @@ struct ServingRoots: Sendable {
                 "\(bundle.name) inherits files of the shell's own client, which is not the one it was made for, or is "
                     + "missing: name it with --seed.")
         }
-        let inherited = bundle.entry.identity.seed == nil ? nil : seed?.directory
-        return try layout.assets(of: tree, owned: owned, inheriting: inherited)
+        let inherited = bundle.entry.identity.seed == nil ? nil : seed
+        var map = try layout.assets(of: tree, owned: owned, inheriting: inherited?.directory)
+        map.extracted = try inherited.flatMap(extracted)
+        return map
+    }
+
+    /// The seed's own root, where its files cannot be linked from their folder: they are extracted once, not into every bundle.
+    private func extracted(_ seed: SeedFolder) throws -> AssetMap.Extracted? {
+        if seed.canBeLinked(into: folders.serving) { return nil }
+        let root = try organize(seed)
+        // Its page is not the seed's own: it has the shim.
+        let files = try Self.map(of: seed, device.layout).assets.filter { $0.urlPath != BundlePath.index }
+        return AssetMap.Extracted(
+            source: seed.directory, root: root.directory,
+            urlPaths: Dictionary(files.map { ($0.path, $0.urlPath) }) { first, _ in first })
     }
 
     private func organized(_ map: AssetMap, as name: String) throws -> OrganizedRoot {

@@ -1,13 +1,13 @@
 package import BundleValues
 
-/// Why each client runs, or why not. A pure rule, for people.
+/// Why each client is the next to run, or why not. A pure rule, for people.
 package enum StatusRule {
     /// One client's answer.
     package struct Row: Sendable, Equatable {
         /// Its name.
         package let name: ClientName
         /// Whether it is the one that would be launched next.
-        package let runs: Bool
+        package let isNext: Bool
         /// What it is at present: `seed`, `staged`, `trial`, `good`, `failed` or `blocked`.
         package let state: String
         /// Why.
@@ -20,9 +20,9 @@ package enum StatusRule {
     package static func rows(_ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true) -> [Row] {
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
         let seed = Row(
-            name: .embedded, runs: choice?.name == .embedded, state: "seed",
+            name: .embedded, isNext: choice?.name == .embedded, state: "seed",
             reason: choice.map {
-                $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) runs"
+                $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) is next"
             }
                 ?? "there is none",
             failures: [])
@@ -30,7 +30,7 @@ package enum StatusRule {
             + inventory.bundles.map { bundle in
                 let standing = inventory.ledger.standing(of: bundle.version)
                 return Row(
-                    name: bundle.name, runs: bundle.name == choice?.name, state: standing.word,
+                    name: bundle.name, isNext: bundle.name == choice?.name, state: standing.word,
                     reason: reason(bundle, standing, inventory.ledger, shell, choice)
                         + (inventory.ledger.feed.isDistrusted(bundle.entry.identity)
                             ? "; signed-by-revoked-key: every key that signed it has been revoked" : ""),
@@ -62,7 +62,7 @@ package enum StatusRule {
         case .incompatible(let answer): return answer.description
         }
         if case .failed(let failure) = standing { return "failed once, to be retried: \(failure)" }
-        return "usable, but \(choice?.name.description ?? "nothing") runs" + orderReason(bundle, ledger, choice)
+        return "usable, but \(choice?.name.description ?? "nothing") is next" + orderReason(bundle, ledger, choice)
     }
 
     /// What the sources have to do with it, where they do.

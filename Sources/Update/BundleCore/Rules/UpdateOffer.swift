@@ -82,4 +82,16 @@ package struct Footprint: Sendable, Equatable {
         self.installedBytes = installedBytes
         self.fileCount = fileCount
     }
+
+    /// The room for both; what is unknown of one is left to the other.
+    func adding(_ other: Footprint) -> Footprint {
+        func sum(_ left: Int?, _ right: Int?) -> Int? {
+            guard let left, let right else { return left ?? right }
+            let (sum, overflow) = left.addingReportingOverflow(right)
+            return overflow ? .max : sum
+        }
+        return Footprint(
+            downloadBytes: sum(downloadBytes, other.downloadBytes),
+            installedBytes: sum(installedBytes, other.installedBytes), fileCount: sum(fileCount, other.fileCount))
+    }
 }

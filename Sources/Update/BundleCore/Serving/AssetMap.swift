@@ -34,7 +34,15 @@ package struct AssetMap: Sendable {
         let bytes: [UInt8]
     }
 
+    /// Where files of a folder are that cannot be linked from there: extracted once, under their URL paths.
+    struct Extracted: Sendable {
+        let source: Directory
+        let root: Directory
+        let urlPaths: [BundlePath: BundlePath]
+    }
+
     var assets: [Asset]
+    var extracted: Extracted?
     var generated: [GeneratedFile] = []
     /// What was left out, one sentence each.
     var warnings: [String] = []

@@ -56,7 +56,7 @@ package struct BundleOrganizer: Sendable {
     }
 
     /// The client in `folder` as it lies there, for a disk that takes no root; nothing is written.
-    func inPlace(_ map: AssetMap, in folder: Directory, as name: String) throws -> OrganizedRoot {
+    static func inPlace(_ map: AssetMap, in folder: Directory, as name: String) throws -> OrganizedRoot {
         let root = OrganizedRoot(name: name, directory: folder, assets: map, warnings: map.warnings)
         _ = try root.page()
         return root

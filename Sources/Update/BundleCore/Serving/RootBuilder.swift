@@ -6,6 +6,7 @@ import Glibc
 struct RootBuilder {
     private let root: Directory
     private(set) var warnings: [String] = []
+    private var extracted: AssetMap.Extracted?
 
     /// The folders used last stay open: neighbours in a map are neighbours on the disk.
     private var target: (parent: ArraySlice<UInt8>, folder: Directory)?
@@ -15,7 +16,7 @@ struct RootBuilder {
     init(_ root: Directory) { self.root = root }
 
     mutating func build(_ map: AssetMap) throws {
-        warnings = map.warnings
+        (warnings, extracted) = (map.warnings, map.extracted)
         var hasIndex = false
         for asset in map.assets {
             if asset.urlPath == BundlePath.index {
@@ -52,7 +53,8 @@ struct RootBuilder {
         } catch {
             switch error.kind {
             case .missing, .unsuitable: skip(asset, error)
-            case .crossesDevice, .tooManyLinks, .permission: try copy(asset, because: error)
+            case .crossesDevice, .tooManyLinks, .permission:
+                if try !linkExtracted(asset) { try copy(asset, because: error) }
             default: throw error
             }
         }
@@ -64,6 +66,21 @@ struct RootBuilder {
         if !asset.isKnownFile { try Self.requireFile(name, in: folder) }
         let target = try targetFolder(of: asset.urlPath)
         try folder.link(name, to: target, as: asset.isKnownFile ? name : asset.urlPath.name)
+    }
+
+    /// Whether the file was extracted before, and is linked from there.
+    private mutating func linkExtracted(_ asset: AssetMap.Asset) throws -> Bool {
+        guard let extracted, extracted.source === asset.source, let place = extracted.urlPaths[asset.path] else {
+            return false
+        }
+        let target = try targetFolder(of: asset.urlPath)
+        do {
+            let folder = try place.parent.map { try extracted.root.directory($0.string) } ?? extracted.root
+            try folder.link(place.name, to: target, as: asset.urlPath.name)
+            return true
+        } catch let error as DiskError where error.kind != .exists {
+            return false
+        }
     }
 
     private mutating func copy(_ asset: AssetMap.Asset, because link: DiskError) throws {

@@ -80,7 +80,10 @@ package actor BundleStore {
         let folder = try staging.directory(name)
         return StagingArea(
             folder: folder, name: name, tree: try folder.directory(creating: StoreLayout.stagedTree),
-            downloads: downloads, inventory: inventory, reserveBytes: DiskRule.reserveBytes(space))
+            downloads: downloads, inventory: inventory, reserveBytes: DiskRule.reserveBytes(space),
+            hasSeedRoot: try root.directory(StoreLayout.serving).list().contains {
+                $0.hasPrefix(SeedFolder.servingPrefix)
+            })
     }
 
     /// What the installed clients have, for linking.

@@ -41,6 +41,39 @@ package struct SeedFolder: Sendable {
         }
     }
 
+    /// Whether its files can be linked into `folder`: not on another disk, not where they are somebody else's, and not by a process
+    /// that may only read them.
+    func canBeLinked(into folder: Directory) -> Bool {
+        let name = randomName(".new-")
+        do {
+            try directory.link("index.html", to: folder, as: name)
+            try folder.removeFile(name)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// The room that its files take.
+    func footprint() throws -> Footprint {
+        var (bytes, files) = (0, 0)
+        try Self.addSizes(below: directory, &bytes, &files)
+        return Footprint(downloadBytes: nil, installedBytes: bytes, fileCount: files)
+    }
+
+    private static func addSizes(below folder: Directory, _ bytes: inout Int, _ files: inout Int) throws {
+        for entry in try folder.entries() {
+            guard let name = String(validating: entry.name, as: UTF8.self) else { continue }
+            switch try folder.kind(of: name) {
+            case .directory?: try addSizes(below: folder.directory(name), &bytes, &files)
+            case .file(let size)?:
+                let (sum, overflow) = bytes.addingReportingOverflow(size)
+                (bytes, files) = (overflow ? .max : sum, files + 1)
+            case .symbolicLink?, .other?, nil: break
+            }
+        }
+    }
+
     /// False where the folder has no such file.
     private static func add(_ name: String, of directory: Directory, to hasher: inout SHA256Hasher) throws -> Bool {
         guard case .file? = try directory.kind(of: name) else { return false }

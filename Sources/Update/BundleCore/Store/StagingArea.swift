@@ -20,10 +20,14 @@ package final class StagingArea: Sendable {
     /// The store as it was when the area was opened.
     package let inventory: Inventory
     private let reserveBytes: Int
+    /// Whether the seed has a serving root in the store.
+    private let hasSeedRoot: Bool
 
     init(
-        folder: Directory, name: String, tree: Directory, downloads: Directory, inventory: Inventory, reserveBytes: Int
+        folder: Directory, name: String, tree: Directory, downloads: Directory, inventory: Inventory,
+        reserveBytes: Int, hasSeedRoot: Bool
     ) {
+        self.hasSeedRoot = hasSeedRoot
         self.inventory = inventory
         self.folder = folder
         self.name = name
@@ -51,9 +55,12 @@ package final class StagingArea: Sendable {
                 + "Free some space, then run it again.")
     }
 
-    /// Refuses to begin, with `diskFull`, where `footprint` does not fit: all of it is new.
-    package func requireRoom(for footprint: Footprint) throws {
-        try Self.requireRoom(for: footprint, tree)
+    /// Refuses to begin, with `diskFull`, where `footprint` does not fit: all of it is new. A bundle that inherits from `seed` brings
+    /// all of that to the store, too, where its files cannot be linked and were not extracted yet.
+    package func requireRoom(for footprint: Footprint, inheriting seed: SeedFolder?) throws {
+        var all = footprint
+        if let seed, !hasSeedRoot, !seed.canBeLinked(into: folder) { all = try footprint.adding(seed.footprint()) }
+        try Self.requireRoom(for: all, tree)
     }
 
     /// The same, with what is here already: content of the largest client that is linked, and bytes that were downloaded.

@@ -173,7 +173,7 @@ struct SourceRulesTests {
 
     private static func reasons(_ device: Device) throws -> [String] {
         StatusRule.rows(try device.inventory(), shell: try Sample.version("1.0.0")).map {
-            "\($0.runs ? "*" : "-") \($0.name): \($0.reason)"
+            "\($0.isNext ? "*" : "-") \($0.name): \($0.reason)"
         }
     }
 
@@ -181,25 +181,25 @@ struct SourceRulesTests {
         let order = "the order of the sources is"
         #expect(
             try Self.reasons(Device()) == [
-                "- embedded: the shell's own client; meteor-b runs",
-                "- v1.0.0: usable, but meteor-b runs: \(order) meteor,archive",
-                "- v1.1.0: usable, but meteor-b runs: \(order) meteor,archive",
-                "- meteor-a: usable, but meteor-b runs", "* meteor-b: the last usable hot code push",
+                "- embedded: the shell's own client; meteor-b is next",
+                "- v1.0.0: usable, but meteor-b is next: \(order) meteor,archive",
+                "- v1.1.0: usable, but meteor-b is next: \(order) meteor,archive",
+                "- meteor-a: usable, but meteor-b is next", "* meteor-b: the last usable hot code push",
             ])
         #expect(
             try Self.reasons(Device(order: "archive,meteor")).dropFirst() == [
-                "- v1.0.0: usable, but v1.1.0 runs", "* v1.1.0: the newest usable client",
-                "- meteor-a: usable, but v1.1.0 runs: \(order) archive,meteor",
-                "- meteor-b: usable, but v1.1.0 runs: \(order) archive,meteor",
+                "- v1.0.0: usable, but v1.1.0 is next", "* v1.1.0: the newest usable client",
+                "- meteor-a: usable, but v1.1.0 is next: \(order) archive,meteor",
+                "- meteor-b: usable, but v1.1.0 is next: \(order) archive,meteor",
             ])
         #expect(
             try Self.reasons(Device(order: "archive")).dropFirst(3) == [
-                "- meteor-a: usable, but v1.1.0 runs: the source meteor is switched off",
-                "- meteor-b: usable, but v1.1.0 runs: the source meteor is switched off",
+                "- meteor-a: usable, but v1.1.0 is next: the source meteor is switched off",
+                "- meteor-b: usable, but v1.1.0 is next: the source meteor is switched off",
             ])
         #expect(
             try Self.reasons(Device(offered: "embedded", seed: "2")).dropFirst(3) == [
-                "- meteor-a: usable, but v1.1.0 runs: the server offers the seed's own version",
+                "- meteor-a: usable, but v1.1.0 is next: the server offers the seed's own version",
                 "- meteor-b: inherits files of another seed than the shell brings",
             ])
         #expect(
@@ -210,7 +210,7 @@ struct SourceRulesTests {
         #expect(
             try Self.reasons(Device(order: "meteor", offered: "embedded")).prefix(2) == [
                 "* embedded: no installed client is usable",
-                "- v1.0.0: usable, but embedded runs: the source archive is switched off",
+                "- v1.0.0: usable, but embedded is next: the source archive is switched off",
             ])
     }
 }

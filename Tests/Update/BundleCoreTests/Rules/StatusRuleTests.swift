@@ -12,14 +12,14 @@ struct StatusRuleTests {
                 try Sample.entry("3.0.0", minimumShell: "3.0.0"), try Sample.entry("4.0.0"),
             ], blocked: blocked)
         return StatusRule.rows(inventory, shell: try shell.map(Sample.version)).map {
-            "\($0.runs ? "*" : "-") \($0.name): \($0.reason)"
+            "\($0.isNext ? "*" : "-") \($0.name): \($0.reason)"
         }
     }
 
     @Test func `each client says why it runs or why not`() throws {
         #expect(
             try Self.rows("2.0.0") == [
-                "- embedded: the shell's own client; v2.0.0 runs", "- v1.0.0: usable, but v2.0.0 runs",
+                "- embedded: the shell's own client; v2.0.0 is next", "- v1.0.0: usable, but v2.0.0 is next",
                 "* v2.0.0: the newest usable client", "- v3.0.0: needs shell 3.0.0 or newer",
                 "- v4.0.0: blocked since 2020-09-13T12:26:40Z: it crashed",
             ])
@@ -38,7 +38,7 @@ struct StatusRuleTests {
             StatusRule.rows(try Sample.inventory([Ledger.Entry]()), shell: nil)
                 == [
                     StatusRule.Row(
-                        name: .embedded, runs: true, state: "seed", reason: "no installed client is usable",
+                        name: .embedded, isNext: true, state: "seed", reason: "no installed client is usable",
                         failures: [])
                 ])
     }
@@ -55,7 +55,7 @@ struct StatusRuleTests {
             try Sample.entry("3.0.0", minimumShell: "3.0.0"),
         ])
         let shell: SemanticVersion = try Sample.version(shell)
-        let running = StatusRule.rows(inventory, shell: shell).filter(\.runs).map(\.name)
+        let running = StatusRule.rows(inventory, shell: shell).filter(\.isNext).map(\.name)
         #expect(running == [SelectionRule.select(inventory, shell: shell)?.name])
     }
 
@@ -88,7 +88,7 @@ struct StatusRuleTests {
         ledger.launch?.isTrial = false
         #expect(try states(ledger)[3] == "failed 1")
         let reasons = StatusRule.rows(try Sample.inventory(ledger), shell: nil).map(\.reason)
-        #expect(reasons[1] == "usable, but v1.4.0 runs")
+        #expect(reasons[1] == "usable, but v1.4.0 is next")
         #expect(
             reasons[2]
                 == "failed once, to be retried: its start at 1970-01-01T00:00:00Z was reported as failed: white")
@@ -101,14 +101,14 @@ struct StatusRuleTests {
             verdict: .faulty)
         ledger.records = [try Self.failed("1.0.0", 1)]
         let rows = StatusRule.rows(try Sample.inventory(ledger), shell: nil)
-        #expect(rows.first?.runs == true)
+        #expect(rows.first?.isNext == true)
         #expect(rows.first?.reason == "the last known good client, because v1.0.0 failed")
         ledger.block(try Sample.block("1.0.0"))
         let none = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
-        #expect(none.map(\.runs) == [false, false])
+        #expect(none.map(\.isNext) == [false, false])
         #expect(none.first?.reason == "there is none")
         ledger.blocks = []
         let only = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
-        #expect(only.map(\.reason) == ["the shell's own client; v1.0.0 runs", "nothing else can run"])
+        #expect(only.map(\.reason) == ["the shell's own client; v1.0.0 is next", "nothing else can run"])
     }
 }

@@ -1,4 +1,6 @@
 import BundleDisk
+import BundleTesting
+import Glibc
 import Testing
 
 @testable import BundleCore
@@ -11,12 +13,39 @@ struct StagingAreaTests {
         let area = StagingArea(
             folder: folder.directory, name: "attempt", tree: try folder.directory.directory(creating: "tree"),
             downloads: try folder.directory.directory(creating: "downloads"), inventory: try Sample.inventory(Ledger()),
-            reserveBytes: reserve)
+            reserveBytes: reserve, hasSeedRoot: false)
         do {
             try area.requireRoom()
             #expect(code == nil)
         } catch {
             #expect(UpdateFailure(error).code == code)
         }
+    }
+
+    /// One on another disk, with a file that no disk has room for.
+    @Test(arguments: [(false, FailureCode.diskFull), (true, nil)])
+    func `a seed that cannot be linked takes room until it is extracted`(isExtracted: Bool, code: FailureCode?) throws {
+        let folder = try TemporaryDirectory()
+        var here = stat()
+        var there = stat()
+        guard stat(folder.directory.path, &here) == 0, stat("/dev/shm", &there) == 0, here.st_dev != there.st_dev else {
+            try Test.cancel("/dev/shm is not a file system of its own here")
+        }
+        let elsewhere = try TemporaryFolder(under: "/dev/shm")
+        let seed = try elsewhere.writeTree(["index.html": [1], "media/video": [2]], to: "seed")
+        try #require(truncate("\(seed)/media/video", 1 << 50) == 0)
+        let area = StagingArea(
+            folder: folder.directory, name: "attempt", tree: try folder.directory.directory(creating: "tree"),
+            downloads: try folder.directory.directory(creating: "downloads"), inventory: try Sample.inventory(Ledger()),
+            reserveBytes: 0, hasSeedRoot: isExtracted)
+        let footprint = Footprint(downloadBytes: nil, installedBytes: 1, fileCount: 1)
+        do {
+            try area.requireRoom(for: footprint, inheriting: SeedFolder(at: seed, layout: nil))
+            #expect(code == nil)
+        } catch {
+            #expect(UpdateFailure(error).code == code)
+        }
+        #expect(try folder.directory.list().sorted() == ["downloads", "tree"])
+        try area.requireRoom(for: footprint, inheriting: nil)
     }
 }
