@@ -79,6 +79,7 @@ struct ReleaseDelta: ParsableCommand {
     var trust: String?
 
     @OptionGroup var deltas: DeltaOptions
+    @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
@@ -86,7 +87,7 @@ struct ReleaseDelta: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let version = try version.semantic(settings)
-        let feed = try Wiring.place(feed, settings)
+        let feed = try Wiring.place(feed, bucket, settings)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
