@@ -40,13 +40,20 @@ interface ListenerHandle {
 interface CapacitorMeteorWebApp {
   startupDidComplete(): Promise<object>;
   startupDidFail(options?: { reason?: string }): Promise<object>;
-  checkForUpdates(): Promise<object>;
+  /** `checking` where the check goes on for more than 20 s. */
+  checkForUpdates(): Promise<{
+    outcome: 'upToDate' | 'updateAvailable' | 'failed' | 'checking';
+    version?: string;
+    code?: string;
+    message?: string;
+  }>;
   getCurrentVersion(): Promise<{ version: string }>;
   isUpdateAvailable(): Promise<{ available: boolean }>;
   /** Rejects with `noPendingVersion` where no other client is ready. */
   reload(): Promise<object>;
   addListener(event: 'updateAvailable', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;
   addListener(event: 'error', callback: (event: UpdateErrorEvent) => void): Promise<ListenerHandle>;
+  addListener(event: 'upToDate', callback: (event: UpdateAvailableEvent) => void): Promise<ListenerHandle>;
   removeAllListeners(): Promise<void>;
 }
 

@@ -14,7 +14,6 @@ package struct SigningCommand: Sendable {
     package enum Purpose: String, Sendable {
         case signing = "signing command"
         case credentials = "credential command"
-        case afterPublish = "command after publishing"
     }
 
     static let subject = Purpose.signing.rawValue
@@ -66,7 +65,6 @@ package struct SigningCommand: Sendable {
             case .signing:
                 "Nothing was written; try it by hand, with the message on standard input and the raw signature on standard output."
             case .credentials: "Nothing was written; try it by hand."
-            case .afterPublish: "What was published stands; run it by hand."
             }
         return UpdateFailure(.configInvalid, subject: purpose.rawValue, "The \(purpose.rawValue) \(problem). \(advice)")
     }

@@ -57,7 +57,7 @@ import Testing
 
     @Test(arguments: [
         ("exit 7", "status 7"), ("true", "wrote nothing"), ("kill -KILL $$", "signal 9"),
-        ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "no signature"),
+        ("/nonexistent/hsm", "status 127"), ("head -c 100000 /dev/zero", "more than 65536 bytes"),
     ])
     func `that fails is told, without its line`(line: String, told: String) throws {
         let refused = try #require(try refusal(line + " # PIN 1234"))
