@@ -60,7 +60,7 @@ enum Wiring {
         _ text: String, into folder: Directory, _ reading: BucketReading, _ settings: Settings
     ) throws -> String {
         var parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
-        let name = parts.count > 1 && parts.last?.contains(".") == true ? parts.removeLast() : "manifest.json"
+        let name = parts.count > 1 && parts.last?.hasSuffix(".json") == true ? parts.removeLast() : "manifest.json"
         let kept = name == "manifest.json" || parts.count < 2 ? [] : [parts.removeLast()]
         let place = try self.place(at: "s3://" + parts.joined(separator: "/"), reading, settings)
         let path = (kept + [name]).joined(separator: "/")

@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "s3://bucket/feed", "https://updates.example.com/", "http://127.0.0.1/feed", "gs://b", "file:///tmp/feed",
+        "azure://bucket/feed", "https://updates.example.com/", "http://127.0.0.1/feed", "gs://b", "file:///tmp/feed",
         "S3://bucket", "sftp://h/f",
     ])
     func `a feed that is a URL is not published to`(feed: String) throws {
@@ -186,7 +186,10 @@ import Testing
             let refused = try Clientctl.run(arguments + place, in: site.folder.path).failed(64, "usage")
             #expect(refused.errors.contains("--feed takes a folder"), "\(arguments)")
         }
-        try Clientctl.run(["host", feed, "--json"], in: site.folder.path).failed(64, "usage")
+        // A bucket, too: nothing there is served from here.
+        for hosted in [feed, "s3://bucket/feed"] {
+            try Clientctl.run(["host", hosted, "--json"], in: site.folder.path).failed(64, "usage")
+        }
         #expect(try TreeSnapshot(of: site.folder.path).changes(since: made) == [])
     }
 }

@@ -140,7 +140,10 @@ import Testing
         try run("confirm", verdict(first)).failed(40, "healthFailed")
         let rows = try run("status")["clients"]?.arrayValue?.compactMap(\.objectValue) ?? []
         let row = try #require(rows.last)
-        #expect(Set(row.members.map(\.name)) == ["name", "next", "state", "reason", "failures"])
+        #expect(
+            Set(row.members.map(\.name)) == [
+                "name", "next", "state", "reason", "failures", "route", "routeReason", "routeDetail",
+            ])
         #expect(row["state"] == .string("failed"))
         let evidence = try #require(row["failures"]?.arrayValue?.first?.objectValue)
         #expect(evidence["cause"] == .string("reported"))
