@@ -85,7 +85,7 @@ import Testing
         #expect(await bench.told(new) == Self.errors(["one"]))
     }
 
-    @Test(.timeLimit(.minutes(1))) func `the stream of a page that is told to load again ends by itself`() async throws
+    @Test(.timeLimit(.minutes(5))) func `the stream of a page that is told to load again ends by itself`() async throws
     {
         let bench = try await LoopbackBench()
         let outgoing = try await bench.page()
