@@ -395,12 +395,14 @@
 
   var loadName = String(random()).slice(2) + '-' + startedAt;
   var lastHidden = null;
+  var hasLeft = false;
   var reports = 0;
 
-  // Numbered, because two that are sent at once may arrive in either order.
+  // Numbered, because two that are sent at once may arrive in either order. A farewell says that nobody sees the page, too: what
+  // follows it on the way out might overtake it.
   function reportVisibility() {
     var isHidden = document.visibilityState === 'hidden' || isPrinting;
-    if (lastHidden !== isHidden) {
+    if (!hasLeft && lastHidden !== isHidden) {
       lastHidden = isHidden;
       reports += 1;
       send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
@@ -429,6 +431,7 @@
   window.addEventListener('pagehide', function () {
     lastHidden = null;
     if (isLeaving) {
+      hasLeft = true;
       reports += 1;
       send('farewell', { page: loadName, number: reports, to: cut(destination) }, true).then(ignore, ignore);
     }
@@ -469,6 +472,7 @@
     if (event.persisted) {
       isLoading = false;
       isLeaving = !navigation;
+      hasLeft = false;
       reportVisibility();
     }
   });

@@ -225,8 +225,8 @@ private final class FolderDraft: ReleaseDraft {
         try withExtendedLifetime(lock) { try releases.removeTree(name) }
     }
 
-    /// Gives it its name, durably. Its archive is on the disk by then.
-    func commit(_ name: String, archive: String, manifest: [UInt8]) throws {
+    /// Gives it its name, durably. All its files are on the disk by then.
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         try feed.alone(FeedWait()) {
             try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
             try releases.move(self.name, to: releases, as: name)

@@ -101,12 +101,14 @@ import Testing
         let (one, other) = try places(kind)
         let draft = try one.draft(FeedWait())
         try draft.scratch.createDurableFile("client.tar", [1, 2, 3])
+        try draft.scratch.createDurableFile("one.delta", [5])
         #expect(try other.list("") == [])
         #expect(!draft.isCommitted)
-        try draft.commit("v1.0.0", archive: "client.tar", manifest: [4])
+        try draft.commit("v1.0.0", archive: "client.tar", besides: ["one.delta"], manifest: [4])
         #expect(draft.isCommitted)
-        #expect(try Set(other.list("").map(\.name)) == ["releases/v1.0.0/client.tar", "releases/v1.0.0/manifest.json"])
-        #expect(try other.read("releases/v1.0.0/client.tar", maximumBytes: 9)?.bytes == [1, 2, 3])
+        let names = ["client.tar", "one.delta", "manifest.json"].map { "releases/v1.0.0/\($0)" }
+        #expect(try Set(other.list("").map(\.name)) == Set(names))
+        #expect(try names.map { try other.read($0, maximumBytes: 9)?.bytes } == [[1, 2, 3], [5], [4]])
     }
 
     @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })
