@@ -19,7 +19,7 @@ import Testing
             "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),
             "/bridge.js": try ScriptFile.bridge.route(),
             Self.prefix + "events": Self.stream(feed), Self.prefix + "report": .json("{}"),
-            Self.prefix + "visibility": .json("{}"),
+            Self.prefix + "visibility": .json("{}"), Self.prefix + "heard": .json("{}"),
         ])
     }
 
@@ -173,6 +173,18 @@ import Testing
         try page.wait(until: "seen.length > 0")
         try page.evaluate("plugin.addListener('updateAvailable', e => { seen.push(e) }); null")
         #expect(try value(page, "seen") == #"[["updateAvailable",{"version":"1.0.1"}]]"#)
+    }
+
+    @Test func `says which errors it heard, and delivers one once however often it is told`() throws {
+        let page = try open()
+        try page.evaluate(Self.listening)
+        let first = "id: 1\nevent: error\ndata: {\"message\":\"one\"}\n\n"
+        feed.send(first + first + "id: 2\nevent: error\ndata: {\"message\":\"two\"}\n\n")
+        try page.wait(until: "seen.length === 2")
+        try page.wait(for: "its word") { _ in requests("heard").count == 3 }
+        #expect(try value(page, "seen.map(s => s[1].message)") == #"["one","two"]"#)
+        #expect(try requests("heard").map(body).compactMap { $0["id"]?.integerValue }.sorted() == [1, 1, 2])
+        #expect(requests("heard").allSatisfy { $0["X-Client-Token"] == "token-1" })
     }
 
     @Test func `stops at a removed listener, and is not stopped by one that throws`() throws {
