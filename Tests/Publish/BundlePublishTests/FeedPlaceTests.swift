@@ -54,6 +54,19 @@ import Testing
         #expect(try text(one, name) == nil)
     }
 
+    @Test func `a document that somebody was stopped at writing goes with the next change`() throws {
+        let path = folder.file("left")
+        try folder.writeTree(
+            [
+                "left/manifest.json.new": [], "left/channels/beta.json.new": [], "left/channels/beta.json": [1],
+                "left/trust/2.json.new": [2], "left/notes.new": [3], "left/channels/x.json.new/file": [4],
+            ], to: ".")
+        try FeedFolder(path).replace("channels/stable.json", with: [5], version: nil)
+        #expect(
+            Set(try TreeSnapshot(of: path).files.keys)
+                == ["channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file"])
+    }
+
     @Test(arguments: PlaceKind.all)
     func `removes a file, and none that is not there`(_ kind: PlaceKind) throws {
         let (one, other) = try places(kind)
