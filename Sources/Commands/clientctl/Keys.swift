@@ -63,9 +63,10 @@ struct Keys: AsyncParsableCommand {
     struct ChangePassphrase: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "passwd",
-            abstract: "Changes, sets or removes the passphrase of a private key; the key stays the same.",
+            abstract: "Changes, sets or removes the passphrase of a private key.",
             discussion: """
-                The file is replaced as a whole. Copies of it keep their old passphrase.
+                The key stays the same. The file is replaced as a whole; copies of it keep
+                their old passphrase.
 
                 Examples:
                   clientctl keys passwd release.key.pem --prompt
