@@ -1,6 +1,7 @@
 """The situations that Scripts/faults tries: steps, each a command line, all of which have to succeed but the last, which is tried.
 What has to hold then is said by the judge that a situation names (judges.py)."""
 
+import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
@@ -52,10 +53,17 @@ verdict = step(lambda world, last, verb, version, *more: world.by_hand(
     verb, "--version", version, "--token", last.json["token"], *more))
 fails = lambda: verdict("fail", "1.1.0", "--reason", "white screen")
 publish = step(lambda world, last, version: publish_line(world, version, world.feed))
-# What the device's next installation takes in place of the archive.
-delta = step(lambda world, last, version, base: [
-    "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed",
-    f"{world.work}/feed-{version}", "--key", str(world.key), "--json"])
+# A copy of the version's feed, from which the device takes a delta in place of the archive.
+@step
+def delta(world, last, version, base):
+    feed = f"{world.work}/feed-{version}-delta"
+    shutil.rmtree(feed, ignore_errors=True)
+    shutil.copytree(f"{world.work}/feed-{version}", feed)
+    return [
+        "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed", feed,
+        "--key", str(world.key), "--json"]
+
+
 publish_to_channel = step(lambda world, last, version: [
     *publish_line(world, version, world.feed), "--channel", "stable",
     *creating(world, "stable"), *LASTING])
@@ -139,7 +147,7 @@ situation("install-retention", Change, "v1.1.0", install("1.0.0"), install("1.1.
 # Over what a stopped installation left.
 situation("install-resumed", Change, "v1.0.0", install("1.0.0"), stopped(install("1.1.0")), install("1.1.0"))
 # By a delta.
-situation("install-delta", Change, "v1.0.0", install("1.0.0"), delta("1.1.0", "1.0.0"), install("1.1.0"))
+situation("install-delta", Change, "v1.0.0", install("1.0.0"), delta("1.1.0", "1.0.0"), install("1.1.0-delta"))
 
 situation("push-first", Change, "", push(1))
 # Over what a stopped push left.

@@ -95,7 +95,8 @@ def tree(folder):
 
 
 def state(folder):
-    """Everything below a folder, without the times and the checksum in a ledger."""
+    """Everything below a folder, without the times, the checksum and the routes in a ledger: by which route a client came is
+    not known of one that was found whole after a kill."""
     folder = str(folder)
     found = {}
     for parent, folders, files in os.walk(folder):
@@ -109,6 +110,7 @@ def state(folder):
             if name == "ledger.json":
                 with open(path, encoding="utf-8", errors="replace") as file:
                     content = re.sub(r'"checksum": ".*"', "", TIME.sub("T", file.read()))
+                    content = re.sub(r',\s*"route(Reason|Detail)": [^\n]*?(?=,?\n)', "", content)
             elif stat.S_ISREG(mode):
                 content = digest(path)
             found[os.path.relpath(path, folder)] = (oct(mode), content)
@@ -328,7 +330,7 @@ def content(folder, version, large):
 def publish_line(world, version, feed):
     return [
         "publish", f"{world.work}/published/{version}", "--version", version, "--feed", str(feed), "--key",
-        str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--no-deltas", "--json"]
+        str(world.key), "--min-shell", "1.0.0", "--app-id", APP_ID, "--level", "3", "--json"]
 
 
 def creating(world, channel):

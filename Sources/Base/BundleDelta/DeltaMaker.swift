@@ -17,6 +17,8 @@ package struct DeltaMaker: Sendable {
         package var memory = 64 << 20
         /// Groups that are compressed at once.
         package var workers = 1
+        /// A delta of more bytes is of no use; nothing is compressed any more once it is clear that this is one.
+        package var largestSize = Int.max
 
         /// The defaults.
         package init() {}
@@ -44,11 +46,11 @@ package struct DeltaMaker: Sendable {
         self.report = report
     }
 
-    /// Writes into `file`, which is empty, what leads from `base` to `target`.
-    package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made {
+    /// Writes into `file`, which is empty, what leads from `base` to `target`; nil where that is larger than the options allow.
+    package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made? {
         let plan = try DeltaPlan(from: base, to: target, options)
         let steps = DeltaFormat.bytes(of: plan.steps)
-        let frames = try DeltaPress(plan, behind: steps, base, target, options, report).run()
+        guard let frames = try DeltaPress(plan, behind: steps, base, target, options, report).run() else { return nil }
         let groups = zip(plan.groups, frames).map { group, frame in
             DeltaFormat.Group(frameBytes: frame.count, bytes: group.bytes, prefix: group.prefix)
         }
@@ -66,7 +68,8 @@ package struct DeltaMaker: Sendable {
         for frame in frames { try output.write(frame) }
         for number in plan.stored { try output.write(copyOf: target.files[number], in: target) }
         let largest = plan.groups.map { $0.memory(behind: steps.count) }.max() ?? 0
-        return try output.finish(memory: index.count + largest)
+        let made = try output.finish(memory: index.count + largest)
+        return made.size > options.largestSize ? nil : made
     }
 }
 
@@ -302,6 +305,8 @@ private final class DeltaPress: Sendable {
         var next = 0
         var done = 0
         var frames: [[UInt8]]
+        /// Bytes that the delta has by now.
+        var size: Int
         var failure: (any Error)?
     }
 
@@ -324,17 +329,18 @@ private final class DeltaPress: Sendable {
         self.target = target
         self.options = options
         self.report = report
-        state = Mutex(State(frames: [[UInt8]](repeating: [], count: plan.groups.count)))
+        let stored = plan.stored.reduce(0) { $0 + target.files[$1].size }
+        state = Mutex(State(frames: [[UInt8]](repeating: [], count: plan.groups.count), size: stored))
     }
 
-    /// The frames, in the order of the groups.
-    func run() throws -> [[UInt8]] {
+    /// The frames, in the order of the groups; nil where they are too large together.
+    func run() throws -> [[UInt8]]? {
         let others = try (1..<max(1, min(options.workers, plan.count))).map { _ in try BlockingThread { self.work() } }
         work()
         for thread in others { thread.join() }
         return try state.withLock { state in
             if let failure = state.failure { throw failure }
-            return state.frames
+            return state.size > options.largestSize ? nil : state.frames
         }
     }
 
@@ -345,6 +351,7 @@ private final class DeltaPress: Sendable {
                 let frame = try press(plan[number], with: writer)
                 let done = state.withLock { state in
                     state.frames[number] = frame
+                    state.size += frame.count
                     state.done += plan[number].bytes
                     return state.done
                 }
@@ -357,7 +364,7 @@ private final class DeltaPress: Sendable {
 
     private func take() -> Int? {
         state.withLock { state in
-            guard state.failure == nil, state.next < plan.count else { return nil }
+            guard state.failure == nil, state.size <= options.largestSize, state.next < plan.count else { return nil }
             state.next += 1
             return state.next - 1
         }

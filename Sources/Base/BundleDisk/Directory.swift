@@ -111,8 +111,14 @@ package final class Directory: Sendable {
     package func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
-        try createDurableFile(aside, bytes, mode: mode)
-        try rename(aside, to: name)
+        do throws(DiskError) {
+            try createDurableFile(aside, bytes, mode: mode)
+            try rename(aside, to: name)
+        } catch {
+            // Where it cannot be removed either, the next replacement does.
+            try? removeFile(aside)
+            throw error
+        }
         try sync()
     }
 

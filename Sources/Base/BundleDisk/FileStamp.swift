@@ -19,6 +19,13 @@ package struct FileStamp: Sendable, Hashable {
 }
 
 extension Directory {
+    /// Whether `other` is this very folder, whatever has its path by now.
+    package func isSame(as other: Directory) -> Bool {
+        var (mine, its) = (stat(), stat())
+        guard fstat(descriptor, &mine) == 0, fstat(other.descriptor, &its) == 0 else { return false }
+        return mine.st_dev == its.st_dev && mine.st_ino == its.st_ino
+    }
+
     /// The state of `name`, one component, without following it; nil where there is no such name.
     package func stamp(of name: String) throws(DiskError) -> FileStamp? {
         var status = stat()

@@ -50,6 +50,15 @@ package final class FolderWatch: Sendable {
         return .changed
     }
 
+    /// Watches the folder that has `path`, to hear when another one takes its place.
+    @discardableResult
+    package func watch(parentOf path: String) -> Bool {
+        var end = path.endIndex
+        while end > path.startIndex, path[path.index(before: end)] == "/" { end = path.index(before: end) }
+        let parent = path[..<end].lastIndex(of: "/").map { "\(path[...$0])" } ?? "."
+        return notices >= 0 && inotify_add_watch(notices, parent, Self.mask) >= 0
+    }
+
     /// Ends the waiting that is under way, or the next.
     package func wake() {
         var byte: UInt8 = 1

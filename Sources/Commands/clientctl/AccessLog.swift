@@ -7,14 +7,16 @@ import Synchronization
 final class AccessLog: Sendable {
     private static let mostWaiting = 4096
 
-    private let file: File?
+    private let path: String?
+    private let file: Mutex<File?>
     private let worker: SerialWorker
     private let waiting = Atomic(0)
     private let lost = Atomic(0)
 
     /// Writes to the file at `path`, behind what is in it; to standard error for nil.
     init(to path: String?) throws {
-        file = try path.map { try File.open(appending: $0) }
+        self.path = path
+        file = Mutex(try path.map { try File.open(appending: $0) })
         worker = try SerialWorker()
     }
 
@@ -34,9 +36,16 @@ final class AccessLog: Sendable {
     }
 
     private func write(_ line: String) {
-        guard let file else { return Output.line("\(line)\n") }
+        guard let file = file.withLock({ $0 }) else { return Output.line("\(line)\n") }
         // A full disk takes the log, not the service.
         try? Array("\(line)\n".utf8).withUnsafeBytes { try file.write($0) }
+    }
+
+    /// Goes on in the file that has the path now, after what waits: a log that was renamed stays as it is.
+    func reopen() throws {
+        guard let path else { return }
+        let fresh = try File.open(appending: path)
+        worker.submit { [self] in file.withLock { $0 = fresh } }
     }
 
     /// Writes what waits; the last call.

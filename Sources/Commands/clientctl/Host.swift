@@ -17,7 +17,9 @@ struct Host: AsyncParsableCommand {
             /healthz answers "ok". With --token-file, everything else takes a bearer
             token. TLS is for a proxy in front, such as nginx or caddy. Any static web
             server does for a feed without push. Started by systemd it says when it is
-            ready and, with WatchdogSec=, that it still works. Ends on SIGTERM or SIGINT.
+            ready and, with WatchdogSec=, that it still works. Another folder or link that
+            takes the feed's place is served at once. SIGHUP reads the tokens anew and
+            opens the access log again. Ends on SIGTERM or SIGINT.
 
             Examples:
               clientctl host feed
@@ -60,12 +62,16 @@ struct Host: AsyncParsableCommand {
         var configuration = FeedConfiguration(feed: try folder(settings))
         configuration.address = try settings.optional("bind", bind) ?? configuration.address
         configuration.port = try settings.port(port) ?? 0
-        configuration.tokens = try settings.optional("token-file", tokenFile).map { try BearerTokens(file: $0) }
+        let tokens = try settings.optional("token-file", tokenFile)
+        configuration.tokens = try tokens.map { try BearerTokens(file: $0) }
         configuration.limits.connections = min(
             configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: try settings.optional("access-log", accessLog))
         configuration.log = { log.note($0) }
-        let host = try await FeedHost.start(configuration) { Output.say("clientctl: \($0)") }
+        let host = try await FeedHost.start(configuration, at: configuration.feed.path) {
+            Output.say("clientctl: \($0)")
+        }
+        let hangup = HangupSignal { Self.readAgain(tokens, host, log) }
         // Whoever reads the address may end it at once.
         let signals = StopSignals()
         try announce(configuration, host.port, settings)
@@ -77,7 +83,18 @@ struct Host: AsyncParsableCommand {
             group.cancelAll()
         }
         await host.stop(grace: .seconds(2))
-        log.finish()
+        withExtendedLifetime(hangup) { log.finish() }
+    }
+
+    /// What cannot be read stays as it was.
+    private static func readAgain(_ tokens: String?, _ host: FeedHost, _ log: AccessLog) {
+        do {
+            if let tokens { host.admit(try BearerTokens(file: tokens)) }
+            try log.reopen()
+            Output.say("clientctl: SIGHUP: the tokens were read anew, the access log opened again")
+        } catch {
+            Output.say("clientctl: SIGHUP: \(UpdateFailure(error).message) What was read before stays.")
+        }
     }
 
     private func folder(_ settings: Settings) throws -> Directory {

@@ -6,7 +6,7 @@ import BundleSigning
 /// `clientctl keys`.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Makes and shows keys.", subcommands: [Generate.self, Show.self])
+        abstract: "Makes and shows keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
 
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -56,6 +56,66 @@ struct Keys: AsyncParsableCommand {
                 [
                     "\(pair.keyPath)  private key, keep it secret", "\(pair.publicPath)  public key, for --trust",
                     "key id \(pair.publicKey.id)",
+                ])
+        }
+    }
+
+    struct ChangePassphrase: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "passwd",
+            abstract: "Changes, sets or removes the passphrase of a private key.",
+            discussion: """
+                The key stays the same. The file is replaced as a whole; copies of it keep
+                their old passphrase.
+
+                Examples:
+                  clientctl keys passwd release.key.pem --prompt
+                  clientctl keys passwd release.key.pem --passphrase-file old.txt \\
+                    --new-passphrase-file new.txt
+                """)
+
+        @Argument(help: "The private key (PEM).", completion: .file())
+        var file: String
+
+        @OptionGroup var passphrase: PassphraseOptions
+
+        @Option(
+            help: ArgumentHelp("File or pipe whose first line is the new passphrase.", valueName: "file"),
+            completion: .file())
+        var newPassphraseFile: String?
+
+        @Flag(help: "Ask for the new passphrase at the terminal, twice.")
+        var prompt = false
+
+        @Flag(help: "Leave the key without a passphrase.")
+        var noPassphrase = false
+
+        @OptionGroup var common: CommonOptions
+
+        func run() throws {
+            let settings = try common.settings()
+            let newFile = try settings.optional("new-passphrase-file", newPassphraseFile)
+            let asks = try settings.isOn("prompt", prompt)
+            let removes = try settings.isOn("no-passphrase", noPassphrase)
+            guard [newFile != nil, asks, removes].count(where: \.self) == 1 else {
+                throw ValidationError("Give one of --new-passphrase-file, --prompt and --no-passphrase.")
+            }
+            let changed = try KeyFile.changePassphrase(at: file) {
+                try passphrase.require(settings, for: file)
+            } new: {
+                if let newFile { return try PassphraseOptions.firstLine(of: newFile) }
+                return asks ? try Passphrase.askTwice() : nil
+            }
+            Output.give(
+                json: try settings.isOn("json", common.json), afterChange: true,
+                [
+                    "algorithm": .string(changed.publicKey.algorithm.rawValue),
+                    "keyId": .string(changed.publicKey.id), "key": .string(file),
+                    "encrypted": .bool(changed.isEncrypted),
+                ],
+                [
+                    "\(file)  \(changed.isEncrypted ? "has its new passphrase" : "has no passphrase: keep it secret")",
+                    "key id \(changed.publicKey.id)",
                 ])
         }
     }

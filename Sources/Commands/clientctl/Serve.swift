@@ -134,14 +134,14 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let renewal = try screen.renewal(settings, sessions)
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
-        let shell = try container.shell(bridge: bridge)
+        let isOnce = try settings.isOn("once", once)
+        let shell = try await Self.shell(container, bridge, waits: !isOnce)
         let verdict = FirstVerdict()
         let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
         }
-        let isOnce = try settings.isOn("once", once)
         if isOnce { try await shell.checkForUpdates() }
         let boot = ShellBootSequence(
             sessions: sessions, shell, host,
@@ -181,6 +181,26 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 }
 
 extension Serve {
+    private static let diskInterval = Duration.seconds(2)
+
+    /// The shell, as soon as the disk takes its store: a disk may be mounted late, or emptied, and ending brings back neither.
+    private static func shell(
+        _ container: DeviceContainer, _ bridge: LoopbackBridge, waits: Bool
+    ) async throws -> ClientShell {
+        var hasSaid = false
+        while true {
+            do {
+                return try container.shell(bridge: bridge)
+            } catch let error as DiskError where waits && error.isWriteRefusal {
+                if !hasSaid {
+                    say("\(error.failure.message) Until then nothing is shown; it is tried every 2 seconds.")
+                }
+                hasSaid = true
+                try await Task.sleep(for: diskInterval)
+            }
+        }
+    }
+
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
         configuration.visibility = .reported

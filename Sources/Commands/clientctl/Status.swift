@@ -63,6 +63,7 @@ struct Status: ParsableCommand {
                 "landlock": landlock.value,
             ],
             ["\(running.line); next: \(next?.description ?? "nothing")"] + rows.map(line) + session.lines
+                + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
 

@@ -31,3 +31,19 @@ struct StopSignals {
         for source in sources { source.cancel() }
     }
 }
+
+/// Calls a function whenever SIGHUP comes, in place of ending the program, for as long as it lives.
+final class HangupSignal {
+    private let source: any DispatchSourceSignal
+
+    init(then: @escaping @Sendable () -> Void) {
+        let listening = DispatchSemaphore(value: 0)
+        source = DispatchSource.makeSignalSource(signal: SIGHUP, queue: .global())
+        source.setEventHandler(handler: then)
+        source.setRegistrationHandler { listening.signal() }
+        source.resume()
+        listening.wait()
+    }
+
+    deinit { source.cancel() }
+}

@@ -79,18 +79,23 @@ struct PassphraseOptions: ParsableArguments {
     /// The passphrase, if the file or the environment gives one.
     func read(_ settings: Settings) throws -> [UInt8]? {
         if let path = try settings.optional("passphrase-file", passphraseFile) {
-            let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024)
-            let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
-            if line.isEmpty {
-                throw UpdateFailure(
-                    .configInvalid, subject: path, "The passphrase file \(path) starts with an empty line.")
-            }
-            return line
+            return try Self.firstLine(of: path)
         }
         guard let value = getenv(Passphrase.variable).map({ Array(String(cString: $0).utf8) }), !value.isEmpty else {
             return nil
         }
         return value
+    }
+
+    /// The passphrase in the file at `path`.
+    static func firstLine(of path: String) throws -> [UInt8] {
+        let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024)
+        let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
+        if line.isEmpty {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "The passphrase file \(path) starts with an empty line.")
+        }
+        return line
     }
 
     /// The passphrase of an encrypted key.

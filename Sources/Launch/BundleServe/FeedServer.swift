@@ -32,9 +32,10 @@ package final class FeedServer: Sendable {
     package let port: Int
 
     private let listener: Listener
+    private let service: FeedService
 
-    private init(_ listener: Listener) {
-        self.listener = listener
+    private init(_ listener: Listener, _ service: FeedService) {
+        (self.listener, self.service) = (listener, service)
         port = listener.port
     }
 
@@ -47,7 +48,7 @@ package final class FeedServer: Sendable {
             return FeedServer(
                 try await Listener.bind(address: address, port: port, configuration.limits, backlog: 1024) { _ in
                     service
-                })
+                }, service)
         } catch let error as IOError where error.errnoCode == EADDRINUSE {
             throw ServerFailure.portBusy(port)
         } catch let error as IOError where error.errnoCode == EADDRNOTAVAIL {
@@ -58,6 +59,12 @@ package final class FeedServer: Sendable {
             throw ServerFailure.address(address)
         }
     }
+
+    /// Shows this folder from the next request on.
+    package func show(_ feed: Directory) { service.show(feed) }
+
+    /// Answers those with `tokens` from the next request on.
+    package func admit(_ tokens: BearerTokens) { service.admit(tokens) }
 
     /// Returns when the server's thread has come round to this question: never, where it hangs.
     package func answer() async { await listener.answer() }

@@ -7,17 +7,37 @@ final class FeedService: Service {
     let limits: ServerLimits
     let fields = ResponseFields()
     let log: (@Sendable (AccessEntry) -> Void)?
-    private let files: FeedFiles
-    private let tokens: BearerTokens?
+    private let shown: Mutex<Shown>
     private let push: (any ProtocolSwitch)?
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
-        files = FeedFiles(configuration.feed, isPrivate: configuration.tokens != nil)
-        tokens = configuration.tokens
+        shown = Mutex(Shown(configuration.feed, configuration.tokens))
         push = configuration.push
         log = configuration.log
     }
+
+    /// What is shown, and to whom: as one value, so that no answer has half of each.
+    private struct Shown: Sendable {
+        let files: FeedFiles
+        let tokens: BearerTokens?
+
+        init(_ feed: Directory, _ tokens: BearerTokens?) {
+            files = FeedFiles(feed, isPrivate: tokens != nil)
+            self.tokens = tokens
+        }
+
+        func mayRead(_ request: Request) -> Bool {
+            guard let tokens else { return true }
+            return request.with(.authorization) { tokens.admit($0) } ?? false
+        }
+    }
+
+    /// Shows this folder from the next request on.
+    func show(_ feed: Directory) { shown.withLock { $0 = Shown(feed, $0.tokens) } }
+
+    /// Answers those with `tokens` from the next request on; never everybody in place of some.
+    func admit(_ tokens: BearerTokens) { shown.withLock { $0 = Shown($0.files.root, tokens) } }
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         let isForOneHost = !request.head.repeatsHost && (request.has(.host) || request.head.isOldVersion)
@@ -25,7 +45,8 @@ final class FeedService: Service {
             return Response.refusal(.badRequest).closing
         }
         let route = FeedRoute(request.head.method, path, hasPush: push != nil)
-        if route != .health && !mayRead(request) { return demandToken(request) }
+        let shown = shown.withLock { $0 }
+        if route != .health && !shown.mayRead(request) { return demandToken(request) }
         switch route {
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
@@ -34,11 +55,11 @@ final class FeedService: Service {
         case _ where request.has(.expect): return .refusal(.expectationFailed)
         case .health: return .text(.ok, "ok")
         case .push: return await upgrade(request)
-        case .file(let file): return show(file, request)
+        case .file(let file): return show(file, of: shown.files, request)
         }
     }
 
-    private func show(_ file: FeedFile, _ request: Request) -> Response {
+    private func show(_ file: FeedFile, of files: FeedFiles, _ request: Request) -> Response {
         do {
             return try files.find(file)?.response(to: request) ?? .refusal(.notFound)
         } catch {
@@ -47,11 +68,6 @@ final class FeedService: Service {
     }
 
     // MARK: Tokens
-
-    private func mayRead(_ request: Request) -> Bool {
-        guard let tokens else { return true }
-        return request.with(.authorization) { tokens.admit($0) } ?? false
-    }
 
     private func demandToken(_ request: Request) -> Response {
         let reason = request.has(.authorization) ? ", error=\"invalid_token\"" : ""
@@ -156,7 +172,7 @@ enum FeedFile: Equatable {
 final class FeedFiles: Sendable {
     private static let largestDocument = 1 << 20
 
-    private let root: Directory
+    let root: Directory
     /// Whether not everybody may have them.
     private let isPrivate: Bool
     private let shelf = Mutex(FileShelf())

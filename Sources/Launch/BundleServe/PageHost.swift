@@ -46,11 +46,14 @@ package struct PageEvent: Sendable, Equatable {
     package let name: String
     /// What there is to tell.
     package let data: JSONObject
+    /// What the page names when it says that it heard this; nil where nobody needs to know.
+    package let id: Int?
 
     /// States an event.
-    package init(name: String, data: JSONObject) {
+    package init(name: String, data: JSONObject, id: Int? = nil) {
         self.name = name
         self.data = data
+        self.id = id
     }
 }
 

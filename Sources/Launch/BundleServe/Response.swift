@@ -110,6 +110,7 @@ extension PageEvent {
     var text: ByteBuffer {
         var text = ByteBuffer()
         let line = name.utf8.prefix { $0 >= 0x20 }
+        if let id { text.writeString("id: \(id)\n") }
         text.writeString("event: \(String(decoding: line, as: UTF8.self))\ndata: ")
         text.writeBytes(JSONWriter.bytes(of: .object(data)))
         text.writeStaticString("\n\n")

@@ -154,7 +154,9 @@
 
   // Events, by the rules of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-  function onEvent(name, text) {
+  var heard = {};
+
+  function onEvent(name, text, id) {
     if (name === 'reload') {
       loadAgain();
       return;
@@ -168,7 +170,14 @@
         keptUpdate = event;
       }
     } else if (name === 'error' || name === 'upToDate') {
-      deliver(name, event);
+      // Said again where the host did not learn that it was heard.
+      if (!id || !heard[id]) {
+        deliver(name, event);
+      }
+      if (id) {
+        heard[id] = true;
+        send('heard', { id: Number(id) || 0 }, true).then(ignore, ignore);
+      }
     }
   }
 
@@ -177,6 +186,7 @@
     var line = '';
     var isAfterReturn = false;
     var name = '';
+    var id = '';
     var data = [];
 
     function endLine() {
@@ -185,10 +195,12 @@
       if (text === '') {
         var ended = data;
         var type = name;
+        var number = id;
         data = [];
         name = '';
+        id = '';
         if (ended.length > 0) {
-          onEvent(type || 'message', ended.join('\n'));
+          onEvent(type || 'message', ended.join('\n'), number);
         }
         return;
       }
@@ -200,6 +212,8 @@
       }
       if (field === 'event') {
         name = value;
+      } else if (field === 'id') {
+        id = value;
       } else if (field === 'data') {
         data.push(value);
       }
@@ -395,12 +409,14 @@
 
   var loadName = String(random()).slice(2) + '-' + startedAt;
   var lastHidden = null;
+  var hasLeft = false;
   var reports = 0;
 
-  // Numbered, because two that are sent at once may arrive in either order.
+  // Numbered, because two that are sent at once may arrive in either order. A farewell says that nobody sees the page, too: what
+  // follows it on the way out might overtake it.
   function reportVisibility() {
     var isHidden = document.visibilityState === 'hidden' || isPrinting;
-    if (lastHidden !== isHidden) {
+    if (!hasLeft && lastHidden !== isHidden) {
       lastHidden = isHidden;
       reports += 1;
       send('visibility', { hidden: isHidden, page: loadName, number: reports }, isHidden).then(ignore, ignore);
@@ -429,6 +445,7 @@
   window.addEventListener('pagehide', function () {
     lastHidden = null;
     if (isLeaving) {
+      hasLeft = true;
       reports += 1;
       send('farewell', { page: loadName, number: reports, to: cut(destination) }, true).then(ignore, ignore);
     }
@@ -469,6 +486,7 @@
     if (event.persisted) {
       isLoading = false;
       isLeaving = !navigation;
+      hasLeft = false;
       reportVisibility();
     }
   });

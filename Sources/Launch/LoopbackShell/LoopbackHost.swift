@@ -212,6 +212,7 @@ package final class LoopbackHost: PageHost {
         let (status, isCurrent, isOwnPage) = bridge.withScreen {
             ($0.status, $0.isCurrent(token), $0.ownPage != nil)
         }
+        if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
         // A page of another launch than the one that runs is on its way out, or this server was started after it.
         guard isCurrent else { throw Self.staleLaunch }
         follow(method, body)

@@ -26,6 +26,12 @@ struct Screen {
         var known: ClientName?
     }
 
+    /// An error with the streams that carry it; where there is none any more, it is for the next page.
+    private struct CarriedError {
+        let event: PageEvent
+        var streams: Set<Int>
+    }
+
     /// Outgoing pages that may still ask for their files.
     private static let rememberedLaunches = 4
     private static let keptErrors = 8
@@ -50,8 +56,9 @@ struct Screen {
     private var lastListener = 0
     /// The launch whose pages were told to load again.
     private var outgoing: String?
-    /// Errors that no page has heard, the oldest first.
-    private var unheard: [PageEvent] = []
+    /// Errors that no page has said it heard, the oldest first: a stream may end, and what it carried with it.
+    private var unheard: [CarriedError] = []
+    private var lastError = 0
     /// What the coordinator could not do last.
     private var trouble: String?
 
@@ -134,10 +141,13 @@ struct Screen {
     /// Tells every page to load itself again, and nothing more: its stream is to be ended, and what happens then is for its
     /// follower.
     mutating func reload() -> [AsyncStream<PageEvent>.Continuation] {
-        defer { listeners = [:] }
+        let ended = listeners
         outgoing = launches.last?.token
-        for listener in listeners.values { listener.stream.yield(PageEvent(name: "reload", data: [:])) }
-        return listeners.values.map(\.stream)
+        for (number, listener) in ended {
+            listener.stream.yield(PageEvent(name: "reload", data: [:]))
+            _ = remove(number)
+        }
+        return ended.values.map(\.stream)
     }
 
     // MARK: Events
@@ -153,21 +163,31 @@ struct Screen {
     }
 
     /// Whether a page with `token` is told what happens from now on: not one that was told to load again. It hears the errors
-    /// that no page has heard, and of the client that is ready.
+    /// that no page has heard, or may yet hear, and of the client that is ready.
     mutating func listen(_ number: Int, token: String, _ stream: AsyncStream<PageEvent>.Continuation) -> Bool {
         guard isCurrent(token), outgoing != token else { return false }
         let client = launches.last { $0.token == token }?.files.client.name
         listeners[number] = Listener(client: client, stream: stream)
         if ownPage != nil { return true }
-        for error in unheard { stream.yield(error) }
-        unheard = []
+        for index in unheard.indices where unheard[index].streams.isEmpty {
+            stream.yield(unheard[index].event)
+            unheard[index].streams = [number]
+        }
         if let name = status.available { send(update: name) }
         return true
     }
 
     /// The stream is to be released where no lock is held: the last reference to it may end it.
     mutating func remove(_ number: Int) -> AsyncStream<PageEvent>.Continuation? {
-        listeners.removeValue(forKey: number)?.stream
+        for index in unheard.indices { unheard[index].streams.remove(number) }
+        return listeners.removeValue(forKey: number)?.stream
+    }
+
+    /// A page with `token` says that it heard the error `id`, also on its way out; false from a page that was never shown.
+    mutating func hear(_ id: Int, token: String) -> Bool {
+        guard isCurrent(token) || launches.contains(where: { $0.token == token }) else { return false }
+        unheard.removeAll { $0.event.id == id }
+        return true
     }
 
     /// Tells every page of a client that is ready, once.
@@ -187,19 +207,20 @@ struct Screen {
         for listener in listeners.values { listener.stream.yield(event) }
     }
 
-    /// Tells every page that listens, besides those of a client that `failed` and is about to go; where there is none, the error
-    /// is kept for the next page, as one of the newest eight.
+    /// Tells every page that listens, besides those of a client that `failed` and is about to go. Until one of them has said that
+    /// it heard the error, and where there is none, it is kept for the next page, as one of the newest eight.
     mutating func send(error failure: UpdateFailure, failed: ClientName? = nil) {
         guard ownPage == nil else { return }
+        lastError += 1
         let error = PageEvent(
-            name: "error", data: ["code": .string(failure.code.rawValue), "message": .string(failure.message)])
-        var isHeard = false
-        for listener in listeners.values where failed == nil || listener.client != failed {
+            name: "error", data: ["code": .string(failure.code.rawValue), "message": .string(failure.message)],
+            id: lastError)
+        var streams: Set<Int> = []
+        for (number, listener) in listeners where failed == nil || listener.client != failed {
             if case .terminated = listener.stream.yield(error) { continue }
-            isHeard = true
+            streams.insert(number)
         }
-        if isHeard { return }
-        unheard.append(error)
+        unheard.append(CarriedError(event: error, streams: streams))
         if unheard.count > Self.keptErrors { unheard.removeFirst() }
     }
 

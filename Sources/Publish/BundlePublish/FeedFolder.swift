@@ -162,7 +162,22 @@ package final class FeedFolder: FeedPlace {
         if lock != nil { return try work() }
         lock = try take(wait)
         defer { lock = nil }
+        try removeAsides()
         return try work()
+    }
+
+    /// What somebody who was stopped has left beside its documents would be copied with them.
+    private func removeAsides() throws {
+        let root = try existing()
+        for name in ["", "channels", "trust"] {
+            if !name.isEmpty {
+                guard case .directory? = try root.kind(of: name) else { continue }
+            }
+            let folder = try name.isEmpty ? root : root.directory(name)
+            for left in try folder.list() where left.hasSuffix(".json" + Self.aside) {
+                if case .file? = try folder.kind(of: left) { try folder.removeFile(left) }
+            }
+        }
     }
 
     /// Waits for those who are at work.
@@ -225,8 +240,8 @@ private final class FolderDraft: ReleaseDraft {
         try withExtendedLifetime(lock) { try releases.removeTree(name) }
     }
 
-    /// Gives it its name, durably. Its archive is on the disk by then.
-    func commit(_ name: String, archive: String, manifest: [UInt8]) throws {
+    /// Gives it its name, durably. All its files are on the disk by then.
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         try feed.alone(FeedWait()) {
             try scratch.replaceFile(ReleaseFeed.manifestName, with: manifest)
             try releases.move(self.name, to: releases, as: name)

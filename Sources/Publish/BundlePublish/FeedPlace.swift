@@ -86,8 +86,9 @@ package protocol ReleaseDraft: AnyObject {
     var scratch: Directory { get }
     /// Whether it is in the feed.
     var isCommitted: Bool { get }
-    /// Gives the feed the release `name`: the file `archive` of `scratch`, and `manifest` last.
-    func commit(_ name: String, archive: String, manifest: [UInt8]) throws
+    /// Gives the feed the release `name`: the file `archive` of `scratch`, the others of it that are named, in this order, and
+    /// `manifest`, which makes it a release, last.
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws
 }
 
 /// How long to wait for others who change the same feed, and whom to tell so.

@@ -18,13 +18,19 @@ package enum KeyFile {
     }
 
     private static func signer(of secret: Secret, _ path: String, _ passphrase: () throws -> [UInt8]) throws -> Signer {
+        Signer(try privateKey(of: secret, path, passphrase))
+    }
+
+    private static func privateKey(
+        of secret: Secret, _ path: String, _ passphrase: () throws -> [UInt8]
+    ) throws -> PrivateKey {
         if secret.isOpenToOthers {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
                 "Others can read the private key \(path): run `chmod 600` on it, or better, make a new one.")
         }
         do {
-            return Signer(try PrivateKey(parsingPEM: secret.bytes, passphrase: passphrase))
+            return try PrivateKey(parsingPEM: secret.bytes, passphrase: passphrase)
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(error).")
         }
@@ -62,6 +68,29 @@ package enum KeyFile {
             return (key.publicKey, keyPath, publicPath)
         } catch let error as KeyError {
             throw UpdateFailure(.configInvalid, subject: keyPath, "No key was made: \(error).")
+        }
+    }
+
+    /// Replaces the private key at `path` by the same one, encrypted with what `new` gives, or not at all for nil. The file is
+    /// the old one or the new one, whole, whenever this stops.
+    package static func changePassphrase(
+        at path: String, old: () throws -> [UInt8], new: () throws -> [UInt8]?
+    ) throws -> (publicKey: PublicKey, isEncrypted: Bool) {
+        let slash = path.lastIndex(of: "/")
+        let folder = try Directory.open(slash.map { "\(path[...$0])" } ?? ".")
+        let name = slash.map { "\(path[path.index(after: $0)...])" } ?? path
+        // Replacing a link would leave the key under its old passphrase where the link leads; a pipe cannot be replaced.
+        guard case .file? = try folder.kind(of: name) else {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) is no file that can be replaced: name the key's own file.")
+        }
+        let key = try privateKey(of: try Secret(at: path), path, old)
+        let passphrase = try new()
+        do {
+            try folder.replaceFile(name, with: try key.pem(passphrase: passphrase), mode: 0o600)
+            return (key.publicKey, passphrase != nil)
+        } catch let error as KeyError {
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) was not changed: \(error).")
         }
     }
 

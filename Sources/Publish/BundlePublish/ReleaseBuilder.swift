@@ -57,6 +57,9 @@ package struct ReleaseBuilder {
         // Before devices have it: whose crashes are told, has maps.
         try keepMaps(look)
         let deltas = try self.deltas(to: release, tree, in: draft.scratch)
+        let list = try DeltaShelf(feed, signers: team.all, anchor: options.trust)
+            .list(of: deltas, for: release.claims(url: archiveName))
+        if let list { try draft.scratch.replaceFile(DeltaListFormat.fileName, with: list) }
         return try commit(release, draft, deltas, tree, team, channel)
             ?? {
                 // Somebody else published this version while it was packed.
@@ -90,12 +93,12 @@ package struct ReleaseBuilder {
             try requireTrusted(try release.claims(url: archiveName))
             let prepared = try drafted ?? seat?.prepare(release, at: archivePath)
             if !draft.isCommitted {
+                let names = deltas.compactMap { $0.entry?.url }
                 try draft.commit(
-                    options.version.folderName, archive: archiveName, manifest: try document(release, url: archiveName))
+                    options.version.folderName, archive: archiveName,
+                    besides: names.isEmpty ? [] : names + [DeltaListFormat.fileName],
+                    manifest: try document(release, url: archiveName))
             }
-            // Before anybody is offered the release.
-            try DeltaShelf(feed, signers: team.all, anchor: options.trust)
-                .put(deltas, of: try release.claims(url: archiveName))
             let report = try prepared.flatMap { try seat?.put($0) }
             if report == nil { try makeNewest(try document(release, url: archivePath)) }
             var answer = try summary(.published, release.manifest, tree, isNewest: isNewest(), report)

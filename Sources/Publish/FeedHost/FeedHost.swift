@@ -29,10 +29,10 @@ package final class FeedHost: Sendable {
         self.watcher = watcher
     }
 
-    /// Serves the feed of `configuration`, with push; `say` is told what people should know. Throws `ServerFailure`, and
-    /// `DiskError` where nothing can be watched.
+    /// Serves the feed of `configuration`, and whatever folder takes its place at `path`, with push; `say` is told what people
+    /// should know. Throws `ServerFailure`, and `DiskError` where nothing can be watched.
     package static func start(
-        _ configuration: FeedConfiguration, say: @escaping @Sendable (String) -> Void
+        _ configuration: FeedConfiguration, at path: String, say: @escaping @Sendable (String) -> Void
     ) async throws -> FeedHost {
         let announcer = Announcer()
         let watch = try FolderWatch()
@@ -44,13 +44,30 @@ package final class FeedHost: Sendable {
             WebSocketUpgrade(UpgradeRule(path: pushPath), limits: limits) { socket, _ in announcer.add(socket) })
         let server = try await FeedServer.start(served)
         do {
-            let watcher = try BlockingThread { look(at: feed, watch, announcer, say) }
+            let watcher = try BlockingThread {
+                look(at: feed, watch, announcer, say) { feed in
+                    watch.watch(parentOf: path)
+                    guard let found = replacement(of: feed, at: path) else { return feed }
+                    server.show(found)
+                    say("another folder has taken the feed's place at \(path): it is served from now on")
+                    return found
+                }
+            }
             return FeedHost(server, announcer, watch, watcher)
         } catch {
             await server.stop(grace: .zero)
             throw error
         }
     }
+
+    /// The folder at `path`, where that is another one than `feed`; one that is gone is served on, as far as it goes.
+    private static func replacement(of feed: Directory, at path: String) -> Directory? {
+        guard let found = try? Directory.open(path), !found.isSame(as: feed) else { return nil }
+        return found
+    }
+
+    /// Answers those with `tokens` from the next request on.
+    package func admit(_ tokens: BearerTokens) { server.admit(tokens) }
 
     /// Devices say nothing, and are told little.
     private static var limits: SocketLimits {
@@ -61,12 +78,16 @@ package final class FeedHost: Sendable {
         return limits
     }
 
-    /// Looks at the channels whenever something changes in their folder, and now and then, until it is woken.
+    /// Looks at the channels whenever something changes in their folder, and now and then, until it is woken; `follow` gives the
+    /// folder that has the feed's path by then.
     private static func look(
-        at feed: Directory, _ watch: FolderWatch, _ announcer: Announcer, _ say: (String) -> Void
+        at feed: Directory, _ watch: FolderWatch, _ announcer: Announcer, _ say: (String) -> Void,
+        follow: (Directory) -> Directory
     ) {
+        var feed = feed
         var hasComplained = false
         while true {
+            feed = follow(feed)
             // Watched first, looked at then: what changes between the two is looked at again. The channels' folder may be new.
             let folder = ChannelSequences.folder(in: feed)
             let isHeard = watch.watch(feed) && (folder.map { watch.watch($0) } ?? true)

@@ -290,6 +290,10 @@ struct ChannelOffer: Sendable {
         }
     }
 
+    func neededShell(_ device: ChannelRule.Device) -> SemanticVersion? {
+        ChannelRule.neededShell(document.releases, on: device) { Self.check($0, releaseKeys) }
+    }
+
     func decide(_ device: ChannelRule.Device) -> Decision {
         guard let candidate else {
             let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.name ?? .embedded
@@ -345,14 +349,18 @@ struct FeedPoll: Sendable {
 
     /// The offer of a flat manifest.
     func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
-        let after = remembering(trust)
+        var after = remembering(trust)
         let time = TrustedTime.at(clock, after)
         try trust.requireFresh(at: time)
         let keys = trust.keys(for: .release, at: time)
         let verified = try ManifestVerifier.verify(manifest, trusted: keys)
+        let decision = AcceptanceRule.decide(
+            verified, inventory: request.inventory, shell: request.shell, appId: appId)
+        after.neededShell = decision.neededShell
+        let isNews = trust.root != nil || after.neededShell != memory.neededShell
         return ArchiveOffer(
             verified, of: appId, evidence: rootEvidence,
-            feed: trust.root == nil ? nil : FeedUpdate(before: memory, after: after), releaseKeys: keys)
+            feed: isNews ? FeedUpdate(before: memory, after: after) : nil, releaseKeys: keys)
     }
 
     /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.
@@ -380,10 +388,11 @@ struct FeedPoll: Sendable {
                 leftOut: try document.releases.filter {
                     try ChannelRule.draw(salt: $0.salt, deviceId: id) >= $0.rollout
                 }.map(\.version)))
-        let news = FeedUpdate(before: memory, after: after)
-        let inventory = request.inventory.recording(news)
+        let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
+        after.neededShell = offer.neededShell(device)
+        let news = FeedUpdate(before: memory, after: after)
         return try ArchiveOffer(
             offer, evidence: rootEvidence + evidence(document, signers, known, time), feed: news, inventory)
     }

@@ -4,6 +4,7 @@ import BundleSigning
 import BundleTesting
 import BundleValues
 import Glibc
+import Synchronization
 import Testing
 
 @testable import BundleDelta
@@ -30,6 +31,23 @@ import Testing
         let three = try trees.make(options)
         #expect(one.made == three.made)
         #expect(try one.file.readAll() == three.file.readAll())
+    }
+
+    @Test func `that becomes too large is given up before all of it is compressed`() throws {
+        let trees = try Trees(
+            TreePair(old: [:], new: .init(uniqueKeysWithValues: (0..<9).map { ("\($0).js", text(500, seed: $0)) })))
+        var options = DeltaMaker.Options.quick
+        options.groupBytes = 1
+        let whole = try trees.make(options).made.size
+        for (largest, groups) in [(whole, 9), (whole - 1, 9), (whole / 3, 4), (0, 1)] {
+            options.largestSize = largest
+            let file = try trees.folder.file(creating: randomName("delta-"))
+            let done = Mutex<[Int]>([])
+            let maker = DeltaMaker(options) { bytes, _ in done.withLock { $0.append(bytes) } }
+            let made = try maker.make(from: trees.old, to: trees.new, into: file)
+            #expect(made?.size == (largest == whole ? whole : nil))
+            #expect(done.withLock { $0.count } <= groups, "\(largest)")
+        }
     }
 
     private func text(_ count: Int, seed: UInt64 = 1) -> [UInt8] {

@@ -43,7 +43,7 @@ final class Trees {
     /// The delta from the old tree to the new one.
     func make(_ options: DeltaMaker.Options = .quick) throws -> (file: File, made: DeltaMaker.Made) {
         let file = try folder.file(creating: randomName("delta-"))
-        return (file, try DeltaMaker(options).make(from: old, to: new, into: file))
+        return (file, try #require(try DeltaMaker(options).make(from: old, to: new, into: file)))
     }
 
     /// A delta of these bytes.

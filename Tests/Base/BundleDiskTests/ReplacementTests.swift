@@ -59,6 +59,7 @@ import Testing
         try below.write("old", "here")
         #expect(code { try folder.replaceFile("name", with: [1]) } == EISDIR)
         #expect(try below.text("old") == "here")
+        #expect(try folder.list() == ["name"])
     }
 
     @Test func `clears what an interrupted one left, and follows no link there`() throws {

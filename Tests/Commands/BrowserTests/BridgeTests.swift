@@ -19,7 +19,7 @@ import Testing
             "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),
             "/bridge.js": try ScriptFile.bridge.route(),
             Self.prefix + "events": Self.stream(feed), Self.prefix + "report": .json("{}"),
-            Self.prefix + "visibility": .json("{}"),
+            Self.prefix + "visibility": .json("{}"), Self.prefix + "heard": .json("{}"),
         ])
     }
 
@@ -175,6 +175,18 @@ import Testing
         #expect(try value(page, "seen") == #"[["updateAvailable",{"version":"1.0.1"}]]"#)
     }
 
+    @Test func `says which errors it heard, and delivers one once however often it is told`() throws {
+        let page = try open()
+        try page.evaluate(Self.listening)
+        let first = "id: 1\nevent: error\ndata: {\"message\":\"one\"}\n\n"
+        feed.send(first + first + "id: 2\nevent: error\ndata: {\"message\":\"two\"}\n\n")
+        try page.wait(until: "seen.length === 2")
+        try page.wait(for: "its word") { _ in requests("heard").count == 3 }
+        #expect(try value(page, "seen.map(s => s[1].message)") == #"["one","two"]"#)
+        #expect(try requests("heard").map(body).compactMap { $0["id"]?.integerValue }.sorted() == [1, 1, 2])
+        #expect(requests("heard").allSatisfy { $0["X-Client-Token"] == "token-1" })
+    }
+
     @Test func `stops at a removed listener, and is not stopped by one that throws`() throws {
         let page = try open()
         try page.evaluate("plugin.addListener('error', () => { throw new Error('mine') }); null")
@@ -308,9 +320,13 @@ import Testing
         #expect(told.map { $0["number"] } == [.integer(1), .integer(2), .integer(3)])
         let name = try #require(told.first?["page"]?.stringValue)
         #expect(told.allSatisfy { $0["page"]?.stringValue == name })
-        try page.reload()
-        try page.wait(for: "the next load's word") { _ in requests("visibility").count >= 4 }
-        #expect(try requests("visibility").map(body).contains { $0["page"]?.stringValue != name })
+        try page.evaluate("location.reload(); null")
+        try page.wait(for: "the next load's word") { _ in
+            try requests("visibility").map(body).contains { $0["page"]?.stringValue != name }
+        }
+        // A word after the farewell might arrive before it.
+        #expect(try requests("farewell").map(body).map { $0["number"] } == [.integer(4)])
+        #expect(try requests("visibility").map(body).count { $0["page"]?.stringValue == name } == 3)
     }
 
     @Test func `leaves a real Capacitor alone, and adds to one without the plugin`() throws {

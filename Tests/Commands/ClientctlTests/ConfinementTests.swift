@@ -104,12 +104,9 @@ struct ConfinementTests {
             site.manifest, "--trust", site.trust, "--metrics-file", metrics, "--check-interval", "1s",
         ])
         try run.wait(for: "an update") { $0["clientctl_downloaded_bytes_total"] ?? 0 > 0 }
-        let threads = try run.program.threads()
+        let threads = try run.program.threadStatuses()
         #expect(threads.count > 2)
-        for thread in threads {
-            let status = String(decoding: try contents(ofFile: "\(thread)/status"), as: UTF8.self)
-            #expect(status.contains("NoNewPrivs:\t1"), "\(status)")
-        }
+        for status in threads { #expect(status.contains("NoNewPrivs:\t1"), "\(status)") }
         let deadline = ContinuousClock.now + .seconds(60)
         while access(metrics, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
         #expect(access(metrics, F_OK) == 0)

@@ -121,6 +121,29 @@ import Testing
         #expect(try deltas(of: "1.1.0") == [:])
     }
 
+    @Test func `leave out a base that is damaged, but not one that this machine cannot unpack`() throws {
+        var large = Self.client("1.0.0")
+        large["large.txt"] = [UInt8](repeating: 65, count: 2 << 20)
+        _ = try site.publish("1.0.0", large)
+        let archive = "feed/releases/v1.0.0/client-v1.0.0.tar.zst"
+        let whole = try contents(ofFile: site.folder.file(archive))
+        try site.folder.write(whole.map { $0 ^ 1 }, to: archive)
+        #expect(try names(publish("1.1.0")).first?.contains("is missing or is not the one that was signed") == true)
+        try site.folder.write(whole, to: archive)
+        let source = try site.folder.writeTree(Self.client("1.2.0"), to: "limited")
+        let line = [
+            Clientctl.path, "publish", source, "--version", "1.2.0", "--feed", site.feed, "--key", site.key,
+            "--min-shell", "1.0.0",
+        ]
+        // No file may have more than a megabyte.
+        let limited = try Program.run(
+            ["bash", "-c", "ulimit -f 1024; trap '' XFSZ; exec \"$@\"", "bash"] + line,
+            environment: Clientctl.environment())
+        #expect(limited.status != 0)
+        #expect(limited.errors.contains("File too large"), "\(limited.errors)")
+        #expect(access("\(site.feed)/releases/v1.2.0", F_OK) != 0)
+    }
+
     @Test func `are shown by inspect and release list, and checked by verify`() throws {
         _ = try publish("1.0.0", ["--channel", "stable", "--create"])
         _ = try publish("1.1.0", ["--channel", "stable"])

@@ -52,6 +52,7 @@ import Testing
         switch words.joined(separator: " ") {
         case "keys generate": return ["--out", "made"]
         case "keys show": return ["release.key.pem"]
+        case "keys passwd": return ["release.key.pem", "--no-passphrase"]
         case "trust init":
             return [
                 "--out", "made.json", "--root-key", "release.pub.pem", "--release-key", "release.pub.pem", "--sign-key",
@@ -143,7 +144,8 @@ import Testing
         case "out": "elsewhere/none/file"
         case "channel" where words.first == "release" || words.first == "publish": "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
-            "passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest", "channel", "access-log",
+            "passphrase-file", "new-passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest",
+            "channel", "access-log",
             "old", "new":
             "nowhere/at/all"
         case "sign-command", "channel-sign-command", "credential-command": "exit 3"

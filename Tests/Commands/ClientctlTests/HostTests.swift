@@ -1,4 +1,6 @@
+import ArchiveSource
 import BundleCore
+import BundlePush
 import BundleValues
 import BundleTestTraits
 import BundleTesting
@@ -49,6 +51,74 @@ import Testing
         #expect(try refused([site.feed, "--port", "65536"], 64, "usage").contains("65535"))
         let host = try Hosting(site.feed)
         #expect(try refused([site.feed, "--port", "\(host.port)"], 78, "configInvalid").contains("in use"))
+    }
+
+    @Test func `SIGHUP reads the tokens anew and opens the access log again; bad tokens change nothing`() throws {
+        let log = site.folder.file("access.log")
+        let host = try Hosting(site.feed, ["--token-file", try tokenFile(), "--access-log", log])
+        func status(_ token: String) throws -> Int {
+            try host.ask("/manifest.json", ["Authorization: Bearer \(token)"]).status
+        }
+        func hangUp(until word: String) throws {
+            let before = try host.program.printed().errors.utf8.count
+            host.program.send(SIGHUP)
+            let deadline = ContinuousClock.now + .seconds(60)
+            while true {
+                let said = String(decoding: try host.program.printed().errors.utf8.dropFirst(before), as: UTF8.self)
+                if said.contains(word) { return }
+                try #require(ContinuousClock.now < deadline, "\(said)")
+                poll(nil, 0, 10)
+            }
+        }
+        #expect(try status(Self.token) == 200)
+        _ = try tokenFile("another-token\n")
+        #expect(try status("another-token") == 401)
+        try Clientctl.stock(["mv", log, log + ".1"])
+        try hangUp(until: "read anew")
+        #expect(try status("another-token") == 200)
+        #expect(try status(Self.token) == 401)
+        for text in ["", "two words\n"] {
+            _ = try tokenFile(text)
+            try hangUp(until: "stays")
+            #expect(try status("another-token") == 200)
+        }
+        _ = try tokenFile("another-token\n", mode: 0o644)
+        try hangUp(until: "stays")
+        #expect(try status("another-token") == 200)
+        try host.stop()
+        #expect(try contents(ofFile: log + ".1").split(separator: 10).count == 2)
+        #expect(try contents(ofFile: log).split(separator: 10).count == 5)
+    }
+
+    @Test(arguments: [true, false])
+    func `another folder in the feed's place is served at once, and announced`(isLink: Bool) async throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded()
+        let (one, two, place) = (site.folder.file("one"), site.folder.file("two"), site.folder.file("place"))
+        try Clientctl.stock(["cp", "-a", site.feed, one])
+        try site.publish("1.1.0").succeeded()
+        try Clientctl.stock(["cp", "-a", site.feed, two])
+        try Clientctl.stock(isLink ? ["ln", "-s", one, place] : ["cp", "-a", one, place])
+        let host = try Hosting(place)
+        let device = try await host.listen()
+        func sequence() async throws -> Int {
+            while let message = try await device.receive() {
+                if case .text(let text) = message, case .release(_, let sequence) = try SyncMessage(parsing: text) {
+                    return sequence
+                }
+            }
+            throw CancellationError()
+        }
+        let before = try await sequence()
+        if isLink {
+            try Clientctl.stock(["ln", "-sfn", two, place])
+        } else {
+            try Clientctl.stock(["sh", "-c", "mv \"$1\" \"$1.old\" && mv \"$2\" \"$1\"", "sh", place, two])
+        }
+        #expect(try await sequence() > before)
+        #expect(try host.ask("/releases/v1.1.0/manifest.json").status == 200)
+        await device.close()
+        try host.stop()
     }
 
     @Test func `says in every answer what time it is`() throws {

@@ -90,6 +90,44 @@ import Testing
         #expect(try show("k.key.pem", environment: secret).succeeded().string("keyId") == made.string("keyId"))
     }
 
+    @Test func `a passphrase is set, changed and removed, and the key stays the same`() throws {
+        let id = try #require(try generate([]).succeeded().string("keyId"))
+        let (one, two) = (try folder.write(bytes("one\n"), to: "one"), try folder.write(bytes("two\n"), to: "two"))
+        let key = folder.file("k.key.pem")
+        func change(_ more: String...) throws -> Outcome {
+            try Clientctl.run(["keys", "passwd", key, "--json"] + more)
+        }
+        let plain = try contents(ofFile: key)
+        for (more, encrypted) in [
+            (["--new-passphrase-file", one], true),
+            (["--passphrase-file", one, "--new-passphrase-file", two], true),
+            (["--passphrase-file", two, "--no-passphrase"], false),
+        ] {
+            let changed = try Clientctl.run(["keys", "passwd", key, "--json"] + more).succeeded()
+            #expect(changed.string("keyId") == id)
+            #expect(changed["encrypted"] == .bool(encrypted))
+            let last = encrypted ? more.last ?? "" : two
+            #expect(
+                try Clientctl.run(["keys", "show", key, "--passphrase-file", last, "--json"]).string("keyId") == id)
+            #expect(try TreeSnapshot(of: folder.path).entries["k.key.pem"]?.mode == 0o100600)
+        }
+        #expect(try contents(ofFile: key) == plain)
+
+        // What is refused changes nothing.
+        try change("--new-passphrase-file", one).succeeded()
+        try folder.write([], to: "empty")
+        try Clientctl.stock(["ln", "-s", key, folder.file("link")])
+        let before = try TreeSnapshot(of: folder.path)
+        try change("--passphrase-file", two, "--no-passphrase").failed(78, "configInvalid")
+        try change("--passphrase-file", one, "--new-passphrase-file", folder.file("empty")).failed(78, "configInvalid")
+        try change("--passphrase-file", one).failed(64, "usage")
+        try change("--passphrase-file", one, "--no-passphrase", "--new-passphrase-file", two).failed(64, "usage")
+        try Clientctl.run(
+            ["keys", "passwd", folder.file("link"), "--passphrase-file", one, "--no-passphrase", "--json"]
+        ).failed(78, "configInvalid")
+        #expect(try TreeSnapshot(of: folder.path).changes(since: before) == [])
+    }
+
     @Test(arguments: [["CLIENTCTL_PASSPHRASE": "wrong"], [:]])
     func `without the right passphrase an encrypted key is refused`(environment: [String: String]) throws {
         try generate([], environment: ["CLIENTCTL_PASSPHRASE": "right"]).succeeded()

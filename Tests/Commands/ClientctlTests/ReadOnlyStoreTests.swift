@@ -52,4 +52,32 @@ import Testing
         #expect(launched["trial"] == .bool(false))
         #expect(ending.errors.contains("nothing is remembered"))
     }
+
+    private static let laterWritable = """
+        mount=$1 seed=$2 program=$3 work=$4
+        mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
+        mount -o remount,ro "$mount" || exit 92
+        set -- serve --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --port 0
+        "$program" "$@" --once 2>/dev/null && exit 93
+        "$program" "$@" >"$work/out" 2>"$work/errors" &
+        until grep -q "Until then nothing is shown" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
+        mount -o remount,rw "$mount" || exit 95
+        until grep -q http "$work/out"; do kill -0 $! || exit 96; sleep 0.05; done
+        kill $! && wait $! && grep -c "Until then" "$work/errors"
+        """
+
+    @Test(.enabled(if: PrivateMounts.command != nil))
+    func `serve waits for a disk that takes its store, and says so once`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let (mount, work) = (try folder.makeFolder("mount"), try folder.makeFolder("work"))
+        let ending = try Program.run(
+            try #require(PrivateMounts.command)
+                + ["sh", "-c", Self.laterWritable, "sh", mount, seed, Clientctl.path, work],
+            environment: Clientctl.environment())
+        #expect(ending.status == 0, "\(ending.errors)")
+        #expect(ending.text == "1\n")
+    }
 }

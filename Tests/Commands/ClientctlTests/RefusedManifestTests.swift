@@ -163,12 +163,23 @@ import Testing
     }
 
     @Test func `a shell out of range gets an answer and a failure`() throws {
+        let clients = try site.list()["versions"]
+        func needed(_ shell: String) throws -> String? {
+            try Clientctl.run(["status", "--store", site.store, "--shell-version", shell, "--json"])
+                .succeeded().string("updateRequired")
+        }
+        for (shell, missing) in [("0.9.9", "1.0.0"), ("1.0.0-rc.1", "1.0.0"), ("3.0.1", nil), ("0.9.9", "1.0.0")] {
+            let refused = try site.install(shell: shell).failed(42, "incompatibleShell", "\(shell)")
+            #expect(refused.outcome == "incompatible")
+            #expect(refused.string("version") == "2.0.0")
+            // What was never installed is remembered, for shells that are too old for it.
+            #expect(try needed(shell) == missing, "\(shell)")
+            #expect(try needed("1.0.0") == nil)
+        }
+        let told = try Clientctl.run(["status", "--store", site.store, "--shell-version", "0.9.9"]).text
+        #expect(told.contains("! a better client needs shell 1.0.0: update the shell"))
+        #expect(try site.list()["versions"] == clients)
         try site.leavingStoreAlone {
-            for shell in ["0.9.9", "1.0.0-rc.1", "3.0.1"] {
-                let refused = try site.install(shell: shell).failed(42, "incompatibleShell", "\(shell)")
-                #expect(refused.outcome == "incompatible")
-                #expect(refused.string("version") == "2.0.0")
-            }
             for shell in ["1.0.0", "3.0.0"] { try site.check(shell: shell).succeeded("available", "\(shell)") }
         }
     }

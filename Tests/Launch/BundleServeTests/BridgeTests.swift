@@ -151,6 +151,8 @@ import Testing
                 == Array("event: updateAvailable\ndata: {\"version\":\"v2\\n\",\"size\":1}\n\n".utf8))
         events.yield(PageEvent(name: "error\ndata: x", data: [:]))
         #expect(try connection.receive(upTo: "\n\n") == Array("event: error\ndata: {}\n\n".utf8))
+        events.yield(PageEvent(name: "error", data: [:], id: 7))
+        #expect(try connection.receive(upTo: "\n\n") == Array("id: 7\nevent: error\ndata: {}\n\n".utf8))
         events.finish()
         #expect(try connection.receiveAll() == [])
     }

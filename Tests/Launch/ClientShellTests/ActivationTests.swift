@@ -4,7 +4,7 @@ import ClientShell
 import Testing
 
 /// When a client that is ready is shown, where the owner has said when that may be.
-@Suite(.timeLimit(.minutes(1))) struct ActivationTests {
+@Suite(.timeLimit(.minutes(5))) struct ActivationTests {
     private struct Running {
         let bench: ShellBench
         let shell: ClientShell

@@ -5,7 +5,7 @@ import ClientShell
 import Testing
 
 /// Who looks at the screen, and what becomes of what others were shown.
-@Suite(.timeLimit(.minutes(1))) struct AudienceTests {
+@Suite(.timeLimit(.minutes(5))) struct AudienceTests {
     private static func good(_ version: String) async throws -> ShellBench {
         let bench = try await ShellBench(installing: [version])
         let launched = try Launcher(

@@ -4,7 +4,7 @@ import BundleTesting
 import ClientShell
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ClientShellTests {
+@Suite(.timeLimit(.minutes(5))) struct ClientShellTests {
     /// A shell whose page is loaded, and the events after that.
     private static func running(_ bench: ShellBench, hasSeed: Bool = true) async throws -> (
         ClientShell, Launched, EventReader

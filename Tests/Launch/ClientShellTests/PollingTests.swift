@@ -5,7 +5,7 @@ import ClientShell
 import Testing
 
 /// When a shell checks by itself. The bench draws the middle of every range.
-@Suite(.timeLimit(.minutes(1))) struct PollingTests {
+@Suite(.timeLimit(.minutes(5))) struct PollingTests {
     private static let interval = Duration.seconds(100)
 
     private struct Running {

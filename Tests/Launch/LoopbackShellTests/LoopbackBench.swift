@@ -1,3 +1,4 @@
+import Testing
 import BundleCore
 import BundleValues
 import BundleServe
@@ -55,12 +56,21 @@ final class LoopbackBench: Sendable {
     /// The client that is ready is shown from the next page on, and pages are told.
     func reload(_ token: String) async throws { _ = try await host.call("reload", token: token, body: [:]) }
 
-    /// Everything that a stream has told by now: its end is the end of all streams.
-    func told(_ events: AsyncStream<PageEvent>) async -> [String] {
+    /// Everything that a stream has told by now: its end is the end of all streams. The page with `token` says that it heard it.
+    func told(_ events: AsyncStream<PageEvent>, heardBy token: String? = nil) async -> [String] {
         bridge.finish()
         var lines: [String] = []
-        for await event in events { lines.append(Self.line(event)) }
+        for await event in events {
+            lines.append(Self.line(event))
+            if let token, let id = event.id { await hear(id, token) }
+        }
         return lines
+    }
+
+    func hear(_ id: Int, _ token: String) async {
+        await #expect(throws: Never.self) {
+            _ = try await host.call("heard", token: token, body: ["id": .integer(id)])
+        }
     }
 
     /// `error code: message`, `updateAvailable 1.0.0` or `reload`.

@@ -59,6 +59,37 @@ import Testing
         #expect(await bench.told(try await bench.host.events(token: token)) == Self.errors(["one"]))
     }
 
+    @Test
+    func `an error that was on its way when the stream was cut is told again, until a page has heard it`()
+        async throws
+    {
+        let bench = try await LoopbackBench()
+        let token = try await bench.page()
+        // Held, and not read: nobody knows yet that the page has gone.
+        let cut = try await bench.host.events(token: token)
+        bench.fail("one")
+        bench.bridge.finish()
+        #expect(await bench.told(try await bench.host.events(token: token)) == Self.errors(["one"]))
+        #expect(await bench.told(try await bench.host.events(token: token), heardBy: token) == Self.errors(["one"]))
+        #expect(await bench.told(try await bench.host.events(token: token)) == [])
+        _ = cut
+    }
+
+    @Test func `a page on its way out may say what it heard, one that was never shown may not`() async throws {
+        let bench = try await LoopbackBench()
+        let outgoing = try await bench.page()
+        let old = try await bench.host.events(token: outgoing)
+        bench.fail("one")
+        try await bench.install("2.0.0")
+        try await bench.reload(outgoing)
+        let token = try await bench.page()
+        await #expect(throws: CallRefusal.self) {
+            _ = try await bench.host.call("heard", token: "x", body: ["id": .integer(1)])
+        }
+        #expect(await bench.told(old, heardBy: outgoing) == Self.errors(["one"]) + ["reload"])
+        #expect(await bench.told(try await bench.host.events(token: token)) == [])
+    }
+
     @Test func `of errors that nobody heard the newest eight are told`() async throws {
         let bench = try await LoopbackBench()
         let token = try await bench.page()
@@ -85,7 +116,7 @@ import Testing
         #expect(await bench.told(new) == Self.errors(["one"]))
     }
 
-    @Test(.timeLimit(.minutes(1))) func `the stream of a page that is told to load again ends by itself`() async throws
+    @Test(.timeLimit(.minutes(5))) func `the stream of a page that is told to load again ends by itself`() async throws
     {
         let bench = try await LoopbackBench()
         let outgoing = try await bench.page()
@@ -206,7 +237,7 @@ import Testing
             async let sent: Void = Task.detached { for name in names { bench.fail(name) } }.value
             let events = try await bench.host.events(token: token)
             await sent
-            #expect(await bench.told(events) == Self.errors(names))
+            #expect(await bench.told(events, heardBy: token) == Self.errors(names))
         }
     }
 }

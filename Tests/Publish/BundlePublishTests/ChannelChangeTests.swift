@@ -33,6 +33,24 @@ import Testing
         #expect(try ChannelChange.rollout(version, 20).apply(to: &document).isEmpty)
     }
 
+    @Test func `a rollout that is lowered says how many devices go where`() throws {
+        var document = try bench.document("1.0.0", "1.1.0", "1.2.0")
+        func lower(_ version: String, _ permille: Int) throws -> [String] {
+            try ChannelChange.rollout(bench.version(version), permille).apply(to: &document)
+        }
+        #expect(
+            try lower("1.2.0", 250) == [
+                "1.2.0: for every device → 25% of the devices; 75% go to 1.1.0, or to what is better for them"
+            ])
+        #expect(try lower("1.2.0", 400) == ["1.2.0: for 25% of the devices → 40% of the devices"])
+        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &document)
+        #expect(
+            try lower("1.2.0", 395) == [
+                "1.2.0: for 40% of the devices → 39.5% of the devices; 0.5% go to 1.0.0, or to what is better for them"
+            ])
+        #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go to what else they have, or to their seed"))
+    }
+
     @Test func `pauses and resumes, each once`() throws {
         var document = try bench.document("1.0.0", "1.1.0")
         let version = try bench.version("1.1.0")

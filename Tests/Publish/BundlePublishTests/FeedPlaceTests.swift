@@ -54,6 +54,19 @@ import Testing
         #expect(try text(one, name) == nil)
     }
 
+    @Test func `a document that somebody was stopped at writing goes with the next change`() throws {
+        let path = folder.file("left")
+        try folder.writeTree(
+            [
+                "left/manifest.json.new": [], "left/channels/beta.json.new": [], "left/channels/beta.json": [1],
+                "left/trust/2.json.new": [2], "left/notes.new": [3], "left/channels/x.json.new/file": [4],
+            ], to: ".")
+        try FeedFolder(path).replace("channels/stable.json", with: [5], version: nil)
+        #expect(
+            Set(try TreeSnapshot(of: path).files.keys)
+                == ["channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file"])
+    }
+
     @Test(arguments: PlaceKind.all)
     func `removes a file, and none that is not there`(_ kind: PlaceKind) throws {
         let (one, other) = try places(kind)
@@ -101,12 +114,14 @@ import Testing
         let (one, other) = try places(kind)
         let draft = try one.draft(FeedWait())
         try draft.scratch.createDurableFile("client.tar", [1, 2, 3])
+        try draft.scratch.createDurableFile("one.delta", [5])
         #expect(try other.list("") == [])
         #expect(!draft.isCommitted)
-        try draft.commit("v1.0.0", archive: "client.tar", manifest: [4])
+        try draft.commit("v1.0.0", archive: "client.tar", besides: ["one.delta"], manifest: [4])
         #expect(draft.isCommitted)
-        #expect(try Set(other.list("").map(\.name)) == ["releases/v1.0.0/client.tar", "releases/v1.0.0/manifest.json"])
-        #expect(try other.read("releases/v1.0.0/client.tar", maximumBytes: 9)?.bytes == [1, 2, 3])
+        let names = ["client.tar", "one.delta", "manifest.json"].map { "releases/v1.0.0/\($0)" }
+        #expect(try Set(other.list("").map(\.name)) == Set(names))
+        #expect(try names.map { try other.read($0, maximumBytes: 9)?.bytes } == [[1, 2, 3], [5], [4]])
     }
 
     @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })

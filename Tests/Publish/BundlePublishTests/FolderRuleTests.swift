@@ -1,7 +1,10 @@
 import ArchiveSource
 import BundleCore
+import BundleDisk
 import BundleSigning
+import BundleTesting
 import BundleValues
+import Synchronization
 import Testing
 
 @testable import BundlePublish
@@ -139,5 +142,25 @@ import Testing
         let finding = FolderRule().findings(of: [try file("a.js") { $0.usesEval = true }])
         #expect(finding.map(\.allowance) == ["script-src 'unsafe-eval'"])
         #expect(FolderRule().findings(of: [try file("a.wasm")]).map(\.allowance) == ["script-src 'wasm-unsafe-eval'"])
+    }
+}
+
+@Suite struct `Packing a folder` {
+    @Test func `says what is compressed, not what waits for it`() throws {
+        let folder = try TemporaryFolder()
+        // Less than a job of the compressor: nothing of it is compressed before the end.
+        let noise = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 13) }
+        try folder.writeTree(["web/index.html": [1], "web/noise": noise], to: ".")
+        let version = try SemanticVersion(parsing: "1.0.0")
+        let options = ReleaseOptions(
+            version: version, shells: try ShellRange(minimum: version), createdAt: Timestamp(clamping: 1))
+        let archive = try Directory.open(folder.path).file(creating: "archive")
+        let early = Mutex<[Int]>([])
+        let packer = ArchivePacker(tree: try CanonicalTree(try Directory.open(folder.file("web"))), options: options) {
+            guard case .packing(let bytes, _) = $0, (try? archive.size()) == 0 else { return }
+            early.withLock { $0.append(bytes) }
+        }
+        _ = try packer.pack(into: archive)
+        #expect(early.withLock { !$0.isEmpty && $0.allSatisfy { $0 < 100_000 } }, "\(early.withLock { $0 })")
     }
 }

@@ -88,6 +88,17 @@ package final class Program: Sendable {
         return threads
     }
 
+    /// What the kernel says of each of its threads; one that ends meanwhile is left out.
+    package func threadStatuses() throws -> [String] {
+        try threads().compactMap { thread in
+            do {
+                return String(decoding: try BundleTesting.contents(ofFile: "\(thread)/status"), as: UTF8.self)
+            } catch  where access(thread, F_OK) != 0 {
+                return nil
+            }
+        }
+    }
+
     /// What it has said so far.
     package func printed() throws -> (output: String, errors: String) {
         let output = String(decoding: try Self.contents(of: output), as: UTF8.self)

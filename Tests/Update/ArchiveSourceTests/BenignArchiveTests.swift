@@ -5,7 +5,7 @@ import Testing
 
 extension EveryFixture {
     @Suite struct BenignArchiveTests {
-        @Test(.timeLimit(.minutes(1)), arguments: try Fixtures.benign())
+        @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.benign())
         func `it installs, and the tree is exactly the expected one`(_ archive: BenignArchive) async throws {
             let device = try Device()
 

@@ -30,7 +30,7 @@ private final class DeltaSite {
         let file = try device.folder.file(creating: "made.delta")
         var options = DeltaMaker.Options()
         (options.level, options.groupBytes) = (3, 8 << 10)
-        let made = try DeltaMaker(options).make(from: old, to: new, into: file)
+        let made = try #require(try DeltaMaker(options).make(from: old, to: new, into: file))
         delta = try file.readAll()
         entry = DeltaList.Entry(
             baseVersion: try version.map { try SemanticVersion(parsing: $0) }, baseContentSha256: old.contentSha256,

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ArchiveSource
 
-@Suite(.timeLimit(.minutes(1))) struct `A watch of a channel` {
+@Suite(.timeLimit(.minutes(5))) struct `A watch of a channel` {
     private func release(_ sequence: Int, _ channel: String = "stable") -> String {
         SyncMessage.release(channel: channel, sequence: sequence).text
     }
@@ -123,12 +123,13 @@ private final class Watch: TransportConnector {
     let clock = ManualClock()
     private let refusals: Mutex<Int>
     private let known = Mutex<Int?>(nil)
-    private let thinks = Mutex(false)
-    private let questions = Mutex(0)
+    private let thinking = Gate()
+    private let questions: AsyncStream<Void>
+    private let asking: AsyncStream<Void>.Continuation
     private let told = Mutex<[ReleaseWatcher.Report]>([])
     private let hosts: AsyncStream<PlayedHost>
     private let opened: AsyncStream<PlayedHost>.Continuation
-    private let isChecking = Mutex(false)
+    private let working = Gate()
     private let checks: AsyncStream<Void>
     private let checking: AsyncStream<Void>.Continuation
 
@@ -136,6 +137,7 @@ private final class Watch: TransportConnector {
         self.refusals = Mutex(refusals)
         (hosts, opened) = AsyncStream.makeStream()
         (checks, checking) = AsyncStream.makeStream()
+        (questions, asking) = AsyncStream.makeStream()
     }
 
     var reports: [ReleaseWatcher.Report] { told.withLock { $0 } }
@@ -143,22 +145,24 @@ private final class Watch: TransportConnector {
     func know(_ sequence: Int?) { known.withLock { $0 = sequence } }
 
     /// A check that has begun does not end before this is false again, or it is cancelled.
-    func keepChecking(_ keeps: Bool) { isChecking.withLock { $0 = keeps } }
+    func keepChecking(_ keeps: Bool) { working.close(keeps) }
 
     private func check() async {
         checking.yield()
-        while isChecking.withLock({ $0 }) && !Task.isCancelled { await Task.yield() }
+        await working.pass()
     }
 
     /// What it knows is not told before it has stopped thinking.
-    func think(_ thinks: Bool) { self.thinks.withLock { $0 = thinks } }
+    func think(_ thinks: Bool) { thinking.close(thinks) }
 
     /// Returns when it was asked what it knows.
-    func asked() async { while questions.withLock({ $0 }) == 0 { await Task.yield() } }
+    func asked() async {
+        for await _ in questions { return }
+    }
 
     private func answer() async -> Int? {
-        questions.withLock { $0 += 1 }
-        while thinks.withLock({ $0 }) { await Task.yield() }
+        asking.yield()
+        await thinking.pass()
         return known.withLock { $0 }
     }
 
@@ -205,14 +209,38 @@ private final class Watch: TransportConnector {
     }
 }
 
+/// Lets nobody pass while it is closed, but who is cancelled; one may wait at it.
+private final class Gate: Sendable {
+    private typealias Closed = (stream: AsyncStream<Never>, continuation: AsyncStream<Never>.Continuation)
+    private let closed = Mutex<Closed?>(nil)
+
+    func close(_ closes: Bool) {
+        let before = closed.withLock { closed in
+            defer { closed = closes ? AsyncStream<Never>.makeStream() : nil }
+            return closed
+        }
+        before?.continuation.finish()
+    }
+
+    func pass() async {
+        guard let passing = closed.withLock({ $0?.stream }) else { return }
+        for await _ in passing {}
+    }
+}
+
 /// Both ends of one connection; the device's is a transport.
 private final class PlayedHost: SyncTransport {
     private let said = Mutex(0)
     private let asked = Mutex(0)
+    private let questions: AsyncStream<Void>
+    private let asking: AsyncStream<Void>.Continuation
     private let messages: AsyncStream<TransportMessage>
     private let sent: AsyncStream<TransportMessage>.Continuation
 
-    init() { (messages, sent) = AsyncStream.makeStream() }
+    init() {
+        (messages, sent) = AsyncStream.makeStream()
+        (questions, asking) = AsyncStream.makeStream()
+    }
 
     func say(_ texts: String...) { for text in texts { say(.text(text)) } }
 
@@ -223,7 +251,7 @@ private final class PlayedHost: SyncTransport {
 
     /// Returns when everything that was said has been worked on: the device asks for more.
     func settled() async {
-        while asked.withLock({ $0 }) <= said.withLock({ $0 }) { await Task.yield() }
+        for await _ in questions where asked.withLock({ $0 }) > said.withLock({ $0 }) { return }
     }
 
     func sendBinary(_ bytes: [UInt8]) async throws {}
@@ -234,6 +262,7 @@ private final class PlayedHost: SyncTransport {
 
     func receive() async throws -> TransportMessage? {
         asked.withLock { $0 += 1 }
+        asking.yield()
         for await message in messages { return message }
         return nil
     }

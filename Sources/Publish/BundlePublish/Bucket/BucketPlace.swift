@@ -274,7 +274,7 @@ private final class BucketDraft: ReleaseDraft {
         temporary = try TemporaryDirectory()
     }
 
-    func commit(_ name: String, archive: String, manifest: [UInt8]) throws {
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         let content = FeedContent.file(try scratch.file(archive))
         if try !place.create("\(folder)/\(archive)", content),
@@ -284,6 +284,14 @@ private final class BucketDraft: ReleaseDraft {
                 .versionExists, subject: name,
                 "The feed has another archive of \(name) and no manifest: somebody publishes it now, or was stopped. Publish the same content "
                     + "again, or choose a higher version.")
+        }
+        for other in others {
+            // What is there without a manifest was left by somebody who was stopped.
+            let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
+            if try !place.create(path, content), try place.digest(of: path) != content.sha256() {
+                try place.remove(path)
+                _ = try place.create(path, content)
+            }
         }
         // Made by somebody else meanwhile: whether it is the same release is judged anew.
         guard try place.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest)) else {

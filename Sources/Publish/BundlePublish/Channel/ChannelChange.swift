@@ -66,11 +66,20 @@ extension ChannelDocument {
         releases[index].rollout = permille
         // Drawn by version: each release has its own first devices.
         if releases[index].salt.isEmpty { releases[index].salt = version.description }
-        let isLower = permille < before
-        return [
-            "\(version): for \(Self.share(before)) → \(Self.share(permille))"
-                + (isLower ? "; those that are left out go to the best of the rest" : "")
-        ]
+        let change = "\(version): for \(Self.share(before)) → \(Self.share(permille))"
+        if permille > before { return [change] }
+        return ["\(change); \(RolloutShare(permille: before - permille)) go to \(rest(without: version))"]
+    }
+
+    /// What every device may have besides `version`, in words.
+    private func rest(without version: SemanticVersion) -> String {
+        let others = releases.filter { release in
+            release.version != version && release.rollout == Release.everybody
+                && !revoked.contains { $0.version == release.version }
+                && minimumVersion.map { release.version >= $0 } ?? true
+        }
+        return others.map(\.version).max().map { "\($0), or to what is better for them" }
+            ?? "what else they have, or to their seed"
     }
 
     fileprivate mutating func setPaused(_ version: SemanticVersion, _ isPaused: Bool) throws -> [String] {

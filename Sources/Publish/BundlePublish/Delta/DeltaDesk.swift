@@ -70,13 +70,22 @@ struct DeltaDesk {
                 if let entry = answer.entry { made.append(entry) }
                 reports.append(answer)
             } catch {
-                if candidate.isNamed { throw error }
-                reports.append(
-                    DeltaReport(base: candidate.name, entry: nil, refusal: UpdateFailure(error).message))
+                let failure = UpdateFailure(error)
+                if candidate.isNamed || !Self.blamesBase(failure.code) { throw error }
+                reports.append(DeltaReport(base: candidate.name, entry: nil, refusal: failure.message))
             }
             try folder.removeTree(Self.scratch)
         }
         return reports
+    }
+
+    /// Whether a release that is no base is at fault: one that nobody has named is left out then. What this machine could not do is
+    /// no reason to publish less than the next run would.
+    static func blamesBase(_ code: FailureCode) -> Bool {
+        switch code {
+        case .archiveRejected, .digestMismatch, .sizeMismatch, .manifestMalformed, .configInvalid: true
+        default: false
+        }
     }
 
     private func make(
@@ -93,15 +102,15 @@ struct DeltaDesk {
         var options = DeltaMaker.Options()
         options.memory = min(options.memory, limits.deltaMemory)
         options.workers = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+        let archive = manifest.size ?? .max
+        options.largestSize = archive / 2
         let made = try DeltaMaker(options) { [report] in report(.comparing(bytes: $0, of: $1)) }
             .make(from: base, to: target, into: file)
-        let archive = manifest.size ?? .max
-        if made.size > archive / 2 || made.memory > limits.deltaMemory {
+        guard let made, made.memory <= limits.deltaMemory else {
             try folder.removeFile(name)
             return none(
-                made.size > archive / 2
-                    ? "it would have \(ByteCount(bytes: made.size)), more than half of the archive"
-                    : "it would need \(ByteCount(bytes: made.memory)) of a device's memory (--max-delta-memory)")
+                made.map { "it would need \(ByteCount(bytes: $0.memory)) of a device's memory (--max-delta-memory)" }
+                    ?? "it would have more than half of the archive's \(ByteCount(bytes: archive))")
         }
         let entry = DeltaList.Entry(
             baseVersion: candidate.version, baseContentSha256: base.contentSha256, url: name, size: made.size,
@@ -143,7 +152,7 @@ struct DeltaDesk {
     }
 }
 
-/// Puts deltas beside their release, and signs the list that tells of them.
+/// Signs the list that tells of a release's deltas, and puts both beside a release that is published.
 struct DeltaShelf {
     private let feed: any FeedPlace
     private let signers: [Signer]
@@ -154,6 +163,12 @@ struct DeltaShelf {
         self.feed = feed
         self.signers = signers
         self.anchor = anchor
+    }
+
+    /// The signed list of what was made for `release`, which no feed has yet; nil where nothing was made.
+    func list(of reports: [DeltaReport], for release: UnverifiedManifest) throws -> [UInt8]? {
+        let entries = reports.compactMap(\.entry)
+        return entries.isEmpty ? nil : try document(entries, of: release)
     }
 
     /// Adds what was made for `release` and is not there yet; the list comes last. Nobody else changes the feed meanwhile, or it is a

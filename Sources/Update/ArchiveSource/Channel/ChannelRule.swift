@@ -99,6 +99,24 @@ package enum ChannelRule {
         return refused ?? recalled
     }
 
+    /// The shell that the highest release needs which only the age of the device's shell speaks against, where it is higher than
+    /// every one that nothing speaks against.
+    package static func neededShell(
+        _ releases: [ChannelDocument.Release], on device: Device, check: (ChannelDocument.Release) -> SignedRelease
+    ) -> SemanticVersion? {
+        let newest = SelectionRule.newestUsable(device.inventory, shell: device.shell)?.version.semantic
+        for release in releases.sorted(by: { $0.version > $1.version }) {
+            if let newest, release.version <= newest { return nil }
+            switch fate(of: Candidate(release, check(release)), on: device) {
+            case .eligible: return nil
+            case .incompatible(.shellTooOld(let minimum)):
+                if device.inventory.ledger.block(on: .archive(release.version)) == nil { return minimum }
+            default: continue
+            }
+        }
+        return nil
+    }
+
     /// What is to be done about `candidate`.
     package static func decide(_ candidate: Candidate, on device: Device) -> Decision {
         let fate = fate(of: candidate, on: device)

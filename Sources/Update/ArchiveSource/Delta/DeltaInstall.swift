@@ -83,29 +83,32 @@ struct DeltaInstall {
             report(.routed(route))
             return .staged(staged)
         } catch {
-            guard let route = try route(after: error, delta, in: area) else { throw error }
+            guard let (route, isForGood) = try route(after: error, delta, in: area) else { throw error }
             try area.clear()
-            if route.reason != .notFetched { try memory.remember(delta.sha256, route) }
+            if isForGood { try memory.remember(delta.sha256, route) }
             return .archive(route, bytes: bytes)
         }
     }
 
-    /// Why the archive is taken in place of the delta; nil for what is no fault of it: the disk is full, or what has arrived
-    /// is gone on with by the next run.
-    private func route(after error: any Error, _ delta: DeltaList.Entry, in area: StagingArea) throws -> DownloadRoute?
-    {
+    /// Why the archive is taken in place of the delta, and whether that is so for good; nil for what is no fault of it: the disk
+    /// is full, or what has arrived is gone on with by the next run.
+    private func route(
+        after error: any Error, _ delta: DeltaList.Entry, in area: StagingArea
+    ) throws -> (DownloadRoute, isForGood: Bool)? {
         switch error {
         case is CancellationError, is DiskError: return nil
         case let error as FetchError:
             if try ArchiveDownload.hasPart(of: delta.sha256, in: area.downloads), error.isPassing { return nil }
-            return DownloadRoute(.notFetched, UpdateFailure(error).message)
+            return (DownloadRoute(.notFetched, UpdateFailure(error).message), false)
         case let rejection as ArchiveRejection where rejection.rule == "damaged-base":
-            return DownloadRoute(.damagedBase, rejection.reason)
+            return (DownloadRoute(.damagedBase, rejection.reason), true)
         default:
             let failure = UpdateFailure(error)
             switch failure.code {
-            case .archiveRejected, .digestMismatch, .sizeMismatch, .resourcesExhausted, .internal:
-                return DownloadRoute(.refused, failure.message)
+            case .archiveRejected, .digestMismatch, .sizeMismatch, .resourcesExhausted:
+                return (DownloadRoute(.refused, failure.message), true)
+            // This machine's fault, which may pass.
+            case .internal: return (DownloadRoute(.refused, failure.message), false)
             default: return nil
             }
         }

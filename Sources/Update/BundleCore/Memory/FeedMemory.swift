@@ -108,6 +108,9 @@ package struct FeedMemory: Sendable, Equatable {
     package var clock: Timestamp?
     /// What draws this device into rollouts; nil until the first channel document.
     package var deviceId: String?
+    /// The shell that the best release of the feed needs, at the last look, where nothing but the age of the shell speaks against
+    /// it; nil where there is none.
+    package var neededShell: SemanticVersion?
     /// The channels, the followed one last.
     package private(set) var channels: [Channel] = []
 
@@ -178,6 +181,7 @@ package struct FeedUpdate: Sendable, Equatable {
         }
         known.trust =
             memory.trust == before.trust || rootVersion(memory) <= rootVersion(after) ? after.trust : memory.trust
+        if after.neededShell != before.neededShell { known.neededShell = after.neededShell }
         // It goes back where the key that drove it up was replaced.
         known.clock = memory.clock == before.clock ? after.clock : [memory.clock, after.clock].compactMap(\.self).max()
         return known
@@ -202,6 +206,7 @@ extension FeedMemory {
         trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
+        neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(Channel.init)
         if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
     }
@@ -209,7 +214,8 @@ extension FeedMemory {
     var json: JSONValue {
         .object([
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
-            "deviceId": .string(orNull: deviceId), "channels": .array(channels.map(\.json)),
+            "deviceId": .string(orNull: deviceId), "neededShell": .string(orNull: neededShell?.description),
+            "channels": .array(channels.map(\.json)),
         ])
     }
 }

@@ -53,6 +53,14 @@ package struct Decision: Sendable, Equatable {
     }
 }
 
+extension Decision {
+    /// The shell that the offer needs, where it is newer than what runs here and nothing but the age of the shell speaks against it.
+    package var neededShell: SemanticVersion? {
+        guard case .incompatible(.shellTooOld(let minimum)) = verdict else { return nil }
+        return outcomes.allSatisfy { $0.passed || $0.rule == "shell" } ? minimum : nil
+    }
+}
+
 extension Decision.Verdict {
     /// The client that stands in the offer's way, where nothing is to be done.
     var newest: ClientName? {

@@ -73,8 +73,14 @@ package enum SelectionRule {
         }
     }
 
-    /// The shell that the best client asks for, where nothing but the age of `shell` keeps that client from running.
+    /// The shell that the best client asks for, here or in the feed, where nothing but the age of `shell` keeps that client from
+    /// running.
     package static func missingShell(_ inventory: Inventory, shell: SemanticVersion) -> SemanticVersion? {
+        let offered = inventory.ledger.sources.names.contains(.archive) ? inventory.ledger.feed.neededShell : nil
+        return [installedNeeds(inventory, shell), offered].compactMap(\.self).filter { $0 > shell }.max()
+    }
+
+    private static func installedNeeds(_ inventory: Inventory, _ shell: SemanticVersion) -> SemanticVersion? {
         for bundle in ranking(inventory) {
             switch usability(of: bundle, ledger: inventory.ledger, shell: shell) {
             case .usable: return nil

@@ -255,10 +255,43 @@ import BundleValues
         try await device.refuses(.incompatibleShell, learnt: true)
         try feed.offer(feed.document(3, [foreign, try feed.release("1.1.0")]))
         try await device.installs("1.1.0")
+        // Only a newer shell would help, and only while nothing that runs is better.
+        let needed = maximum == nil ? minimum : nil
+        #expect(try device.memory().neededShell?.description == needed)
+        #expect(try device.missingShell("1.0.0") == needed)
+        #expect(try device.missingShell("2.0.0") == nil)
+        try feed.offer(feed.document(4, [foreign, try feed.release("1.3.0")]))
+        try await device.installs("1.3.0")
+        #expect(try device.memory().neededShell == nil)
+    }
+
+    @Test func `a shell that is too old for what nobody may have, or for no longer, is not told so`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed)
+        func foreign(_ change: (inout ChannelDocument.Release) -> Void = { _ in }) throws -> ChannelDocument.Release {
+            var release = try feed.release("1.2.0") {
+                $0.shells = try ShellRange(minimum: SemanticVersion(parsing: "2.0.0"))
+            }
+            change(&release)
+            return release
+        }
+        func offer(_ sequence: Int, _ release: ChannelDocument.Release) async throws -> String? {
+            try feed.offer(feed.document(sequence, [release, try feed.release("1.0.0")]))
+            _ = try? await device.update()
+            return try device.memory().neededShell?.description
+        }
+        #expect(try await offer(2, try foreign()) == "2.0.0")
+        #expect(try await offer(3, try foreign { $0.rollout = 0 }) == nil)
+        #expect(try await offer(4, try foreign()) == "2.0.0")
+        #expect(try await offer(5, try foreign { $0.isPaused = true }) == nil)
     }
 }
 
 extension Follower {
+    fileprivate func missingShell(_ shell: String) throws -> String? {
+        try SelectionRule.missingShell(try inventory(), shell: SemanticVersion(parsing: shell))?.description
+    }
+
     /// What a rollback by hand leaves in the ledger.
     fileprivate func block(_ version: String) throws {
         let folder = try Directory.open(store)

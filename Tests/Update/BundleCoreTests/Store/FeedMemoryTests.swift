@@ -28,6 +28,7 @@ struct FeedMemoryTests {
     private static func memory() throws -> FeedMemory {
         var memory = FeedMemory()
         memory.trust = try trust()
+        memory.neededShell = try Sample.version("9.0.0")
         memory.deviceId = "dévice \u{1F600}"
         memory.follow(try channel("beta", JSONValue.maximumInteger, issued: 200))
         memory.follow(try channel("stable"))

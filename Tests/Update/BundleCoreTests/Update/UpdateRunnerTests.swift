@@ -55,7 +55,7 @@ private struct HeldSource: UpdateSource {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct UpdateRunnerTests {
+@Suite(.timeLimit(.minutes(5))) struct UpdateRunnerTests {
     private let bench: StoreBench
     private let server = HeldSource.Server(offering: "1.1.0")
     private let runner: UpdateRunner<HeldSource>

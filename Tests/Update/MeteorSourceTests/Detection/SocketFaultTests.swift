@@ -6,7 +6,7 @@ import Testing
 @testable import MeteorSource
 
 /// What a server of METEOR section 7 can do wrong, over real sockets; time is the test's.
-@Suite(.timeLimit(.minutes(2))) struct `A watch over real sockets` {
+@Suite(.timeLimit(.minutes(5))) struct `A watch over real sockets` {
     private func bench(_ answers: [Route] = []) throws -> WatchBench<LoopbackDDP> {
         try WatchBench(of: try LoopbackDDP(answers))
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite(.timeLimit(.minutes(1))) struct `A watch for new versions` {
+@Suite(.timeLimit(.minutes(5))) struct `A watch for new versions` {
     @Test func `N-21 checks when the server has another version, and when it gets one`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
