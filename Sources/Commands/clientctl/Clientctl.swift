@@ -37,7 +37,7 @@ struct Clientctl: AsyncParsableCommand {
 
 /// What this program is.
 enum Product {
-    static let version = "0.1.0"
+    static let version = "0.9.0"
     static let userAgent = "clientctl/\(version)"
 }
 
