@@ -1,22 +1,28 @@
 import ArchiveSource
 import ArgumentParser
 import BundleCore
+import BundleDisk
 import BundleValues
 import BundlePublish
 
-struct ReleaseList: ParsableCommand {
+struct ReleaseList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
         discussion: """
-            Nothing is verified unless --trust is given. Without --channel, all channels.
+            Nothing is verified unless --trust is given. Without --channel, all channels;
+            over HTTP, which lists no folders, one has to be named.
 
             Examples:
               clientctl release list --feed feed
               clientctl release list --feed feed --channel stable --trust trust.json
+              clientctl release list --feed https://updates.example.com \\
+                --channel stable
             """)
 
-    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("The feed: a folder, s3://bucket/prefix, or its URL.", valueName: "place"),
+        completion: .directory)
     var feed: String?
 
     @Option(help: ArgumentHelp("The channel.", valueName: "name"))
@@ -28,21 +34,31 @@ struct ReleaseList: ParsableCommand {
     var trust: String?
 
     @OptionGroup var reading: BucketReading
+    @OptionGroup var network: NetworkOptions
     @OptionGroup var common: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try common.settings()
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let now = Timestamp.now
-        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
         let named = try settings.optional("channel", channel)
+        let address = try settings.required("feed", feed)
+        let brought = try TemporaryDirectory()
+        defer { withExtendedLifetime(brought) {} }
+        let isWeb = ["http://", "https://", "file://"].contains { address.hasPrefix($0) }
+        let feed: any FeedPlace =
+            if isWeb {
+                try await bring(named, of: address, into: brought.directory, settings)
+            } else {
+                try Wiring.place(at: address, reading, settings)
+            }
         let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
             try ChannelEditor.read($0, in: feed, trust: trust, clock: now)
         }
         let objects = documents.map { document in
             var object = ChannelView.object(document, now: now)
-            object["releases"] = .array(
-                (object["releases"]?.arrayValue ?? []).map { Self.withDeltas($0, of: feed) })
+            let releases = object["releases"]?.arrayValue ?? []
+            if !isWeb { object["releases"] = .array(releases.map { Self.withDeltas($0, of: feed) }) }
             object["verified"] = .bool(trust != nil)
             return object
         }
@@ -59,6 +75,24 @@ struct ReleaseList: ParsableCommand {
 }
 
 extension ReleaseList {
+    /// What a web server has of a channel, as a feed in `folder`; deltas are not looked for.
+    private func bring(
+        _ channel: String?, of address: String, into folder: Directory, _ settings: Settings
+    ) async throws -> any FeedPlace {
+        guard let channel else {
+            throw ValidationError("Missing --channel: over HTTP, which lists no folders, one has to be named.")
+        }
+        guard ChannelFileName.isName(channel) else {
+            throw ValidationError("--channel: \(UntrustedName.display(channel)) is no name of a channel.")
+        }
+        let base = try Wiring.url(address.hasSuffix("/") ? address : address + "/")
+        let fetcher = try Wiring.fetcher(network, for: base, settings)
+        let name = ChannelFileName.file(of: channel)
+        let bytes = try await ManifestRequest.fetchChannel(base.resolve(relative: "channels/\(name)"), with: fetcher)
+        try folder.directory(creating: "channels").createDurableFile(name, bytes)
+        return FeedFolder(folder.path)
+    }
+
     private static func withDeltas(_ release: JSONValue, of feed: any FeedPlace) -> JSONValue {
         guard var object = release.objectValue, let text = object["version"]?.stringValue,
             let version = try? SemanticVersion(parsing: text)

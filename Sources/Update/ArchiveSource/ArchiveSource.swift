@@ -131,7 +131,7 @@ package struct ArchiveSource: UpdateSource {
 }
 
 /// Where a manifest and its archive come from.
-enum ManifestRequest {
+package enum ManifestRequest {
     static func fetch(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
         do {
             return try document(try await fetcher.fetchBytes(url, maximumBytes: ManifestFormat.maximumBytes), of: url)
@@ -140,7 +140,8 @@ enum ManifestRequest {
         }
     }
 
-    static func fetchChannel(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
+    /// The bytes of a channel document, unread.
+    package static func fetchChannel(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
         do {
             return try document(try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes), of: url)
         } catch FetchError.tooLarge {

@@ -115,6 +115,8 @@ import Testing
             arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
         case (_, "credential-command"), (_, "document-max-age"):
             arguments = arguments.map { $0 == "feed" ? "s3://bucket" : $0 }
+        case (_, let flag) where words == ["release", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
+            arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }
         case ("publish", "channel-key"), ("publish", "expires-in"): arguments += ["--channel", "beta"]
         case ("publish", "channel-sign-command"):
             arguments += ["--channel", "beta", "--channel-public", "release.pub.pem"]

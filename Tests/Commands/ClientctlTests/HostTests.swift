@@ -121,6 +121,27 @@ import Testing
         try host.stop()
     }
 
+    @Test func `release list shows a channel that a web server has, verified where a key is named`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed, ["--token-file", try tokenFile()])
+        let token = try site.folder.write(bytes(Self.token), to: "token")
+        func list(_ more: String...) throws -> Outcome {
+            try Clientctl.run(["release", "list", "--feed", host.url, "--token-file", token, "--json"] + more)
+        }
+        let there = try list("--channel", "stable", "--trust", site.trust).succeeded()
+        let here = try site.list()
+        #expect(there["sequence"] == here["sequence"] && there["expires"] == here["expires"])
+        #expect(there["releases"]?.arrayValue?.count == 1)
+        #expect(there["verified"] == .bool(true))
+        #expect(try list("--channel", "stable").succeeded()["verified"] == .bool(false))
+        try list("--channel", "stable", "--trust", site.pub("release")).failed(20, "keyUnknown")
+        try list("--channel", "beta").failed(11, "httpStatus")
+        try list("--channel", "../trust/1").failed(64, "usage")
+        #expect(try list().failed(64, "usage").error["message"]?.stringValue?.contains("--channel") == true)
+        try host.stop()
+    }
+
     @Test func `says in every answer what time it is`() throws {
         let host = try Hosting(site.feed)
         for path in ["/manifest.json", "/nowhere", "/healthz"] {
