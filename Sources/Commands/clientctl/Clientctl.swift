@@ -32,7 +32,38 @@ struct Clientctl: AsyncParsableCommand {
             LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Repair.self,
             Serve.self,
             Login.self, Logout.self, Lock.self, Unlock.self, Host.self,
+            Completion.self,
         ])
+}
+
+/// `clientctl completion`.
+struct Completion: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Prints the completion script of a shell.",
+        discussion: """
+            The Debian package installs these scripts. Without it:
+
+            Examples:
+              clientctl completion bash >/etc/bash_completion.d/clientctl
+              clientctl completion zsh >/usr/local/share/zsh/site-functions/_clientctl
+              clientctl completion fish >~/.config/fish/completions/clientctl.fish
+            """)
+
+    @Argument(help: "bash, zsh or fish.", completion: .list(["bash", "zsh", "fish"]))
+    var shell: String
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        guard let known = CompletionShell(rawValue: shell) else {
+            throw ValidationError("There are no completions for '\(shell)': name bash, zsh or fish.")
+        }
+        let script = Clientctl.completionScript(for: known)
+        Output.give(
+            json: try settings.isOn("json", common.json), ["shell": .string(shell), "script": .string(script)], [script]
+        )
+    }
 }
 
 /// What this program is.

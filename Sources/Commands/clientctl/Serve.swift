@@ -1,6 +1,7 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleValues
 import BundleServe
 import ClientShell
@@ -143,35 +144,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             verdict.hear(event)
         }
         if isOnce { try await shell.checkForUpdates() }
-        let boot = ShellBootSequence(
-            sessions: sessions, shell, host,
-            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
+        let boot = Self.boot(sessions, shell, host, agent)
         let shown = try await boot.first()
-        var serving = try serverConfiguration(
-            settings, application: await shell.meteorAppId(), server: container.followedServer)
-        serving.metrics = agent.metrics
-        serving.heartbeat = kiosk.heartbeat.map { $0 / 4 }
-        let server = try await PageServer.start(serving, host: host)
+        let server = try await PageServer.start(
+            serverConfiguration(
+                settings, agent, kiosk, application: await shell.meteorAppId(), server: container.followedServer),
+            host: host)
         // Whoever reads the address may end it at once.
         let signals = StopSignals { verdict.stop() }
-        try await announce(server, shell, settings)
-        agent.ready(server)
-        let status = await withTaskGroup { group in
-            group.addTask { await host.run() }
-            group.addTask { await kiosk.run("http://127.0.0.1:\(server.port)/") }
-            if let renewal { group.addTask { await renewal.run() } }
-            group.addTask { await boot.again(every: configuration.storeInterval, after: shown) }
-            group.addTask { await agent.run(shell, server) }
-            if isOnce {
-                group.addTask { await verdict.limit(configuration.startupTimeout) }
-            } else {
-                group.addTask { [listening] in await listening.run(shell) }
-            }
-            var status: Int32 = 0
-            if isOnce { status = await verdict.status() } else { await signals.wait() }
-            agent.stopping()
-            group.cancelAll()
-            return status
+        try await announce(server, shell, settings, agent)
+        let tasks: [@Sendable () async -> Void] = [
+            { await host.run() },
+            { await kiosk.run("http://127.0.0.1:\(server.port)/") },
+            { await renewal?.run() },
+            { await boot.again(every: configuration.storeInterval, after: shown) },
+            { await agent.run(shell, server) },
+            { [listening] in
+                if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
+            },
+        ]
+        let status = await Self.run(tasks, agent) {
+            if isOnce { return await verdict.status() }
+            await signals.wait()
+            return 0
         }
         await shell.stop()
         await server.stop(grace: .seconds(2))
@@ -181,6 +176,27 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 }
 
 extension Serve {
+    private static func boot(
+        _ sessions: FileSessionRepository, _ shell: ClientShell, _ host: LoopbackHost, _ agent: ServeAgent
+    ) -> ShellBootSequence {
+        ShellBootSequence(
+            sessions: sessions, shell, host,
+            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
+    }
+
+    /// Runs `tasks` until `end` is there; the exit status that it tells.
+    private static func run(
+        _ tasks: [@Sendable () async -> Void], _ agent: ServeAgent, until end: () async -> Int32
+    ) async -> Int32 {
+        await withTaskGroup { group in
+            for task in tasks { group.addTask(operation: task) }
+            let status = await end()
+            agent.stopping()
+            group.cancelAll()
+            return status
+        }
+    }
+
     private static let diskInterval = Duration.seconds(2)
 
     /// The shell, as soon as the disk takes its store: a disk may be mounted late, or emptied, and ending brings back neither.
@@ -231,7 +247,7 @@ extension Serve {
     /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does. Pages may talk to the
     /// `server` that is followed.
     private func serverConfiguration(
-        _ settings: Settings, application: String?, server: MeteorServerOptions?
+        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, application: String?, server: MeteorServerOptions?
     ) throws -> ServerConfiguration {
         let choice: PortChoice
         if let number = try settings.port(port) {
@@ -240,6 +256,8 @@ extension Serve {
             choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)
         }
         var configuration = ServerConfiguration(port: choice, bridge: try .page())
+        configuration.metrics = agent.metrics
+        configuration.heartbeat = kiosk.heartbeat.map { $0 / 4 }
         switch try settings.optional("fallback", fallback) {
         case nil, "navigation"?: configuration.fallback = .navigation
         case "everything"?: configuration.fallback = .everything
@@ -301,7 +319,9 @@ extension Serve {
         return sources
     }
 
-    private func announce(_ server: PageServer, _ shell: ClientShell, _ settings: Settings) async throws {
+    private func announce(
+        _ server: PageServer, _ shell: ClientShell, _ settings: Settings, _ agent: ServeAgent
+    ) async throws {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
             Self.say(
@@ -316,6 +336,7 @@ extension Serve {
                 "versions": .array(names.map(JSONValue.string)),
                 "next": .string(orNull: await shell.nextLaunch?.description),
             ], [url])
+        agent.ready(server)
     }
 
     private static func say(_ line: String) { Output.say("clientctl: \(line)") }

@@ -50,6 +50,7 @@ import Testing
         let channel = ["--feed", "feed", "--channel", "stable", "--channel-key", "release.key.pem"]
         let version = ["--version", "1.0.0"]
         switch words.joined(separator: " ") {
+        case "completion": return ["bash"]
         case "keys generate": return ["--out", "made"]
         case "keys show": return ["release.key.pem"]
         case "keys passwd": return ["release.key.pem", "--no-passphrase"]

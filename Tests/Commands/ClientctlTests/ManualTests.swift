@@ -59,6 +59,18 @@ import Testing
         }
     }
 
+    @Test func `a shell's completions come from a command, too`() throws {
+        for (shell, file) in [("bash", "clientctl.bash"), ("zsh", "_clientctl"), ("fish", "clientctl.fish")] {
+            let answer = try Clientctl.run(["completion", shell, "--json"])
+            let script = try #require(answer["script"]?.stringValue)
+            #expect(try made(file).hasPrefix(script))
+        }
+        let refused = try Program.run(
+            [Clientctl.path, "completion", "csh"], environment: Clientctl.environment())
+        #expect(refused.status == 64)
+        #expect(refused.errors.contains("name bash, zsh or fish"))
+    }
+
     @Test func `help is written for 80 columns`() throws {
         let dump = try Clientctl.run(["--experimental-dump-help"])
         func long(_ command: JSONObject) -> [String] {
