@@ -27,7 +27,7 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         switch code {
         case ENOSPC, EDQUOT, EFBIG: .full
         // Not the kind of thing it should be: a folder, a link, a pipe, too long.
-        case ENOTDIR, EISDIR, ELOOP, EINVAL, EOVERFLOW, ENXIO: .unsuitable
+        case ENOTDIR, EISDIR, ELOOP, EINVAL, EOVERFLOW, ENXIO, ENAMETOOLONG: .unsuitable
         case EACCES, EPERM, EROFS: .permission
         case ENOENT: .missing
         case EEXIST, ENOTEMPTY: .exists

@@ -7,6 +7,7 @@ import BundleServe
 import ClientShell
 import LoopbackShell
 import MeteorSource
+import ShellBoot
 
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand, ConfinedCommand {
@@ -136,7 +137,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
-        let shell = try await Self.shell(container, bridge, waits: !isOnce)
+        guard let (shell, port) = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
         let verdict = FirstVerdict()
         let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
             kiosk.observe(event)
@@ -148,11 +149,11 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let shown = try await boot.first()
         let server = try await PageServer.start(
             serverConfiguration(
-                settings, agent, kiosk, application: await shell.meteorAppId(), server: container.followedServer),
+                settings, agent, kiosk, port, application: await shell.meteorAppId(), server: container.followedServer),
             host: host)
         // Whoever reads the address may end it at once.
         let signals = StopSignals { verdict.stop() }
-        try await announce(server, shell, settings, agent)
+        try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
             { await kiosk.run("http://127.0.0.1:\(server.port)/") },
@@ -197,26 +198,6 @@ extension Serve {
         }
     }
 
-    private static let diskInterval = Duration.seconds(2)
-
-    /// The shell, as soon as the disk takes its store: a disk may be mounted late, or emptied, and ending brings back neither.
-    private static func shell(
-        _ container: DeviceContainer, _ bridge: LoopbackBridge, waits: Bool
-    ) async throws -> ClientShell {
-        var hasSaid = false
-        while true {
-            do {
-                return try container.shell(bridge: bridge)
-            } catch let error as DiskError where waits && error.isWriteRefusal {
-                if !hasSaid {
-                    say("\(error.failure.message) Until then nothing is shown; it is tried every 2 seconds.")
-                }
-                hasSaid = true
-                try await Task.sleep(for: diskInterval)
-            }
-        }
-    }
-
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
         var configuration = try Wiring.configuration(update, verifies: verifyOnLaunch, settings)
         configuration.visibility = .reported
@@ -244,13 +225,14 @@ extension Serve {
             ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
     }
 
-    /// `application` is the one that a Meteor bundle names; it gives the port where nothing else does. Pages may talk to the
-    /// `server` that is followed.
+    /// `given` is the port that the seed was shown on already. `application` is the one that a Meteor bundle names; it gives the port
+    /// where nothing else does. Pages may talk to the `server` that is followed.
     private func serverConfiguration(
-        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, application: String?, server: MeteorServerOptions?
+        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, _ given: Int?, application: String?,
+        server: MeteorServerOptions?
     ) throws -> ServerConfiguration {
         let choice: PortChoice
-        if let number = try settings.port(port) {
+        if let number = try given ?? settings.port(port) {
             choice = .fixed(number)
         } else {
             choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)
@@ -320,24 +302,108 @@ extension Serve {
     }
 
     private func announce(
-        _ server: PageServer, _ shell: ClientShell, _ settings: Settings, _ agent: ServeAgent
+        _ server: PageServer, _ shell: ClientShell, isKnown: Bool, _ settings: Settings, _ agent: ServeAgent
     ) async throws {
+        if !isKnown {
+            try announce(server, try await shell.clientNames(), next: await shell.nextLaunch, settings)
+        }
+        agent.ready(server)
+    }
+
+    private func announce(
+        _ server: PageServer, _ names: [ClientName], next: ClientName?, _ settings: Settings
+    ) throws {
         let url = "http://127.0.0.1:\(server.port)/"
         if server.port != server.wantedPort {
             Self.say(
                 "port \(server.wantedPort) is in use, so it is \(server.port): another origin, where pages do not find "
                     + "what they stored before. Free the port, or choose one with --port.")
         }
-        let names = try await shell.clientNames().map(\.description)
         Output.give(
             json: try settings.isOn("json", common.json),
             [
                 "url": .string(url), "port": .integer(server.port),
-                "versions": .array(names.map(JSONValue.string)),
-                "next": .string(orNull: await shell.nextLaunch?.description),
+                "versions": .array(names.map { .string($0.description) }),
+                "next": .string(orNull: next?.description),
             ], [url])
-        agent.ready(server)
     }
 
     private static func say(_ line: String) { Output.say("clientctl: \(line)") }
+}
+
+// MARK: Before there is a store
+
+extension Serve {
+    private static let diskInterval = Duration.seconds(2)
+
+    /// The shell, as soon as the disk takes its store: a disk may be mounted late, or emptied, and ending brings back neither. Until
+    /// then the seed is shown from its own folder, on the port that is returned. Nil where the program is to end before.
+    private func shell(
+        _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
+        _ sessions: FileSessionRepository, _ settings: Settings
+    ) async throws -> (shell: ClientShell, port: Int?)? {
+        let refusal: DiskError
+        do {
+            return (try container.shell(bridge: bridge), nil)
+        } catch let error as DiskError where error.isWriteRefusal {
+            if try settings.isOn("once", once) { throw error }
+            refusal = error
+        }
+        let server = try await seedServer(container, refusal, kiosk, agent, sessions, settings)
+        let (running, end) = AsyncStream<Void>.makeStream()
+        let signals = StopSignals { end.finish() }
+        defer { signals.cancel() }
+        let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
+            group.addTask {
+                await withTaskGroup { screen in
+                    if let server { screen.addTask { await kiosk.run("http://127.0.0.1:\(server.port)/") } }
+                    for await _ in running {}
+                    screen.cancelAll()
+                }
+                return nil
+            }
+            group.addTask { try await Self.shell(container, bridge) }
+            defer { group.cancelAll() }
+            return try await group.next().flatMap(\.self)
+        }
+        await server?.stop(grace: .zero)
+        return shell.map { ($0, server?.port) }
+    }
+
+    private static func shell(_ container: DeviceContainer, _ bridge: LoopbackBridge) async throws -> ClientShell {
+        while true {
+            do {
+                return try container.shell(bridge: bridge)
+            } catch let error as DiskError where error.isWriteRefusal {
+                try await Task.sleep(for: diskInterval)
+            }
+        }
+    }
+
+    /// What shows the seed while `refusal` lasts; nil, after saying so, where there is none to show or the device is locked.
+    private func seedServer(
+        _ container: DeviceContainer, _ refusal: DiskError, _ kiosk: Kiosk, _ agent: ServeAgent,
+        _ sessions: FileSessionRepository, _ settings: Settings
+    ) async throws -> PageServer? {
+        let device = container.configuration.device
+        let host: SeedHost
+        let application: String?
+        do {
+            if try sessions.record().lock != nil { throw refusal }
+            let launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
+            host = try SeedHost(launched, because: refusal.failure)
+            application = try device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
+        } catch {
+            Self.say(
+                "\(UpdateFailure(error).message) Until then nothing is shown; it is tried every 2 seconds.")
+            return nil
+        }
+        let server = try await PageServer.start(
+            serverConfiguration(
+                settings, agent, kiosk, nil, application: application, server: container.followedServer),
+            host: host)
+        try announce(server, [.embedded], next: .embedded, settings)
+        agent.ready(server)
+        return server
+    }
 }

@@ -28,6 +28,11 @@ struct StopSignals {
     /// Returns when one of them has come.
     func wait() async {
         for await _ in stream {}
+        cancel()
+    }
+
+    /// Notes them no more.
+    func cancel() {
         for source in sources { source.cancel() }
     }
 }

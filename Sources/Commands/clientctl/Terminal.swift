@@ -89,7 +89,13 @@ struct PassphraseOptions: ParsableArguments {
 
     /// The passphrase in the file at `path`.
     static func firstLine(of path: String) throws -> [UInt8] {
-        let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024)
+        let bytes = try File.contents(ofArgument: path, maximumBytes: 64 * 1024) { file, isPipe in
+            guard try isPipe || file.permissions() & 0o077 == 0 else {
+                throw UpdateFailure(
+                    .permissionDenied, subject: path,
+                    "Others can read the passphrase in \(path): run `chmod 600` on it, or better, choose a new one.")
+            }
+        }
         let line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
         if line.isEmpty {
             throw UpdateFailure(

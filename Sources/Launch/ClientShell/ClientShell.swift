@@ -378,7 +378,7 @@ public enum ShellError: String, ClassifiedFailure, Sendable {
 /// The web view's side: what a shell does for the client.
 ///
 /// A `ClientShell` calls it on its own thread, one call at a time, and does nothing else until a call returns. So what is called
-/// may block for a moment, but must not wait for the shell; a web view that lives on another thread is sent there.
+/// may block for a moment, but must not wait for the shell; `MainActorBridge` is for web views that live on the main thread.
 public protocol ShellBridge: Sendable {
     /// Pages that are loaded from now on come from this client's serving root; pages that are shown keep theirs.
     func setServerBasePath(_ client: ReadyClient) throws

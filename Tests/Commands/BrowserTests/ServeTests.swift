@@ -217,6 +217,28 @@ import Testing
         #expect(try text(page, "fetch('/lazy.js').then(answer => answer.text())") == "lazy 1.0.0")
     }
 
+    @Test(arguments: [false, true]) func `a download goes on while its page is hidden, or closed`(isClosed: Bool)
+        throws
+    {
+        try kiosk.publish(try kiosk.folder.writeTree(DemoClient("2.0.0").files, to: "next"), as: "2.0.0")
+        let path = "/releases/v2.0.0/client-v2.0.0.tar.zst"
+        let archive = try contents(ofFile: kiosk.folder.file("feed") + path)
+        let gate = try Gate()
+        let server = try LoopbackServer(folder: kiosk.folder.file("feed"))
+        let held = Route.resource(archive, entityTag: "\"one\"")
+        server.set(path, held.with { $0.pace = .held(after: archive.count / 2, gate) })
+        let serving = try kiosk.serve([
+            "--manifest", try server.url("/manifest.json").display, "--trust", kiosk.trust, "--check-interval", "1s",
+        ])
+        var page: BrowserPage? = try browser.open(serving.root + "/")
+        try page.map { try shows($0, "embedded") }
+        #expect(server.wait(for: path))
+        if isClosed { page = nil } else { try page?.evaluate(DemoClient.Scripts.hide) }
+        gate.open()
+        try kiosk.wait(until: "v2.0.0", is: "staged")
+        if let page { #expect(try text(page, "version") == "embedded") }
+    }
+
     // MARK: The trial
 
     @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {

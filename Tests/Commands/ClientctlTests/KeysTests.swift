@@ -77,10 +77,10 @@ import Testing
             "openssl", "pkey", "-in", folder.file("k.key.pem"), "-passin", "file:\(secret)", "-pubout",
         ])
         #expect(bytes(half) == (try contents(ofFile: folder.file("k.pub.pem"))))
-        let shown = try Clientctl.run([
-            "keys", "show", folder.file("k.key.pem"), "--passphrase-file", secret, "--json",
-        ]).succeeded()
-        #expect(shown.string("keyId") == made.string("keyId"))
+        let show = ["keys", "show", folder.file("k.key.pem"), "--passphrase-file", secret, "--json"]
+        #expect(try Clientctl.run(show).succeeded().string("keyId") == made.string("keyId"))
+        try Clientctl.stock(["chmod", "644", secret])
+        try Clientctl.run(show).failed(31, "permissionDenied")
     }
 
     @Test func `a passphrase from the environment encrypts and decrypts`() throws {

@@ -60,24 +60,59 @@ import Testing
         set -- serve --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --port 0
         "$program" "$@" --once 2>/dev/null && exit 93
         "$program" "$@" >"$work/out" 2>"$work/errors" &
-        until grep -q "Until then nothing is shown" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
+        until grep -q http "$work/out"; do kill -0 $! || exit 94; sleep 0.05; done
+        page() { curl -s -H 'Accept: text/html' "$(cat "$work/out")"; }
+        page >"$work/page"
+        curl -s "$(cat "$work/out")app.js" >"$work/script"
         mount -o remount,rw "$mount" || exit 95
-        until grep -q http "$work/out"; do kill -0 $! || exit 96; sleep 0.05; done
-        kill $! && wait $! && grep -c "Until then" "$work/errors"
+        until [ -d "$mount/below/store" ]; do kill -0 $! || exit 96; sleep 0.05; done
+        until page >"$work/later"; do kill -0 $! || exit 97; sleep 0.05; done
+        kill $! && wait $! && cat "$work/out"
         """
 
     @Test(.enabled(if: PrivateMounts.command != nil))
-    func `serve waits for a disk that takes its store, and says so once`()
+    func `serve shows the seed in place until the disk takes its store, at the same address, and says so once`()
         throws
     {
         let folder = try TemporaryFolder()
-        let seed = try folder.writeTree(["index.html": bytes("<p>seed")], to: "seed")
+        let seed = try folder.writeTree(
+            ["index.html": bytes("<title>seed</title>"), "app.js": bytes("seed()")], to: "seed")
         let (mount, work) = (try folder.makeFolder("mount"), try folder.makeFolder("work"))
         let ending = try Program.run(
             try #require(PrivateMounts.command)
                 + ["sh", "-c", Self.laterWritable, "sh", mount, seed, Clientctl.path, work],
             environment: Clientctl.environment())
+        func text(_ name: String) throws -> String {
+            String(decoding: try contents(ofFile: "\(work)/\(name)"), as: UTF8.self)
+        }
+        let errors = try text("errors")
+        #expect(ending.status == 0, "\(ending.errors) \(errors)")
+        for page in [try text("page"), try text("later")] {
+            #expect(page.contains("<title>seed</title>") && page.contains("WebAppLocalServer"), "\(page)")
+        }
+        #expect(try text("page") != text("later"), "the same launch")
+        #expect(try text("script") == "seed()")
+        #expect(ending.text.split(separator: "\n").count == 1, "\(ending.text)")
+        #expect(errors.split(separator: "\n").count { $0.contains("Until then the seed is shown") } == 1, "\(errors)")
+    }
+
+    private static let withoutSeed = """
+        mount=$1 program=$2 work=$3
+        mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
+        mount -o remount,ro "$mount" || exit 92
+        "$program" serve --store "$mount/store" --shell-version 1.0.0 --port 0 >"$work/out" 2>"$work/errors" &
+        until grep -q "Until then nothing is shown" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
+        kill $! && wait $!
+        """
+
+    @Test(.enabled(if: PrivateMounts.command != nil)) func `serve without a seed waits, and ends when it is told to`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        let (mount, work) = (try folder.makeFolder("mount"), try folder.makeFolder("work"))
+        let ending = try Program.run(
+            try #require(PrivateMounts.command) + ["sh", "-c", Self.withoutSeed, "sh", mount, Clientctl.path, work],
+            environment: Clientctl.environment())
         #expect(ending.status == 0, "\(ending.errors)")
-        #expect(ending.text == "1\n")
     }
 }

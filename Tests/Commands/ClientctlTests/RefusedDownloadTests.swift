@@ -221,6 +221,26 @@ import Testing
         try site.install(url).succeeded("installed")
     }
 
+    /// As where a limit on memory leaves no room for it.
+    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"))
+    func `a library that cannot be loaded is no fault of the network`() throws {
+        let failed = Outcome(
+            try Program.run(
+                [
+                    "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=openat", "-e",
+                    "inject=openat:error=ENOMEM", "-P", Self.libcurl, Clientctl.path,
+                ] + site.arguments("install", url), environment: Clientctl.environment())
+        ).failed(34, "resourcesExhausted")
+        #expect(failed.errors.contains("libcurl") && !failed.errors.contains("network"), "\(failed.errors)")
+    }
+
+    /// Where the loader finds it.
+    private static let libcurl: String = {
+        let cache = (try? Clientctl.stock(["ldconfig", "-p"])) ?? ""
+        let words = cache.split { $0.isWhitespace }
+        return words.first { $0.hasPrefix("/") && $0.hasSuffix("/libcurl.so.4") }.map(String.init) ?? "libcurl.so.4"
+    }()
+
     @Test func `a limit on open files is called so`() throws {
         serve { _ in }
         let failed = Outcome(

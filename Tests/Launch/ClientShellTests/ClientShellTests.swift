@@ -50,6 +50,18 @@ import Testing
         #expect(await events.line() == "launched v1.0.0 on trial")
     }
 
+    @Test(.timeLimit(.minutes(1))) func `a web view of the main thread is told there, in order`() async throws {
+        let bench = try await ShellBench(installing: ["1.0.0"])
+        let view = RecordingView()
+        let shell = try bench.shell(of: MainActorBridge(view))
+        try await shell.start()
+        let launched = try await shell.pageWillLoad()
+        await shell.startupDidFail(launched.token, "seen")
+        let expected = ["base v1.0.0", "now v1.0.0", "base embedded", "now nothing", "reload"]
+        while await view.calls.count < expected.count { await Task.yield() }
+        #expect(await view.calls == expected)
+    }
+
     @Test func `a page that is loaded again belongs to the same launch, and its time goes on`() async throws {
         let bench = try await ShellBench(installing: ["1.0.0"])
         var (shell, launched, events) = try await Self.running(bench)

@@ -36,3 +36,17 @@ final class RecordingBridge: ShellBridge {
 
     func reload() { state.withLock { $0.calls.append("reload") } }
 }
+
+/// The same on the main thread, for a shell behind a `MainActorBridge`.
+@MainActor final class RecordingView: MainActorWebView {
+    private(set) var calls: [String] = []
+
+    func setServerBasePath(_ client: ReadyClient) { record("base \(client.name)") }
+    func reload() { record("reload") }
+    func update(_ status: ShellStatus) { record("now \(status.current.map { "\($0)" } ?? "nothing")") }
+
+    private func record(_ call: String) {
+        MainActor.assertIsolated()
+        calls.append(call)
+    }
+}

@@ -65,14 +65,17 @@ final class ShellBench: Sendable {
         for version in wanted { try await install(version) }
     }
 
-    func shell(hasSeed: Bool = true, configure: (inout ShellConfiguration) -> Void = { _ in }) throws -> ClientShell {
+    func shell(
+        hasSeed: Bool = true, of other: (any ShellBridge)? = nil,
+        configure: (inout ShellConfiguration) -> Void = { _ in }
+    ) throws -> ClientShell {
         var configuration = ShellConfiguration(
             device: .init(
                 store: store, shell: try version("1.0.0"), seed: hasSeed ? folder.file("seed") : nil, verifies: false))
         configure(&configuration)
         return try ClientShell(
             configuration, update: { await .of(pace: { self.asked.withLock { $0 } }) { try await self.update() } },
-            bridge: bridge, clock: clock,
+            bridge: other ?? bridge, clock: clock,
             random: { ($0.lowerBound + $0.upperBound) / 2 }, localTime: { self.localTime.withLock { $0 } },
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }

@@ -143,6 +143,8 @@ public enum FetchError: Error, Equatable {
     case fileMissing(FetchURL)
     /// The file is there but may not be read.
     case filePermission(FetchURL)
+    /// This machine has not what it takes, whatever the server: no memory, or no libcurl.
+    case exhausted(FetchURL, reason: String)
     /// The text is not a URL that can be fetched; `text` is already fit for a message.
     case unsupportedURL(String, reason: String)
 }
@@ -178,6 +180,8 @@ extension FetchError: CustomStringConvertible {
             "\(url.display) does not exist. Check the path."
         case .filePermission(let url):
             "\(url.display) may not be read. Check its permissions and those of its folders."
+        case .exhausted(let url, let reason):
+            "This machine cannot fetch \(url.display): \(reason). Free memory, or raise the limit on it, then run it again."
         case .unsupportedURL(let text, let reason):
             "\(text) cannot be fetched: \(reason). Give an http, https or file URL."
         }

@@ -44,7 +44,7 @@ package final class CurlFetcher: Fetcher {
             return thread?.loop
         }
         guard let running else {
-            throw .unreachable(url, reason: "libcurl (libcurl.so.4) cannot be started on this machine")
+            throw .exhausted(url, reason: "libcurl (libcurl.so.4) cannot be loaded or started")
         }
         return running
     }

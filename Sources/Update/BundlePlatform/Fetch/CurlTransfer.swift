@@ -60,7 +60,7 @@ final class CurlTransfer: @unchecked Sendable {
         pace = nil
         let context = Unmanaged.passUnretained(self).toOpaque()
         try easy?.prepare(url, resume: request.resume, options: options, context: context)
-        guard let handle = easy?.handle else { throw .unreachable(url, reason: "there is no memory left") }
+        guard let handle = easy?.handle else { throw .exhausted(url, reason: "there is no memory left") }
         return handle
     }
 
