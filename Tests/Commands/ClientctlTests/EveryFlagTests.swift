@@ -189,12 +189,15 @@ import Testing
     private let folder: TemporaryFolder
 
     init() throws {
-        folder = try TemporaryFolder()
+        folder = try TemporaryFolder(under: Self.memory)
         try Clientctl.stock(["cp", "-a", Self.madeSite().file("site"), folder.file("site")])
     }
 
+    /// In memory where possible: nothing here is about the disk, which commands wait for.
+    private static let memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : TemporaryFolder.usualParent
+
     private static func makeSite() throws -> TemporaryFolder {
-        let folder = try TemporaryFolder()
+        let folder = try TemporaryFolder(under: memory)
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
@@ -257,7 +260,7 @@ import Testing
                 arguments += ["--config", "config.json"]
             }
         }
-        let copy = try TemporaryFolder()
+        let copy = try TemporaryFolder(under: Self.memory)
         try Clientctl.stock(["cp", "-a", folder.file("site"), copy.file("copy")])
         if let object { try copy.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json") }
         let ending = try Program.run(

@@ -2,6 +2,7 @@ import BundleValues
 import BundleTestTraits
 import BundleTesting
 import Glibc
+import Synchronization
 import Testing
 
 /// What `Scripts/manual` makes of the built program: the page, and what shells complete.
@@ -11,13 +12,26 @@ import Testing
         return root + "/Scripts/manual"
     }()
 
+    /// What the script makes: once for all tests, and removed when they end.
+    private static let made = Mutex<TemporaryFolder?>(nil)
+
+    private static func makeOnce() throws -> TemporaryFolder {
+        try made.withLock { made in
+            if let made { return made }
+            let folder = try TemporaryFolder()
+            try Clientctl.stock([Self.script, folder.file("out"), "--clientctl", Clientctl.path])
+            atexit { ManualTests.made.withLock { $0 = nil } }
+            made = folder
+            return folder
+        }
+    }
+
     private let folder: TemporaryFolder
     private let out: String
 
     init() throws {
         folder = try TemporaryFolder()
-        out = folder.file("out")
-        try Clientctl.stock([Self.script, out, "--clientctl", Clientctl.path])
+        out = try Self.makeOnce().file("out")
     }
 
     private func made(_ name: String) throws -> String {
@@ -150,7 +164,7 @@ import Testing
 
     @Test(.enabled(if: isInstalled("fish"), "no fish")) func `fish completes with it`() throws {
         let answer = try Clientctl.stock(
-            ["env", "HOME=\(out)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
+            ["env", "HOME=\(folder.path)", "fish", "-c", "source \(out)/clientctl.fish; complete -C 'clientctl trus'"])
         #expect(answer.split(separator: "\t").first == "trust")
     }
 

@@ -144,7 +144,7 @@ import Testing
 
     @Test func `to a page of more bytes than are kept in memory launches it, too`() async throws {
         let fixture = try await Fixture()
-        let text = "<!doctype html><script>large()</script>" + String(repeating: "<p>x", count: 1_100_000)
+        let text = "<!doctype html><script>large()</script>" + "<p>" + String(repeating: "text", count: 1_100_000)
         let site = try Site(
             root: try .open(try fixture.folder.writeTree(["large.html": Array(text.utf8)], to: "l")),
             index: Fixture.index)

@@ -1,6 +1,7 @@
 import BundleDisk
 import BundleTestTraits
 import BundleTesting
+import Glibc
 import Testing
 
 @testable import BundleCore
@@ -8,7 +9,8 @@ import BundleValues
 
 /// Devices that live through everything at random; after every step all promises are checked against `DeviceModel`.
 @Suite(.ownThread) struct RandomWalkTests {
-    private static let steps = 500
+    /// `WALK_STEPS=2000 Scripts/test --filter RandomWalkTests` goes further.
+    private static let steps = getenv("WALK_STEPS").flatMap { Int(String(cString: $0)) } ?? 200
 
     @Test(arguments: [1, 2, 3, 24, 39, 5] as [UInt64])
     func `whatever happens to a device, it shows what was promised`(seed: UInt64) async throws {
