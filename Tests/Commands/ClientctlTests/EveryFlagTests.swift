@@ -269,7 +269,7 @@ import Testing
         // Places, ids, moments and durations differ from run to run.
         let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)".replacing(copy.path, with: "/")
         return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
-            .replacing(/"\w+Milliseconds": \d+/, with: "")
+            .replacing(/"\w+Milliseconds": \d+/, with: "").replacing(/after \d+ ms/, with: "")
     }
 
     /// Flags whose effect cannot be seen in what a command says here: there is no terminal, no old feed and no bucket.
