@@ -20,8 +20,10 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseList.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleasePoll.self, ReleaseGuard.self, ReleaseResign.self,
+            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self,
+            ReleaseRevoke.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
+            ReleaseResign.self, ReleaseRestore.self,
             ReleaseDelta.self,
         ])
 }
@@ -303,5 +305,86 @@ struct ReleaseResign: ParsableCommand {
                 try editor.apply(.resign, to: channel)
             }
         try edit.answer(report, settings)
+    }
+}
+
+struct ReleaseRestore: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore",
+        abstract: "Signs a channel's document again from its copies, where it was lost or rolled back.",
+        discussion: """
+            Devices take no document with a lower sequence than they have seen. The restored
+            one goes on above every copy below FEED/channels/NAME, so they take it. It offers
+            what the newest copy offered, or --copy. What was recalled since stays recalled.
+
+            Examples:
+              clientctl release restore --feed feed --channel stable --channel-key channel.key.pem
+              clientctl release restore --copy 17 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Option(help: ArgumentHelp("Offer what the copy with this sequence offered.", valueName: "n"))
+    var copy: String?
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func run() throws {
+        let settings = try edit.common.settings()
+        let (feed, channel) = try edit.place(settings)
+        let sequence = try settings.optional("copy", copy).map { try settings.integer("copy", $0, atLeast: 1) }
+        let editor = ChannelEditor(feed: feed, try edit.options(settings))
+        try edit.answer(try editor.restore(channel, to: sequence), settings)
+    }
+}
+
+struct ReleaseUnpublish: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unpublish",
+        abstract: "Makes manifest.json offer an earlier release again.",
+        discussion: """
+            For feeds without a channel. Devices that have not installed the release yet do
+            not get it any more. Devices that have it keep it, for a manifest.json never leads
+            back: publish a higher version for them. The release's files stay.
+
+            Example:
+              clientctl release unpublish --version 1.5.1 --feed feed
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("The release to offer; by default the newest below it.", valueName: "version"))
+    var to: String?
+
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    var feed: String?
+
+    @Flag(help: "Tell what would change, and write nothing.")
+    var dryRun = false
+
+    @OptionGroup var bucket: BucketOptions
+    @OptionGroup var waiting: WaitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let version = try version.semantic(settings)
+        let target = try settings.optional("to", to).map { text in
+            try settings.parsed("to", text) { try SemanticVersion(parsingArgument: $0) }
+        }
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let done = try ReleaseWithdrawal(
+            version, to: target, in: try Wiring.place(feed, bucket, settings), clock: .now,
+            wait: try waiting.wait(settings), isDryRun: isDryRun)
+        let verb = isDryRun ? "would offer" : "offers"
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: !isDryRun,
+            [
+                "version": .string(version.description), "offered": .string(done.offered.description),
+                "outcome": .string(isDryRun ? "dryRun" : "changed"),
+            ],
+            [
+                "manifest.json \(verb) \(done.offered) in place of \(version)",
+                "devices that have \(version) keep it: publish a version above it for them",
+            ])
     }
 }

@@ -109,6 +109,68 @@ extension ReleaseList {
     }
 }
 
+struct ReleaseLog: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Shows what became of a channel: who signed what, when, and what was different.",
+        discussion: """
+            By the numbered copies of its documents, FEED/channels/NAME/N.json, which
+            devices never read. Nothing is verified unless --trust is given.
+
+            Examples:
+              clientctl release log --feed feed --channel stable
+              clientctl release log --feed feed --channel stable --trust trust.json
+            """)
+
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var reading: BucketReading
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let channel = try settings.required("channel", channel)
+        let entries = try ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0)) })],
+            entries.isEmpty
+                ? [
+                    "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change makes one"
+                ]
+                : entries.reversed().flatMap(Self.lines) + (trust == nil ? ["nothing in it is verified"] : []))
+    }
+
+    private static func object(_ entry: ChannelHistory.Entry) -> JSONObject {
+        [
+            "sequence": .integer(entry.document.sequence), "issuedAt": .string(entry.document.issuedAt.description),
+            "expires": .string(entry.document.expires.description),
+            "keyIds": .array(entry.keyIds.map(JSONValue.string)),
+            "verified": entry.isVerified.map(JSONValue.bool) ?? .null,
+            "changes": .array(entry.changes.map(JSONValue.string)),
+        ]
+    }
+
+    private static func lines(_ entry: ChannelHistory.Entry) -> [String] {
+        let keys = entry.keyIds.map { UntrustedName.display($0) }.joined(separator: ", ")
+        return [
+            "\(entry.document.sequence)  \(entry.document.issuedAt)  by \(keys.isEmpty ? "nobody" : keys)"
+                + (entry.isVerified == false ? "  NOT VOUCHED FOR by --trust" : "")
+        ] + entry.changes.map { "    \($0)" }
+    }
+}
+
 /// A channel document as it is shown.
 enum ChannelView {
     static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {

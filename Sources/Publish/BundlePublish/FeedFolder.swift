@@ -169,14 +169,21 @@ package final class FeedFolder: FeedPlace {
     /// What somebody who was stopped has left beside its documents would be copied with them.
     private func removeAsides() throws {
         let root = try existing()
-        for name in ["", "channels", "trust"] {
-            if !name.isEmpty {
-                guard case .directory? = try root.kind(of: name) else { continue }
+        try Self.removeAsides(in: root)
+        for name in ["channels", "trust"] {
+            guard case .directory? = try root.kind(of: name) else { continue }
+            let folder = try root.directory(name)
+            try Self.removeAsides(in: folder)
+            // A channel's copies are in a folder of its name.
+            for below in try folder.list() {
+                if case .directory? = try folder.kind(of: below) { try Self.removeAsides(in: folder.directory(below)) }
             }
-            let folder = try name.isEmpty ? root : root.directory(name)
-            for left in try folder.list() where left.hasSuffix(".json" + Self.aside) {
-                if case .file? = try folder.kind(of: left) { try folder.removeFile(left) }
-            }
+        }
+    }
+
+    private static func removeAsides(in folder: Directory) throws {
+        for left in try folder.list() where left.hasSuffix(".json" + aside) {
+            if case .file? = try folder.kind(of: left) { try folder.removeFile(left) }
         }
     }
 

@@ -68,8 +68,9 @@ import Testing
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
             return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
-        case "release list": return ["--feed", "feed", "--channel", "stable"]
-        case "release resign": return channel
+        case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
+        case "release resign", "release restore": return channel
+        case "release unpublish": return version + ["--feed", "feed"]
         case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel

@@ -43,7 +43,42 @@ struct ChannelDesk {
     /// A channel's document as it is.
     struct Present {
         let document: VerifiedChannelDocument
-        let version: FeedVersion
+        /// What it replaces is read as; nil where nothing is there.
+        let version: FeedVersion?
+    }
+
+    /// The copy of the channel's document with that sequence, if what vouches for the document does.
+    func copy(of name: String, _ sequence: Int) throws -> VerifiedChannelDocument {
+        let path = Self.copyPath(of: name, sequence)
+        guard let record = try place.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "channel \(name)",
+                "\(place.address)/\(path) is not there: `clientctl release log` lists the copies that are.")
+        }
+        return try verified(record.bytes, name)
+    }
+
+    /// What a restored document goes on from: the copy with the highest sequence, or what devices are shown where that is no lower. What
+    /// they are shown may be damaged, or gone.
+    func newest(_ name: String) throws -> (Present, isShown: Bool) {
+        let record = try Self.record(of: name, in: place)
+        let shown = try record.flatMap { record in
+            do {
+                return try verified(record.bytes, name)
+            } catch let failure as UpdateFailure where failure.code == .manifestMalformed {
+                return nil
+            }
+        }
+        guard let sequence = try ChannelHistory.sequences(of: name, in: place).last else {
+            throw UpdateFailure(
+                .configInvalid, subject: "channel \(name)",
+                "\(place.address)/\(Self.folder)/\(name) has no copies to restore the channel from: if its document was lost, publish "
+                    + "with --create and --sequence, above what devices have seen.")
+        }
+        if let shown, shown.document.sequence >= sequence {
+            return (Present(document: shown, version: record?.version), true)
+        }
+        return (Present(document: try copy(of: name, sequence), version: record?.version), false)
     }
 
     private func verified(_ bytes: [UInt8], _ name: String) throws -> VerifiedChannelDocument {
@@ -92,6 +127,9 @@ struct ChannelDesk {
     /// Where the document of the channel `name` is in a feed.
     static func path(of name: String) -> String { "\(folder)/\(ChannelFileName.file(of: name))" }
 
+    /// Where the copy of its document with that sequence stays.
+    static func copyPath(of name: String, _ sequence: Int) -> String { "\(folder)/\(name)/\(sequence).json" }
+
     /// The document of the channel `name`; nil where there is none.
     static func record(of name: String, in place: any FeedPlace) throws -> FeedRecord? {
         guard ChannelFileName.isName(name) else {
@@ -112,12 +150,14 @@ struct ChannelDesk {
         }
     }
 
-    /// The next document: the present one, or an empty one for `appId`, with `change` applied. An empty list of changes
+    /// The next document: the present one (`base` where it is given), or an empty one for `appId`, with `change` applied. An empty list of changes
     /// leaves it as it is.
     func prepare(
-        _ name: String, creatingFor appId: String?, _ change: (inout ChannelDocument) throws -> [String]
+        _ name: String, creatingFor appId: String?, onto base: Present? = nil,
+        _ change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
-        let (present, before) = try present(name).map { ($0.document, $0.version) } ?? (nil, nil)
+        let found = try base ?? present(name)
+        let (present, before) = (found?.document, found?.version)
         let sequence = present?.document.sequence ?? 0
         if let expected = options.expectedSequence, expected != sequence {
             throw UpdateFailure(
@@ -190,7 +230,8 @@ struct ChannelDesk {
         if let bytes = current.bytes {
             try FeedTrust(in: place, clock: options.clock)?.require(
                 try ChannelFormat.envelope(parsing: bytes), channel: current.name)
-            try place.replace(Self.path(of: current.name), with: bytes, version: current.before)
+            try keep(bytes, of: current)
+            try show(bytes, of: current)
         } else {
             try place.settle(Self.folder)
         }
@@ -201,6 +242,38 @@ struct ChannelDesk {
             try place.settle("")
         }
         return current.report
+    }
+
+    /// Makes the numbered copy of a document, which stays: who signed what, and when. It comes first, so that none is lost.
+    private func keep(_ bytes: [UInt8], of prepared: Prepared) throws {
+        let path = Self.copyPath(of: prepared.name, prepared.report.document.sequence)
+        if try place.create(path, .bytes(bytes)) { return }
+        guard let record = try place.read(path, maximumBytes: ChannelFormat.maximumBytes) else {
+            throw FeedConflict(path, in: place)
+        }
+        if record.bytes == bytes { return }
+        // Of somebody who was stopped before the document, or is about to replace it. What was signed goes first.
+        guard try verified(record.bytes, prepared.name).document.sequence == prepared.report.document.sequence else {
+            throw UpdateFailure(
+                .manifestMalformed, subject: "\(place.address)/\(path)",
+                "\(place.address)/\(path) has another sequence than its name says: somebody put it there by hand. Remove it."
+            )
+        }
+        try place.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.before)
+        throw FeedConflict(path, in: place)
+    }
+
+    /// Puts a document in the place of the one that it was made of.
+    private func show(_ bytes: [UInt8], of prepared: Prepared) throws {
+        do {
+            try place.replace(Self.path(of: prepared.name), with: bytes, version: prepared.before)
+        } catch let conflict as FeedConflict {
+            // Whoever came upon the copy has put it in place, and may have gone on from there.
+            guard let record = try Self.record(of: prepared.name, in: place),
+                try record.bytes == bytes
+                    || verified(record.bytes, prepared.name).document.sequence > prepared.report.document.sequence
+            else { throw conflict }
+        }
     }
 
     /// Puts `manifest.json` in place. Where others cannot be kept out, one who came between may have been misled by it or have replaced it:

@@ -48,6 +48,19 @@ package struct ChannelEditor {
         }
     }
 
+    /// Signs what the copy `sequence` of `channel` offered, the newest where it is nil, with a sequence above every copy's: devices take it.
+    /// Recalls made since stay.
+    package func restore(_ channel: String, to sequence: Int?) throws -> ChannelReport {
+        try edit([channel]) { desk in
+            let (newest, isShown) = try desk.newest(channel)
+            let chosen = try sequence.map { try desk.copy(of: channel, $0).document } ?? newest.document.document
+            return try desk.prepare(channel, creatingFor: nil, onto: newest) { document in
+                let changes = document.restore(chosen)
+                return changes.isEmpty && !isShown ? ["restored from copy \(chosen.sequence)"] : changes
+            }
+        }
+    }
+
     /// Copies the release `version` of `source` to the channel `target`, which is created where it is missing.
     ///
     /// It stays paused where it is. `rollout` is in thousandths of all devices; nil for those that have it in `source`.

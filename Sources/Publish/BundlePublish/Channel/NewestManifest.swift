@@ -63,3 +63,81 @@ extension ChannelDocument {
         revoked.contains { $0.version == version } || minimumVersion.map { version < $0 } ?? false
     }
 }
+
+/// Takes a release back from the devices that follow `manifest.json` and have not taken it yet.
+package struct ReleaseWithdrawal: Sendable {
+    /// The version that `manifest.json` offered.
+    package let version: SemanticVersion
+    /// The one that it offers in its place.
+    package let offered: SemanticVersion
+
+    /// Makes the `manifest.json` of `feed` offer `target` in place of `version`; nil for the newest release below it that is not recalled.
+    package init(
+        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedPlace, clock: Timestamp,
+        wait: FeedWait,
+        isDryRun: Bool
+    ) throws {
+        self.version = version
+        try feed.requireThere()
+        func decide() throws -> (SemanticVersion, NewestManifest.Step) {
+            try Self.step(version, to: target, in: feed, clock: clock)
+        }
+        if isDryRun {
+            offered = try decide().0
+            return
+        }
+        offered = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in
+            let (offered, step) = try decide()
+            try ReleaseFeed.setNewest(step.bytes, in: feed, after: step.present)
+            return offered
+        }
+    }
+
+    private static func step(
+        _ version: SemanticVersion, to target: SemanticVersion?, in feed: any FeedPlace, clock: Timestamp
+    ) throws -> (SemanticVersion, NewestManifest.Step) {
+        let present = try ReleaseFeed.newestRecord(in: feed)
+        guard let present, present.manifest.claims.version == version else {
+            let offered = present?.manifest.claims.version.description ?? "nothing"
+            throw refusal(
+                version, "The feed's manifest.json offers \(offered), not \(version): there is nothing to take back.")
+        }
+        let channel = try ChannelDesk.record(of: ChannelFileName.standard, in: feed).map {
+            try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
+        }
+        if let channel, NewestManifest.release(of: channel)?.version == version {
+            throw refusal(
+                version,
+                "Channel \(channel.channel) offers \(version) to everybody, and manifest.json follows it: `clientctl release pause`, "
+                    + "`remove` or `revoke` it there.")
+        }
+        let lower = try ReleaseFeed.versions(in: feed).filter { $0 < version && channel?.recalls($0) != true }
+        guard let offered = target ?? lower.max(), lower.contains(offered) else {
+            throw refusal(
+                version,
+                target.map { "\($0) is no release of the feed below \(version), or it is recalled." }
+                    ?? "The feed has no release below \(version) that is not recalled: publish one above it.")
+        }
+        guard let manifest = try ReleaseFeed.published(offered, in: feed) else {
+            throw refusal(offered, "The feed has no release \(offered).")
+        }
+        try FeedTrust(in: feed, clock: clock)?.require(manifest)
+        return (offered, NewestManifest.Step(bytes: NewestManifest.manifest(of: manifest), present: present.record))
+    }
+
+    private static func refusal(_ version: SemanticVersion, _ message: String) -> UpdateFailure {
+        UpdateFailure(.configInvalid, subject: version.description, message)
+    }
+}
+
+extension NewestManifest {
+    /// The manifest of a release's own folder as `manifest.json` has it.
+    static func manifest(of release: UnverifiedManifest) -> [UInt8] {
+        var object = release.document.objectValue ?? [:]
+        let url = release.claims.url
+        if !url.contains("/") {
+            object["url"] = .string("\(ReleaseFeed.releasesName)/\(release.claims.version.folderName)/\(url)")
+        }
+        return JSONWriter.bytes(of: .object(object), layout: .pretty)
+    }
+}

@@ -1,0 +1,119 @@
+package import ArchiveSource
+import BundleCore
+package import BundleValues
+
+/// What became of a channel: one entry for each document that was ever signed for it, by the numbered copies that stay.
+package struct ChannelHistory: Sendable {
+    /// One document.
+    package struct Entry: Sendable {
+        package let document: ChannelDocument
+        /// The ids of the keys that it claims to be signed with.
+        package let keyIds: [String]
+        /// Whether what the reader trusts vouches for it; nil where nothing was named.
+        package let isVerified: Bool?
+        /// What is different from the one before, for people.
+        package let changes: [String]
+    }
+
+    /// The oldest first.
+    package let entries: [Entry]
+
+    /// Reads the history of `channel` in `feed`, judged by `trust` where one is given.
+    package init(_ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp) throws {
+        try feed.requireThere()
+        var entries: [Entry] = []
+        for sequence in try Self.sequences(of: channel, in: feed) {
+            let path = ChannelDesk.copyPath(of: channel, sequence)
+            guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
+            let envelope = try ChannelFormat.envelope(parsing: record.bytes)
+            let document = try ChannelFormat.parse(envelope).claims
+            let isVerified = try trust.map { try Self.vouches($0, for: envelope, channel, clock) }
+            entries.append(
+                Entry(
+                    document: document, keyIds: envelope.signatures.compactMap(\.keyId), isVerified: isVerified,
+                    changes: document.changes(since: entries.last?.document)))
+        }
+        self.entries = entries
+    }
+
+    private static func vouches(
+        _ trust: TrustAnchor, for envelope: SignedEnvelope, _ channel: String, _ clock: Timestamp
+    ) throws -> Bool {
+        do {
+            _ = try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
+            return true
+        } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
+            return false
+        }
+    }
+
+    /// The sequences of the copies, rising.
+    static func sequences(of channel: String, in feed: any FeedPlace) throws -> [Int] {
+        let folder = "\(ChannelDesk.folder)/\(channel)"
+        return try feed.list(folder).compactMap { entry in
+            let file = entry.name.dropFirst(folder.utf8.count + 1)
+            return file.hasSuffix(".json") ? Int(file.dropLast(".json".utf8.count)) : nil
+        }.sorted()
+    }
+}
+
+extension ChannelDocument {
+    /// What is different from `before`, in words. A pure rule.
+    func changes(since before: ChannelDocument?) -> [String] {
+        guard let before else {
+            return releases.isEmpty
+                ? ["begins without a release"]
+                : [
+                    "begins with \(releases.map { "\($0.version) for \(Self.share($0.rollout))" }.joined(separator: ", "))"
+                ]
+        }
+        let gap = sequence == before.sequence + 1 ? [] : ["copies from \(before.sequence + 1) on are missing"]
+        let words = gap + differences(from: before)
+        return words.isEmpty ? ["signed anew"] : words
+    }
+
+    private func differences(from before: ChannelDocument) -> [String] {
+        releaseChanges(since: before) + recallChanges(since: before) + (poll == before.poll ? [] : [Self.words(poll)])
+    }
+
+    private func releaseChanges(since before: ChannelDocument) -> [String] {
+        let gone = before.releases.filter { old in !releases.contains { $0.version == old.version } }
+        return gone.map { "\($0.version): no longer in the channel" }
+            + releases.flatMap { release -> [String] in
+                guard let old = before.releases.first(where: { $0.version == release.version }) else {
+                    return [
+                        "\(release.version) added, for \(Self.share(release.rollout))"
+                            + (release.isPaused ? ", paused" : "")
+                    ]
+                }
+                return
+                    (old.rollout == release.rollout
+                    ? [] : ["\(release.version): for \(Self.share(old.rollout)) → \(Self.share(release.rollout))"])
+                    + (old.isPaused == release.isPaused
+                        ? []
+                        : [release.isPaused ? "\(release.version): paused" : "\(release.version): no longer paused"])
+            }
+    }
+
+    private func recallChanges(since before: ChannelDocument) -> [String] {
+        revoked.filter { !before.revoked.contains($0) }.map {
+            "\($0.version): revoked, \(UntrustedName.display($0.reason))"
+        }
+            + before.revoked.filter { old in !revoked.contains { $0.version == old.version } }
+            .map { "\($0.version): no longer revoked" }
+            + (minimumVersion == before.minimumVersion
+                ? [] : minimumVersion.map { ["nothing below \($0) may run"] } ?? [])
+    }
+}
+
+extension ChannelDocument {
+    /// Offers again what `earlier` did. What was recalled since stays recalled: a device must never get it back by a restored copy.
+    mutating func restore(_ earlier: ChannelDocument) -> [String] {
+        let before = self
+        (releases, poll) = (earlier.releases, earlier.poll)
+        revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
+        minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
+        let words = differences(from: before)
+        return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words
+    }
+}

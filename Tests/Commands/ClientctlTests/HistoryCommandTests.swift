@@ -1,0 +1,106 @@
+import BundleTesting
+import BundleValues
+import Testing
+
+/// `release log`, `release restore` and `release unpublish` by the built program.
+@Suite struct HistoryCommandTests {
+    private func log(_ site: ChannelSite, _ more: String...) throws -> [JSONObject] {
+        let told = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
+        return (told.succeeded()["entries"]?.arrayValue ?? []).compactMap(\.objectValue)
+    }
+
+    @Test func `log says who signed what, and what was different`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0")
+        try site.release("rollout", "5%", "--version", "1.0.0").succeeded("changed")
+        try site.release("revoke", "--version", "1.0.0", "--reason", "white\u{1B}[31m").succeeded("changed")
+        let entries = try log(site, "--trust", site.trust)
+        #expect(entries.map { $0["sequence"] } == [.integer(1), .integer(2), .integer(3)])
+        let key = try site.id("channel")
+        #expect(entries.allSatisfy { $0["keyIds"] == .array([.string(key)]) && $0["verified"] == .bool(true) })
+        #expect(try log(site, "--trust", site.pub("new")).allSatisfy { $0["verified"] == .bool(false) })
+        #expect(try log(site).allSatisfy { $0["verified"] == .null })
+        let people = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"])
+        #expect(people.text.hasPrefix("3  "))
+        #expect(people.text.contains("1.0.0: revoked, "))
+        #expect(!people.text.contains("\u{1B}"))
+        try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "../x", "--json"]).failed(64, "usage")
+        #expect(
+            try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "none"]).text.contains("no copies"))
+    }
+
+    @Test(arguments: ["lost", "rolled back", "damaged"])
+    func `a channel comes back, and devices take it`(_ accident: String) throws {
+        let site = try ChannelSite()
+        let document = "\(site.feed)/channels/stable.json"
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        let first = try contents(ofFile: document)
+        try site.install("a").succeeded("installed")
+        try site.publish("1.1.0", ["--rollout", "100%"])
+        try site.install("a").succeeded("installed")
+        switch accident {
+        case "lost": try Clientctl.stock(["rm", document])
+        case "rolled back": try site.folder.write(first, to: "feed/channels/stable.json")
+        default: try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
+        }
+        #expect(try site.install("a").status != 0)
+        let done = try site.release("restore").succeeded("changed")
+        #expect(done["sequence"] == .integer(3))
+        try site.install("a").succeeded("unchanged")
+        #expect(try site.release("restore").succeeded().outcome == "unchanged")
+        try site.publish("1.2.0", ["--rollout", "100%"])
+        try site.install("a").succeeded("installed")
+    }
+
+    @Test func `an earlier copy comes back without what was recalled`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.publish("1.1.0", ["--rollout", "100%"])
+        try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        try site.release("rollout", "10%", "--version", "1.0.0").succeeded("changed")
+        let done = try site.release("restore", "--copy", "2").succeeded("changed")
+        #expect(done["sequence"] == .integer(5))
+        let listed = try site.list()
+        #expect((listed["revoked"]?.arrayValue ?? []).compactMap { $0.objectValue?["version"] } == [.string("1.1.0")])
+        #expect(
+            (listed["releases"]?.arrayValue ?? []).compactMap { $0.objectValue?["rollout"] } == [
+                .integer(100), .integer(100),
+            ])
+        try site.release("restore", "--copy", "9").failed(78, "configInvalid")
+        try site.release("restore", key: "new").failed(12, "keyUnknown")
+        try site.release("restore", channel: "beta").failed(78, "configInvalid")
+    }
+
+    @Test func `manifest.json goes back to an earlier release`() throws {
+        let site = try Site()
+        func offered() throws -> JSONValue? { try site.object(site.manifest)["version"] }
+        func unpublish(_ version: String, _ more: String...) throws -> Outcome {
+            try Clientctl.run(["release", "unpublish", "--version", version, "--feed", site.feed, "--json"] + more)
+        }
+        for version in ["1.0.0", "1.1.0", "1.2.0"] { try site.publish(version) }
+        let shown = try contents(ofFile: site.manifest)
+        try unpublish("1.1.0").failed(78, "configInvalid")
+        try unpublish("1.2.0", "--to", "1.3.0").failed(78, "configInvalid")
+        #expect(try unpublish("1.2.0", "--dry-run").succeeded("dryRun").string("offered") == "1.1.0")
+        #expect(try contents(ofFile: site.manifest) == shown)
+        #expect(try unpublish("1.2.0").succeeded("changed").string("offered") == "1.1.0")
+        #expect(try offered() == .string("1.1.0"))
+        try site.install().succeeded("installed")
+        #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
+        #expect(try unpublish("1.1.0", "--to", "1.0.0").succeeded("changed").string("offered") == "1.0.0")
+        // Where it runs, it goes on.
+        try site.install().succeeded("unchanged")
+        #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
+        try unpublish("1.0.0").failed(78, "configInvalid")
+        try site.publish("1.3.0")
+        #expect(try offered() == .string("1.3.0"))
+    }
+
+    @Test func `a release that a channel offers is not taken back past it`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.publish("1.1.0", ["--rollout", "100%"])
+        let told = try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"])
+        #expect(told.failed(78, "configInvalid").errors.contains("release pause"))
+    }
+}

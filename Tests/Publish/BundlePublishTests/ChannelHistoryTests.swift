@@ -1,0 +1,120 @@
+import ArchiveSource
+import BundleSigning
+import BundleTesting
+import BundleThreads
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundlePublish
+
+/// Each document of a channel stays as a numbered copy, which is there before it.
+@Suite struct `A channel's history` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    private func bytes(_ name: String) throws -> [UInt8]? { try bench.place.read(name, maximumBytes: 1 << 20)?.bytes }
+
+    private func history(_ trust: TrustAnchor? = nil) throws -> [ChannelHistory.Entry] {
+        try ChannelHistory("stable", in: bench.place, trust: trust, clock: bench.start).entries
+    }
+
+    private func apply(_ change: ChannelChange) throws -> ChannelReport {
+        try bench.editor().apply(change, to: "stable")
+    }
+
+    @Test func `has a copy of each document, and says what was different`() throws {
+        try bench.put(bench.document("1.0.0", "1.1.0"))
+        let version = try bench.version("1.1.0")
+        _ = try apply(.rollout(version, 100))
+        _ = try apply(.pause(version))
+        _ = try apply(.resume(version))
+        _ = try apply(.revoke(version, reason: "white screen"))
+        _ = try apply(.unrevoke(version))
+        _ = try apply(.revokeBelow(try bench.version("1.0.0")))
+        _ = try apply(.poll(ChannelDocument.Poll(interval: 300, jitter: 0)))
+        _ = try apply(.resign)
+        _ = try apply(.remove(version))
+        #expect(try bytes("channels/stable/10.json") == bytes("channels/stable.json"))
+        let entries = try history(.keys(TrustedKeys([bench.channel.publicKey])))
+        #expect(entries.map(\.document.sequence) == Array(2...10))
+        #expect(entries.allSatisfy { $0.isVerified == true && $0.keyIds == [bench.channel.publicKey.id] })
+        #expect(
+            entries.map { $0.changes.joined(separator: "; ") } == [
+                "begins with 1.0.0 for every device, 1.1.0 for 10% of the devices", "1.1.0: paused",
+                "1.1.0: no longer paused", "1.1.0: revoked, white screen", "1.1.0: no longer revoked",
+                "nothing below 1.0.0 may run", "devices check every 5m, and up to 0s later", "signed anew",
+                "1.1.0: no longer in the channel",
+            ])
+        let stranger = try Bench.signer()
+        #expect(try history(.keys(TrustedKeys([stranger.publicKey]))).allSatisfy { $0.isVerified == false })
+        #expect(try history().allSatisfy { $0.isVerified == nil })
+    }
+
+    /// What a run leaves that is stopped between the copy and the document.
+    private func stopped(by signer: Signer) throws {
+        try bench.put(bench.document("1.0.0", "1.1.0"))
+        var next = try bench.document("1.0.0", "1.1.0")
+        next.sequence = 2
+        next.releases[1].rollout = 10
+        let bytes = try [signer].sign(ChannelFormat.envelope(next)).document
+        #expect(try bench.place.create("channels/stable/2.json", .bytes(bytes)))
+    }
+
+    @Test func `is gone on with where somebody was stopped after the copy`() throws {
+        try stopped(by: bench.channel)
+        #expect(try apply(.pause(try bench.version("1.0.0"))).document.sequence == 3)
+        #expect(try bench.read().releases.map(\.isPaused) == [true, false])
+        #expect(try bench.read().releases.map(\.rollout) == [1000, 10])
+        #expect(try bytes("channels/stable/3.json") == bytes("channels/stable.json"))
+        #expect(try history().map(\.document.sequence) == [2, 3])
+    }
+
+    @Test func `is not gone on with where a stranger signed the copy`() throws {
+        try stopped(by: Bench.signer())
+        let before = try TreeSnapshot(of: bench.feed)
+        let refused = bench.refusal { _ = try apply(.pause(bench.version("1.0.0"))) }
+        #expect(refused?.code == .keyUnknown)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
+    }
+
+    /// A few of them, a few times each: the same by the hundred, and killed, is Scripts/soak's.
+    @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })
+    func `loses nothing of many who edit at one time, and counts each once`(_ kind: PlaceKind) throws {
+        let place = try kind.place(in: bench.folder)
+        try place.make()
+        let versions = (0..<6).map { "1.\($0).0" }
+        var document = try bench.document()
+        for version in versions { _ = try document.add(try bench.manifest(version), rollout: nil) }
+        let bytes = try [bench.channel].sign(ChannelFormat.envelope(document)).document
+        #expect(try place.create("channels/stable.json", .bytes(bytes)))
+        let failures = Mutex<[String]>([])
+        let (path, key, start) = (bench.folder.path, bench.folder.file("channel"), bench.start)
+        _ = try KeyFile.generate(.ed25519, prefix: key, passphrase: nil)
+        let signer = try KeyFile.signer(at: "\(key).key.pem") { [] }
+        let signed = try [signer].sign(ChannelFormat.envelope(document)).document
+        let read = try #require(try place.read("channels/stable.json", maximumBytes: 1 << 20))
+        try place.replace("channels/stable.json", with: signed, version: read.version)
+        let threads = try versions.map { text in
+            try BlockingThread {
+                do {
+                    let signer = try KeyFile.signer(at: "\(key).key.pem") { [] }
+                    let terms = ChannelTerms(signers: [signer], issuedAt: start, clock: start)
+                    let version = try SemanticVersion(parsing: text)
+                    _ = try ChannelEditor(feed: kind.place(inFolder: path), terms).apply(.pause(version), to: "stable")
+                } catch {
+                    failures.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        let entries = try ChannelHistory("stable", in: place, trust: nil, clock: start).entries
+        let done = versions.count - failures.withLock { $0.count }
+        // Who was overtaken six times has changed nothing, and was told so.
+        #expect(failures.withLock { $0.allSatisfy { $0.contains("run it again when they are done") } })
+        #expect(entries.map(\.document.sequence) == Array(2..<2 + done))
+        #expect(entries.last?.document.releases.count { $0.isPaused } == done)
+        #expect(done >= 1)
+    }
+}
