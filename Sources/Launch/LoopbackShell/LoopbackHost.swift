@@ -9,7 +9,6 @@ import Synchronization
 /// Joins a shell and the loopback server: pages call the shell, the shell's events go to pages. What is shown is the bridge's
 /// `Screen`.
 package final class LoopbackHost: PageHost {
-    private static let pauseBetweenChecks = Duration.seconds(10)
     /// How long a page waits for the outcome of a check at most: a download may take hours.
     private static let longestAnswer = Duration.seconds(20)
 
@@ -75,11 +74,12 @@ package final class LoopbackHost: PageHost {
             }
             group.addTask {
                 await withDiscardingTaskGroup { running in
+                    var pace = CheckPace()
                     for await _ in self.wantedChecks {
                         // A download may take long; what is offered then may be newer.
                         running.addTask { await self.check() }
                         // A page in a loop must not become a flood at the feed.
-                        try? await self.clock.sleep(for: Self.pauseBetweenChecks)
+                        try? await self.clock.sleep(for: pace.pause(at: self.reading()))
                     }
                 }
             }
@@ -245,12 +245,12 @@ package final class LoopbackHost: PageHost {
     }
 
     /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
-    fileprivate static func answer(_ method: String) throws -> JSONObject {
+    static func answer(_ method: String) throws -> JSONObject {
         if ["visibility", "report", "heartbeat", "farewell"].contains(method) { return [:] }
         throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
     }
 
-    fileprivate static let staleLaunch = CallRefusal(
+    static let staleLaunch = CallRefusal(
         status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
 
     private func perform(
@@ -365,55 +365,19 @@ package final class LoopbackBridge: ShellBridge {
     func finish() { end { $0.streams } }
 }
 
-/// Shows the seed from its own folder while the disk takes no store, and there is no shell: nothing is remembered, and nothing else can
-/// be shown.
-package final class SeedHost: PageHost {
-    private let bridge = LoopbackBridge()
-    private let launched: Launched
-    private let page: Page
-    private let reason: UpdateFailure
+/// The pauses behind the checks that pages ask for: a person who asks twice hardly waits, a page in a loop does.
+struct CheckPace {
+    static let shortest = Duration.seconds(1)
+    static let longest = Duration.seconds(10)
 
-    /// For a launch without a store, for this reason.
-    package init(_ launched: Launched, because reason: UpdateFailure) throws {
-        (self.launched, self.reason) = (launched, reason)
-        page = Page(
-            id: String(try LaunchToken.random().text.prefix(32)), token: launched.token.text,
-            site: try LoopbackBridge.open(launched.prepared.client).site)
-        bridge.update(ShellStatus(token: launched.token, current: launched.name))
-    }
+    private var next = shortest
+    private var last: Duration?
 
-    /// The seed's page, the same for every load.
-    package func page(isBrowser: Bool) async throws -> Page { page }
-
-    /// The seed's files.
-    package func site(ofPage page: String?) -> Site { self.page.site }
-
-    /// The seed's files again.
-    package func site(named name: String) async throws -> Site? {
-        name == launched.name.description ? page.site : nil
-    }
-
-    /// The seed.
-    package func clients() async throws -> [String] { [launched.name.description] }
-
-    /// Nothing, until the server ends, and the page finds the shell in its place.
-    package func events(token: String) async throws -> AsyncStream<PageEvent> {
-        guard let events = bridge.listen(token: token) else { throw LoopbackHost.staleLaunch }
-        return events
-    }
-
-    /// A page may say how it is doing, and that it has started.
-    package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
-        guard token == page.token else { throw LoopbackHost.staleLaunch }
-        switch method {
-        case "startupDidComplete": return [:]
-        case "getCurrentVersion": return ["version": .string(launched.name.shortDescription)]
-        case "isUpdateAvailable": return ["available": .bool(false)]
-        case "checkForUpdates":
-            return [
-                "outcome": .string("failed"), "code": .string(reason.code.rawValue), "message": .string(reason.message),
-            ]
-        default: return try LoopbackHost.answer(method)
-        }
+    /// The pause behind a check that begins at `reading`.
+    mutating func pause(at reading: Duration) -> Duration {
+        if let last, reading - last > Self.longest * 2 { next = Self.shortest }
+        last = reading
+        defer { next = min(next * 2, Self.longest) }
+        return next
     }
 }

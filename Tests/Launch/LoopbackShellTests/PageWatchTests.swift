@@ -71,3 +71,18 @@ import Testing
         #expect(watch.loss(at: .seconds(90)) == "it was loaded, and has said nothing for 30s")
     }
 }
+
+@Suite struct `The pace of checks that pages ask for` {
+    @Test func `grows for a page in a loop, and is short again after a while without`() {
+        var pace = CheckPace()
+        var reading = Duration.zero
+        var pauses: [Duration] = []
+        for _ in 0..<8 {
+            pauses.append(pace.pause(at: reading))
+            reading += pauses.last ?? .zero
+        }
+        #expect(pauses == [1, 2, 4, 8, 10, 10, 10, 10].map { .seconds($0) })
+        #expect(pace.pause(at: reading + .seconds(9)) == .seconds(10))
+        #expect(pace.pause(at: reading + .seconds(30)) == .seconds(1))
+    }
+}
