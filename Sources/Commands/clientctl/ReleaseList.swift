@@ -82,9 +82,7 @@ extension ReleaseList {
         guard let channel else {
             throw ValidationError("Missing --channel: over HTTP, which lists no folders, one has to be named.")
         }
-        guard ChannelFileName.isName(channel) else {
-            throw ValidationError("--channel: \(UntrustedName.display(channel)) is no name of a channel.")
-        }
+        try ChannelView.requireName(channel)
         let base = try Wiring.url(address.hasSuffix("/") ? address : address + "/")
         let fetcher = try Wiring.fetcher(network, for: base, settings)
         let name = ChannelFileName.file(of: channel)
@@ -141,6 +139,7 @@ struct ReleaseLog: ParsableCommand {
         let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
         let channel = try settings.required("channel", channel)
+        try ChannelView.requireName(channel)
         let entries = try ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries
         Output.give(
             json: try settings.isOn("json", common.json),
@@ -173,6 +172,12 @@ struct ReleaseLog: ParsableCommand {
 
 /// A channel document as it is shown.
 enum ChannelView {
+    static func requireName(_ channel: String) throws {
+        guard ChannelFileName.isName(channel) else {
+            throw ValidationError("--channel: \(UntrustedName.display(channel)) is no name of a channel.")
+        }
+    }
+
     static func object(_ document: ChannelDocument, now: Timestamp) -> JSONObject {
         [
             "channel": .string(document.channel), "appId": .string(orNull: document.appId),

@@ -281,6 +281,8 @@ import Testing
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
         ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
+        // HistoryCommandTests does.
+        ["release restore", "dry-run"], ["release unpublish", "dry-run"],
     ]
     /// A device may have its store in its configuration, and verify a manifest all the same.
     private static let different: Set<[String]> = [["verify", "store"]]

@@ -44,9 +44,10 @@ import Testing
         default: try site.folder.write(bytes("{"), to: "feed/channels/stable.json")
         }
         #expect(try site.install("a").status != 0)
+        #expect(try site.release("restore", "--dry-run").succeeded("dryRun")["sequence"] == .integer(3))
         let done = try site.release("restore").succeeded("changed")
         #expect(done["sequence"] == .integer(3))
-        try site.install("a").succeeded("unchanged")
+        try site.install("a").succeeded("upToDate")
         #expect(try site.release("restore").succeeded().outcome == "unchanged")
         try site.publish("1.2.0", ["--rollout", "100%"])
         try site.install("a").succeeded("installed")
@@ -64,10 +65,10 @@ import Testing
         #expect((listed["revoked"]?.arrayValue ?? []).compactMap { $0.objectValue?["version"] } == [.string("1.1.0")])
         #expect(
             (listed["releases"]?.arrayValue ?? []).compactMap { $0.objectValue?["rollout"] } == [
-                .integer(100), .integer(100),
+                .string("100%"), .string("100%"),
             ])
         try site.release("restore", "--copy", "9").failed(78, "configInvalid")
-        try site.release("restore", key: "new").failed(12, "keyUnknown")
+        try site.release("restore", key: "new").failed(20, "keyUnknown")
         try site.release("restore", channel: "beta").failed(78, "configInvalid")
     }
 
@@ -89,7 +90,7 @@ import Testing
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
         #expect(try unpublish("1.1.0", "--to", "1.0.0").succeeded("changed").string("offered") == "1.0.0")
         // Where it runs, it goes on.
-        try site.install().succeeded("unchanged")
+        try site.install().succeeded("upToDate")
         #expect(try site.installed("1.1.0") == Site.client("1.1.0"))
         try unpublish("1.0.0").failed(78, "configInvalid")
         try site.publish("1.3.0")
