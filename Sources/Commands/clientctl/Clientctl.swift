@@ -28,7 +28,7 @@ struct Clientctl: AsyncParsableCommand {
             """,
         subcommands: [
             Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self,
-            List.self, Status.self,
+            List.self, Status.self, Events.self,
             LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Repair.self,
             Serve.self,
             Login.self, Logout.self, Lock.self, Unlock.self, Host.self,

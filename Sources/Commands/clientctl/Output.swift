@@ -22,6 +22,17 @@ enum Output {
         if !afterChange { exit(FailureCode.internal.exitStatus) }
     }
 
+    /// Prints one object as a line; false where nobody reads any more.
+    static func giveLine(_ object: JSONObject) -> Bool {
+        write(JSONWriter.bytes(of: .object(object)) + [UInt8(ascii: "\n")], to: 1)
+    }
+
+    /// Whether anybody reads what is printed still.
+    static var isRead: Bool {
+        var entry = pollfd(fd: 1, events: 0, revents: 0)
+        return poll(&entry, 1, 0) <= 0
+    }
+
     /// Prints a failure as JSON; `members` stand before it.
     static func failure(_ failure: UpdateFailure, beside members: JSONObject = [:]) {
         var object = members

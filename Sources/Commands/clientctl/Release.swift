@@ -313,12 +313,14 @@ struct ReleaseRestore: ParsableCommand {
         commandName: "restore",
         abstract: "Signs a channel's document again from its copies, where it was lost or rolled back.",
         discussion: """
-            Devices take no document with a lower sequence than they have seen. The restored
-            one goes on above every copy below FEED/channels/NAME, so they take it. It offers
-            what the newest copy offered, or --copy. What was recalled since stays recalled.
+            Devices take no document with a lower sequence than they have seen. The
+            restored one goes on above every copy below FEED/channels/NAME, so they
+            take it. It offers what the newest copy offered, or --copy. What was
+            recalled since stays recalled.
 
             Examples:
-              clientctl release restore --feed feed --channel stable --channel-key channel.key.pem
+              clientctl release restore --feed feed --channel stable \\
+                --channel-key channel.key.pem
               clientctl release restore --copy 17 --feed feed --channel stable \\
                 --channel-key channel.key.pem
             """)
@@ -342,9 +344,10 @@ struct ReleaseUnpublish: ParsableCommand {
         commandName: "unpublish",
         abstract: "Makes manifest.json offer an earlier release again.",
         discussion: """
-            For feeds without a channel. Devices that have not installed the release yet do
-            not get it any more. Devices that have it keep it, for a manifest.json never leads
-            back: publish a higher version for them. The release's files stay.
+            For feeds without a channel. Devices that have not installed the release
+            yet do not get it any more. Devices that have it keep it, for a
+            manifest.json never leads back: publish a higher version for them. The
+            release's files stay.
 
             Example:
               clientctl release unpublish --version 1.5.1 --feed feed

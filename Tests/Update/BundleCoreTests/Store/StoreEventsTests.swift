@@ -1,0 +1,65 @@
+import BundleTesting
+import Testing
+
+@testable import BundleCore
+import BundleValues
+
+struct StoreEventsTests {
+    private let time = Timestamp(clamping: 1_700_000_000)
+
+    private func claim(_ version: String, _ token: String) throws -> LaunchClaim {
+        try LaunchClaim(Sample.name(version), LaunchToken(text: token))
+    }
+
+    /// The events of changes that were written at once.
+    private func told(_ ledger: inout Ledger, _ changes: LedgerChange...) throws -> [String] {
+        let trees = StoredTrees(
+            path: "/store", names: Set(try ["1.0.0", "1.1.0"].map { StoreLayout.tree(try Sample.version($0)) }))
+        guard case .accepted(let next) = ledger.applying(changes, in: trees) else {
+            Issue.record("refused: \(changes)")
+            return []
+        }
+        defer { ledger = next }
+        return StoreEvent.between(ledger, next).map {
+            "\($0.kind)" + ($0.name.map { " \($0)" } ?? "") + ($0.kind == .launched ? " \($0.detail ?? "")" : "")
+        }
+    }
+
+    @Test func `nothing happened between a ledger and itself`() throws {
+        var ledger = Ledger()
+        _ = try told(&ledger, .installed(try Sample.entry("1.0.0")), .selected(shell: nil))
+        #expect(StoreEvent.between(ledger, ledger) == [])
+    }
+
+    @Test func `causes come before effects`() throws {
+        var ledger = Ledger()
+        let shell: SemanticVersion = try Sample.version("1.0.0")
+        #expect(
+            try told(&ledger, .installed(try Sample.entry("1.0.0")), .selected(shell: nil))
+                == ["installed v1.0.0", "selected v1.0.0"])
+        let first = try claim("1.0.0", "a")
+        #expect(try told(&ledger, .launched(first, shell: shell, at: time)) == ["launched v1.0.0 trial"])
+        #expect(try told(&ledger, .confirmed(first, at: time)) == ["confirmed v1.0.0"])
+        #expect(
+            try told(&ledger, .installed(try Sample.entry("1.1.0")), .selected(shell: nil))
+                == ["installed v1.1.0", "selected v1.1.0"])
+        let second = try claim("1.1.0", "b")
+        // Nobody looked in between.
+        #expect(
+            try told(
+                &ledger, .launched(second, shell: shell, at: time),
+                .failed(second, StartFailure(.reported, detail: "white", at: time)))
+                == ["launched v1.1.0 trial", "failed v1.1.0", "selected v1.0.0"])
+        // A shell that ended without a word is found out by the next start.
+        #expect(
+            try told(
+                &ledger, .selected(shell: shell), .launched(try claim("1.1.0", "c"), shell: shell, at: time))
+                == ["launched v1.1.0 trial"])
+        #expect(
+            try told(
+                &ledger, .started(seed: nil, facts: nil, at: time), .launched(first, shell: shell, at: time))
+                == ["failed v1.1.0", "blocked v1.1.0", "launched v1.0.0 "])
+        #expect(try told(&ledger, .unblocked(try Sample.version("1.1.0"))).first == "unblocked v1.1.0")
+        #expect(try told(&ledger, .lost(try Sample.version("1.1.0"))).first == "removed v1.1.0")
+    }
+}
