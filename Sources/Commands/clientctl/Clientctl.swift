@@ -26,13 +26,20 @@ struct Clientctl: AsyncParsableCommand {
 
             \(ExitTable.text)
             """,
-        subcommands: [
-            Keys.self, Trust.self, Publish.self, Release.self, Inspect.self, Verify.self, Check.self, Install.self,
-            List.self, Status.self, Events.self,
-            LaunchCommand.self, Confirm.self, Fail.self, Rollback.self, Unblock.self, CollectGarbage.self, Repair.self,
-            Serve.self,
-            Login.self, Logout.self, Lock.self, Unlock.self, Host.self,
-            Completion.self,
+        subcommands: [Completion.self],
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Publish",
+                subcommands: [Publish.self, Release.self, Keys.self, Trust.self, Inspect.self, Verify.self]),
+            CommandGroup(name: "Operate", subcommands: [Host.self]),
+            CommandGroup(
+                name: "Device",
+                subcommands: [
+                    Check.self, Install.self, Serve.self, Status.self, List.self, Rollback.self, Unblock.self,
+                    Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
+                ]),
+            CommandGroup(
+                name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self]),
         ])
 }
 

@@ -56,9 +56,15 @@ enum Main {
 
     /// A group of commands does nothing by itself.
     nonisolated private static func requireCommand(_ command: any ParsableCommand) throws {
-        let names = type(of: command).configuration.subcommands.map { $0._commandName }
-        if names.isEmpty { return }
-        throw ValidationError("Missing subcommand: give one of \(names.joined(separator: ", ")).")
+        let configuration = type(of: command).configuration
+        func names(_ commands: [any ParsableCommand.Type]) -> String {
+            commands.map { $0._commandName }.joined(separator: ", ")
+        }
+        if configuration.subcommands.isEmpty { return }
+        let groups = configuration.groupedSubcommands.map { "\n  \($0.name): \(names($0.subcommands))" }
+        throw ValidationError(
+            "Missing subcommand: give one of "
+                + (groups.isEmpty ? "\(names(configuration.subcommands))." : "these.\(groups.joined())"))
     }
 
     /// What every command relies on, before anything else.

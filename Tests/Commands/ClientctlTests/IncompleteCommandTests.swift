@@ -46,6 +46,15 @@ import Testing
         #expect(try TreeSnapshot(of: site.folder.path).changes(since: before) == [])
     }
 
+    @Test func `a program without a command names the commands by whom they are for, in ten lines`() throws {
+        let refused = try Clientctl.run([])
+        let lines = refused.errors.split(separator: "\n")
+        #expect(lines.count <= 10)
+        for group in ["Publish: publish, release", "Operate: host", "Device: check, install", "Shell: launch, confirm"] {
+            #expect(lines.contains { $0.contains(group) }, "\(group)")
+        }
+    }
+
     @Test(arguments: [
         (["publsih", "web"], "There is no command publsih. Did you mean publish?"),
         (["release", "revok", "--version", "1.0.0"], "There is no command revok. Did you mean revoke?"),
