@@ -43,7 +43,8 @@ let package = Package(
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
         .library(
-            name: "ClientBundles", targets: ["ClientShell", "BundleCore", "BundleValues", "MeteorSource", "ShellBoot"]),
+            name: "ClientBundles",
+            targets: ["ClientShell", "ShellListening", "BundleCore", "BundleValues", "MeteorSource", "ShellBoot"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -123,6 +124,12 @@ let package = Package(
                 "MeteorSource", "BundlePlatform", "ShellBoot",
             ]),
         ours(
+            .launch, "ShellListening",
+            [
+                "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource",
+                "BundlePlatform", "ShellBoot", "ClientShell",
+            ]),
+        ours(
             .launch, "LoopbackShell",
             ["BundleDisk", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell"]),
 
@@ -147,13 +154,13 @@ let package = Package(
             dependencies: [
                 "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush",
                 "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundlePlatform", "ShellBoot",
-                "BundleServe", "ClientShell", "LoopbackShell", "BundlePublish", "FeedHost",
+                "BundleServe", "ClientShell", "ShellListening", "LoopbackShell", "BundlePublish", "FeedHost",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/Commands/clientctl", swiftSettings: strict),
         // An example of a shell.
         .executableTarget(
-            name: "TinyShell", dependencies: ["BundleThreads", "BundleValues", "BundleCore", "ClientShell"],
+            name: "TinyShell", dependencies: ["BundleValues", "BundleCore", "ClientShell", "ShellListening"],
             path: "Sources/Commands/TinyShell", swiftSettings: strict),
 
         // Tests: what they share.

@@ -1,8 +1,9 @@
 import BundleCore
 import BundleValues
-import BundleThreads
 import ClientShell
+import Dispatch
 import Glibc
+import ShellListening
 import Synchronization
 
 /// The smallest shell there can be: its web view is a terminal, which shows the title of the page, and you are the page.
@@ -12,8 +13,8 @@ import Synchronization
 struct TinyShell {
     static func main() async throws {
         let arguments = CommandLine.arguments
-        guard arguments.count == 6 else {
-            print("usage: TinyShell STORE SHELL-VERSION SEED MANIFEST-URL TRUST")
+        guard (6...7).contains(arguments.count) else {
+            print("usage: TinyShell STORE SHELL-VERSION SEED MANIFEST-URL TRUST [HOST-URL]")
             exit(64)
         }
         let device = Launcher.Device(
@@ -24,13 +25,15 @@ struct TinyShell {
             fetcher: try DeviceContainer.fetcher(userAgent: "TinyShell"))
         let view = TerminalView()
         let shell = try container.shell(bridge: view)
+        let host = arguments.count == 7 ? arguments[6] : nil
+        let listening = try container.listening(push: host, userAgent: "TinyShell") { print("shell: \($0)") }
 
         try await shell.start()
         await withTaskGroup { group in
             group.addTask { await shell.run() }
+            group.addTask { await listening.run(shell) }
             group.addTask { for await event in shell.events { print("event: \(event)") } }
-            group.addTask { await view.show(shell) }
-            await group.next()
+            await view.show(shell)
             group.cancelAll()
         }
     }
@@ -48,13 +51,18 @@ final class TerminalView: ShellBridge {
     func show(_ shell: ClientShell) async {
         var token: LaunchToken?
         print("commands: load, ok (the start is complete), check, reload, version, quit")
-        while let line = try? await onThread({ readLine() }), line != "quit" {
+        while let line = await nextLine(), line != "quit" {
             do {
                 try await perform(line, shell, &token)
             } catch {
                 print("refused: \(UpdateFailure(error).message)")
             }
         }
+    }
+
+    /// Waiting for people keeps no thread from the shell.
+    private func nextLine() async -> String? {
+        await withCheckedContinuation { line in DispatchQueue.global().async { line.resume(returning: readLine()) } }
     }
 
     private func perform(_ command: String, _ shell: ClientShell, _ token: inout LaunchToken?) async throws {

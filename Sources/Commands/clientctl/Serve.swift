@@ -8,6 +8,7 @@ import ClientShell
 import LoopbackShell
 import MeteorSource
 import ShellBoot
+import ShellListening
 
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand, ConfinedCommand {

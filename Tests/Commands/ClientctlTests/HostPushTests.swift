@@ -171,4 +171,30 @@ import Testing
         #expect(await hears(.release(channel: "stable", sequence: 3)))
         withExtendedLifetime(host) {}
     }
+
+    @Test(.enabled(if: access("/usr/bin/stdbuf", X_OK) == 0, "no stdbuf"))
+    func `a shell that embeds the library hears of it, too`() throws {
+        try site.publish("1.0.0").succeeded()
+        let host = try Hosting(site.feed)
+        let store = site.folder.file("tiny")
+        let seed = try site.folder.writeTree(Site.client("0.1.0"), to: "seed")
+        // Without a terminal, what it prints would wait for its end.
+        let tiny = try Program(
+            [
+                "sh", "-c", "tail -f /dev/null | exec stdbuf -oL \"$@\"", "sh",
+                Clientctl.path.replacing("/clientctl", with: "/TinyShell"), store, "1.5.0", seed,
+                "\(host.url)manifest.json", site.pinned, "\(host.url)push".replacing("http:", with: "ws:"),
+            ], environment: Clientctl.environment())
+        func wait(for text: String) throws {
+            let deadline = ContinuousClock.now + .seconds(60)
+            while try !tiny.printed().output.contains(text) {
+                let said = try tiny.printed()
+                try #require(ContinuousClock.now < deadline, "no \(text): \(said)")
+                poll(nil, 0, 10)
+            }
+        }
+        try wait(for: "push is listened to")
+        try site.publish("1.0.1").succeeded()
+        try wait(for: "announces sequence 2")
+    }
 }

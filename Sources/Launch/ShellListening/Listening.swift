@@ -1,17 +1,17 @@
-import BundleCore
 import ArchiveSource
-import BundlePlatform
-import BundleValues
-import BundlePush
-import ClientShell
+import BundleCore
+package import BundlePlatform
+package import BundlePush
+package import BundleValues
+public import ClientShell
 import MeteorSource
 
-/// What lets `serve` look at once instead of at its next check: a host that announces, a Meteor server that states versions.
+/// What lets a shell look at once instead of at its next check: a host that announces, a Meteor server that states versions.
 ///
 /// Neither is needed: where there is no connection, updates are found by checking from time to time.
-struct Listening: Sendable {
+public struct Listening: Sendable {
     /// Whoever announces what is new in the followed feed.
-    struct Host: Sendable {
+    package struct Host: Sendable {
         let url: SocketURL
         let channel: String
         let connector: any TransportConnector
@@ -20,25 +20,43 @@ struct Listening: Sendable {
     }
 
     /// The Meteor server that is followed.
-    struct Server: Sendable {
+    package struct Server: Sendable {
         let rootURL: FetchURL
         let connector: any TransportConnector
+
+        /// Names a server, and what opens sockets to it.
+        package init(rootURL: FetchURL, connector: any TransportConnector) {
+            self.rootURL = rootURL
+            self.connector = connector
+        }
     }
 
     /// How often to see whether another page is shown, which may name another server.
     private static let pageInterval = Duration.seconds(2)
     private static let networkInterval = Duration.seconds(1)
 
-    let host: Host?
-    let server: Server?
-    let say: @Sendable (String) -> Void
+    /// The host that is listened to; nil where none is.
+    package let host: Host?
+    /// The Meteor server that is listened to; nil where none is.
+    package let server: Server?
+    private let say: @Sendable (String) -> Void
     /// Knows when this machine gets a way out to a network; nil where nothing is fetched over one, or nobody tells.
-    let network: NetworkWatch?
-    /// Hears of each connection when it stands and when it is lost, by who is at the other end.
-    var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
+    private let network: NetworkWatch?
+    /// Hears of each connection when it stands and when it is lost, by who is at the other end: `host` or `meteor`.
+    public var link: @Sendable (_ peer: String, _ isUp: Bool) -> Void = { _, _ in }
+
+    /// Listens to what is named; `say` hears sentences for people.
+    package init(
+        host: Host?, server: Server?, network: NetworkWatch?, say: @escaping @Sendable (String) -> Void
+    ) {
+        self.host = host
+        self.server = server
+        self.network = network
+        self.say = say
+    }
 
     /// Listens until the task is cancelled, and has `shell` check soon.
-    func run(_ shell: ClientShell) async {
+    public func run(_ shell: ClientShell) async {
         await withTaskGroup { group in
             if let host { group.addTask { await follow(host, shell) } }
             if let server { group.addTask { await follow(server, shell) } }

@@ -1,0 +1,110 @@
+import ArchiveSource
+package import BundleCore
+package import BundlePlatform
+package import BundlePush
+import BundleSigning
+import BundleSockets
+package import BundleValues
+public import ClientShell
+import MeteorSource
+package import ShellBoot
+
+extension DeviceContainer {
+    /// What listens for this device: to the host at the WebSocket URL `push`, if there is one, to the Meteor server that is
+    /// followed, and to the network. `say` hears sentences for people.
+    ///
+    /// Throws where `push` is no URL of a WebSocket, or the device follows no feed that a host could announce.
+    public func listening(
+        push: String?, userAgent: String, say: @escaping @Sendable (String) -> Void
+    ) throws -> Listening {
+        let store = configuration.device.store
+        let options = FetchOptions(userAgent: userAgent)
+        let sessions = Self.sessions(store: store)
+        let host = try push.map { text in
+            guard let feed else {
+                throw UpdateFailure(
+                    .usage, subject: text, "The host \(text) announces a feed, and the device has none: name a feed.")
+            }
+            let connector = try Listening.connector(
+                options, for: feed.source.url, sessions: sessions, userAgent: userAgent,
+                maximumMessage: Listening.hostMessage)
+            return try Listening.Host(
+                url: try SocketURL(parsing: text), of: feed.source, store: store, connector: connector)
+        }
+        let server = try followedServer.map { server in
+            Listening.Server(
+                rootURL: server.rootURL,
+                connector: try Listening.connector(
+                    options, for: server.rootURL, sessions: sessions, userAgent: userAgent,
+                    maximumMessage: Listening.serverMessage))
+        }
+        return Listening(host: host, server: server, network: hasSource ? NetworkWatch() : nil, say: say)
+    }
+}
+
+extension Listening.Host {
+    /// The host at `url`, which announces the feed that the store at `store` follows.
+    package init(url: SocketURL, of feed: FeedAddress, store: String, connector: any TransportConnector) throws {
+        switch feed {
+        case .channel(let document):
+            let channel = try ChannelFileName.name(in: document)
+            self.init(url: url, channel: channel, connector: connector) {
+                (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence
+            }
+        case .manifest:
+            // A feed's flat manifest is the newest release of its standard channel, and has no sequence.
+            self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
+        }
+    }
+}
+
+extension Listening {
+    /// The longest message that a host, or a Meteor server, may send, in bytes.
+    package static let hostMessage = 64 << 10
+    package static let serverMessage = 1 << 20
+
+    /// Opens sockets; the token that is shown to the origin of `url` over HTTP is shown to sockets of the same origin, and to no
+    /// others: `named`, or that of the session.
+    package static func connector(
+        _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository, named: BearerCredential? = nil,
+        userAgent: String, maximumMessage: Int
+    ) throws -> any TransportConnector {
+        var configuration = SocketConnector.Configuration(userAgent: userAgent)
+        configuration.limits.message = maximumMessage
+        // As for fetches: no openssl.cnf may change what libcurl's TLS does.
+        try OpenSSLIsolation.begin()
+        return TokenConnector(configuration, over: CurlStreamConnector(options: options), origin: url.origin) {
+            if let named { return named }
+            guard let session = try await sessions.record().session, session.isValid(at: .now) else { return nil }
+            return try BearerCredential(session.token, origin: url.origin)
+        }
+    }
+}
+
+/// Opens sockets, and shows the device's token to one origin alone: the one that it belongs to over HTTP.
+struct TokenConnector: TransportConnector {
+    private let configuration: SocketConnector.Configuration
+    private let streams: any StreamConnector
+    private let origin: FetchURL.Origin
+    private let credential: @Sendable () async throws -> BearerCredential?
+
+    /// `credential` is asked for each connection to `origin`, and for no other.
+    init(
+        _ configuration: SocketConnector.Configuration, over streams: any StreamConnector, origin: FetchURL.Origin,
+        credential: @escaping @Sendable () async throws -> BearerCredential?
+    ) {
+        self.configuration = configuration
+        self.streams = streams
+        self.origin = origin
+        self.credential = credential
+    }
+
+    func connect(_ url: SocketURL) async throws -> any SyncTransport {
+        var configuration = configuration
+        if url.start.origin == origin, let credential = try await credential() {
+            let field = credential.field
+            configuration.fields = { _ in [field] }
+        }
+        return try await SocketConnector(configuration, over: streams).connect(url)
+    }
+}
