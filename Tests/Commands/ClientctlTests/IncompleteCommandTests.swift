@@ -50,7 +50,8 @@ import Testing
         let refused = try Clientctl.run([])
         let lines = refused.errors.split(separator: "\n")
         #expect(lines.count <= 10)
-        for group in ["Publish: publish, release", "Operate: host", "Device: check, install", "Shell: launch, confirm"] {
+        for group in ["Publish: publish, release", "Operate: host", "Device: check, install", "Shell: launch, confirm"]
+        {
             #expect(lines.contains { $0.contains(group) }, "\(group)")
         }
     }
