@@ -1,5 +1,5 @@
 package import BundleValues
-import BundleDisk
+package import BundleDisk
 
 /// One consistent picture of a store; rules get this, never the store.
 package struct Inventory: Sendable, Equatable {
@@ -45,6 +45,17 @@ package struct Inventory: Sendable, Equatable {
     /// The source that a client came by; the seed's is called as the seed is.
     package func source(of name: ClientName) -> String {
         name.version.flatMap(bundle)?.entry.identity.source.rawValue ?? ClientName.embedded.description
+    }
+
+    /// The folder of downloads; nil where there is none yet.
+    package func downloads() throws(DiskError) -> Directory? {
+        let root: Directory
+        do {
+            root = try Directory.open(path)
+        } catch  where error.kind == .missing {
+            return nil
+        }
+        return try StoreSurvey.existing { () throws(DiskError) in try root.directory(StoreLayout.downloads) }
     }
 
     /// Whether there is a store at `path`.
