@@ -167,7 +167,8 @@ private struct Bases: Sendable {
     /// The seed at `path`, where a delta may build on it and none builds on what is `installed`; a seed that is none of a
     /// client is no base.
     static func seed(_ path: String?, besides installed: [SHA256Digest], wanted list: DeltaList) -> DeltaTree? {
-        guard let path, !list.deltas.isEmpty, !list.deltas.contains(where: { installed.contains($0.baseContentSha256) }) else { return nil }
+        guard let path, !list.deltas.isEmpty, !list.deltas.contains(where: { installed.contains($0.baseContentSha256) })
+        else { return nil }
         return try? DeltaTree(CanonicalTree(Directory.open(path)))
     }
 
