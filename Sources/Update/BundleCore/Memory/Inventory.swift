@@ -49,13 +49,13 @@ package struct Inventory: Sendable, Equatable {
 
     /// The folder of downloads; nil where there is none yet.
     package func downloads() throws(DiskError) -> Directory? {
-        let root: Directory
+        let found: Directory
         do {
-            root = try Directory.open(path)
+            found = try Directory.open(path).directory(StoreLayout.downloads)
         } catch  where error.kind == .missing {
             return nil
         }
-        return try StoreSurvey.existing { () throws(DiskError) in try root.directory(StoreLayout.downloads) }
+        return found
     }
 
     /// Whether there is a store at `path`.
