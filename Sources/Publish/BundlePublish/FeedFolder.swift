@@ -93,6 +93,24 @@ package final class FeedFolder: FeedPlace {
         }
     }
 
+    package func withdraw(_ name: String) throws {
+        try alone(FeedWait()) {
+            guard try isThere(name) else { return }
+            let releases = try existing().directory(ReleaseFeed.releasesName)
+            let aside = randomName(FolderDraft.prefix)
+            try releases.move(name, to: releases, as: aside)
+            try releases.sync()
+            try releases.removeTree(aside)
+        }
+    }
+
+    package func clear() throws {
+        try alone(FeedWait()) {
+            guard case .directory? = try root?.kind(of: ReleaseFeed.releasesName) else { return }
+            try FolderDraft.removeAbandoned(in: try existing().directory(ReleaseFeed.releasesName))
+        }
+    }
+
     package func list(_ folder: String) throws -> [FeedEntry] {
         guard let root = try root else { return [] }
         var entries: [FeedEntry] = []
@@ -123,7 +141,9 @@ package final class FeedFolder: FeedPlace {
         try root.sync()
     }
 
-    package func isIncomplete(_ release: String) throws -> Bool {
+    package func isIncomplete(_ release: String) throws -> Bool { try isThere(release) }
+
+    private func isThere(_ release: String) throws -> Bool {
         guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return false }
         return try root.directory(ReleaseFeed.releasesName).kind(of: release) != nil
     }
@@ -215,7 +235,7 @@ package final class FeedFolder: FeedPlace {
 /// A release under construction: in the feed's folder, but under no name that anybody asks for. Gone with this value unless it was given
 /// its name, and with the next publisher where this one was stopped.
 private final class FolderDraft: ReleaseDraft {
-    private static let prefix = ".publish-"
+    static let prefix = ".publish-"
 
     let scratch: Directory
     private(set) var isCommitted = false
@@ -229,7 +249,7 @@ private final class FolderDraft: ReleaseDraft {
     init(in releases: Directory, of feed: FeedFolder) throws {
         self.feed = feed
         self.releases = releases
-        for name in try releases.list() where name.hasPrefix(Self.prefix) { try Self.removeAbandoned(name, releases) }
+        try Self.removeAbandoned(in: releases)
         name = randomName(Self.prefix)
         try releases.makeDirectory(name)
         scratch = try releases.directory(name)
@@ -239,6 +259,10 @@ private final class FolderDraft: ReleaseDraft {
 
     deinit {
         if !isCommitted { try? releases.removeTree(name) }
+    }
+
+    static func removeAbandoned(in releases: Directory) throws {
+        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, releases) }
     }
 
     private static func removeAbandoned(_ name: String, _ releases: Directory) throws {

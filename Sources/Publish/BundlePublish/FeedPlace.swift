@@ -62,6 +62,10 @@ package protocol FeedPlace: AnyObject {
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
     /// Removes the file; nothing happens where there is none.
     func remove(_ name: String) throws
+    /// Removes the release `name`. Whoever is stopped leaves it whole, or something that `clear` or the same again removes.
+    func withdraw(_ name: String) throws
+    /// Removes what those who were stopped have left of releases.
+    func clear() throws
     /// The files below the folder `folder`, the empty one for all, in no order; no drafts.
     func list(_ folder: String) throws -> [FeedEntry]
 

@@ -104,4 +104,74 @@ import Testing
         let told = try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"])
         #expect(told.failed(78, "configInvalid").errors.contains("release pause"))
     }
+
+    private func collect(_ feed: String, _ more: String...) throws -> Outcome {
+        try Clientctl.run(["feed", "gc", "--feed", feed, "--json"] + more)
+    }
+
+    @Test func `a feed loses what nobody needs, and devices notice nothing`() throws {
+        let site = try ChannelSite()
+        for minor in 0...5 { try site.publish("1.\(minor).0", ["--rollout", "100%", "--no-deltas"]) }
+        try site.release("revoke", "--version", "1.4.0", "--reason", "bad").succeeded("changed")
+        for version in ["1.0.0", "1.1.0", "1.2.0"] {
+            try site.release("remove", "--version", version).succeeded("changed")
+        }
+        let before = try TreeSnapshot(of: site.feed)
+        // Copies offer everything still.
+        #expect(try collect(site.feed, "--dry-run").succeeded("dryRun")["removed"] == .array([]))
+        let plan = try collect(site.feed, "--dry-run", "--history", "1", "--keep", "1").succeeded("dryRun")
+        #expect(plan.strings("removed") == ["1.0.0", "1.1.0", "1.2.0"])
+        let reasons = (plan["retained"]?.arrayValue ?? []).compactMap { $0.objectValue?["reason"]?.stringValue }
+        #expect(
+            reasons == [
+                "channel stable offers it", "channel stable recalls it", "manifest.json offers it",
+            ])
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+        let done = try collect(site.feed, "--history", "1", "--keep", "1").succeeded("collected")
+        #expect(done["bytes"] == plan["bytes"] && done["bytes"] != .integer(0))
+        #expect(
+            try TreeSnapshot(of: site.feed + "/releases").paths.filter { !$0.contains("/") }.sorted() == [
+                "v1.3.0", "v1.4.0", "v1.5.0",
+            ])
+        try site.install("new").succeeded("installed")
+        try site.publish("1.6.0", ["--rollout", "100%"])
+        try site.install("new").succeeded("installed")
+        #expect(try collect(site.feed, "--history", "1", "--keep", "1").succeeded("collected")["bytes"] == .integer(0))
+    }
+
+    @Test func `what a delta builds on stays, and a delta that no list names goes`() throws {
+        let site = try Site()
+        func client(_ version: String) -> [String: [UInt8]] {
+            var files = Site.client(version)
+            var generator = SeededGenerator(seed: 1)
+            files["text.js"] = (0..<800).flatMap { _ in
+                Array("const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n".utf8)
+            }
+            return files
+        }
+        for version in ["1.0.0", "1.1.0", "1.2.0"] {
+            try site.publish(version, client(version), ["--delta-from", "1"]).succeeded()
+        }
+        try site.folder.write(bytes("stray"), to: "feed/releases/v1.2.0/from-0123456789abcdef.delta")
+        let done = try collect(site.feed, "--keep", "1").succeeded("collected")
+        #expect(done.strings("removed") == ["1.0.0"])
+        #expect(done.strings("strays") == ["releases/v1.2.0/from-0123456789abcdef.delta"])
+        let reasons = (done["retained"]?.arrayValue ?? []).compactMap { $0.objectValue?["reason"]?.stringValue }
+        #expect(reasons == ["a delta of 1.2.0 builds on it", "manifest.json offers it"])
+        try Clientctl.run(["verify", site.manifest, "--trust", site.trust, "--json"]).succeeded()
+    }
+
+    @Test func `a feed that says nothing, or what nobody can read, is left alone`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.folder.write(bytes("{"), to: "feed/channels/beta.json")
+        let before = try TreeSnapshot(of: site.feed)
+        let refused = try collect(site.feed, "--keep", "1")
+        refused.failed(78, "configInvalid")
+        #expect(refused.errors.contains("beta"))
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+        try Clientctl.stock(["rm", "-r", site.feed + "/channels", site.feed + "/manifest.json"])
+        try collect(site.feed).failed(78, "configInvalid")
+        #expect(try TreeSnapshot(of: site.feed + "/releases").paths.contains("v1.0.0/manifest.json"))
+    }
 }

@@ -54,6 +54,30 @@ import Testing
         #expect(try text(one, name) == nil)
     }
 
+    @Test(arguments: PlaceKind.all)
+    func `withdraws a release whole, and no other`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        for version in ["v1.0.0", "v1.0.0-rc", "v2.0.0"] {
+            for file in ["manifest.json", "deltas.json", "client-x.tar"] {
+                _ = try one.create("releases/\(version)/\(file)", .bytes(Array(version.utf8)))
+            }
+        }
+        try other.withdraw("v1.0.0")
+        let left = Set(try one.list("releases").map { $0.name.split(separator: "/")[1] })
+        #expect(left == ["v1.0.0-rc", "v2.0.0"])
+        #expect(try !one.isIncomplete("v1.0.0"))
+        try one.withdraw("v1.0.0")
+        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes([])))
+    }
+
+    @Test func `a release that somebody was stopped at withdrawing goes with the next`() throws {
+        let path = folder.file("stopped")
+        try folder.writeTree(["manifest.json": Array("{}".utf8)], to: "stopped/releases/.publish-x")
+        let place = FeedFolder(path)
+        try place.clear()
+        #expect(try TreeSnapshot(of: path).paths == ["releases"])
+    }
+
     @Test func `a document that somebody was stopped at writing goes with the next change`() throws {
         let path = folder.file("left")
         try folder.writeTree(

@@ -126,6 +126,17 @@ package final class BucketPlace: FeedPlace {
         if ![200, 204, 404].contains(response.status) { throw refusal(response, name) }
     }
 
+    /// The manifest goes last: until then it is a release that nobody is offered, and the next run goes on.
+    package func withdraw(_ name: String) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(name)"
+        let manifest = "\(folder)/\(ReleaseFeed.manifestName)"
+        for entry in try list(folder) where entry.name != manifest { try remove(entry.name) }
+        try remove(manifest)
+    }
+
+    /// What was put by a publisher that was stopped looks like what one puts who is at work.
+    package func clear() {}
+
     private func exists(_ name: String) throws -> Bool { try stream(name) { _ in } }
 
     /// The store checked the body by its digest, which is signed; not every store does.
