@@ -22,7 +22,7 @@ import Testing
         try Clientctl.run(["verify", "\(site.feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"])
             .succeeded("verified")
         let people = try Clientctl.run(["feed", "gc", "--feed", site.feed, "--keep", "1", "--min-age", "0s"])
-        #expect(people.text.contains("--remove does it") && people.text.contains("channel stable has it"))
+        #expect(people.text.contains("--remove does it") && people.text.contains("manifest.json offers it"))
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("removed")
         try gc(site, "--keep", "1", "--min-age", "0s", "--remove").succeeded("unchanged")
         try site.install("a").succeeded("installed")
@@ -32,7 +32,7 @@ import Testing
 
     @Test func `gc refuses what is no feed`() throws {
         let site = try ChannelSite()
-        try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78)
+        try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
         try gc(site, "--keep", "0").failed(64, "usage")
     }
 }
