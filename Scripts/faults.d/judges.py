@@ -251,6 +251,28 @@ class Publication(Judge):
             yield f"exit 0, but the feed is another: {difference(found, self.state_after)}"
 
 
+class Addition(Publication):
+    """release delta: the release is what it was, and its list of deltas is the old or the new one, and names what is there."""
+
+    LIST = "/deltas.json"
+
+    def learn_before(self):
+        super().learn_before()
+        self.files_before = state(self.world.place)
+
+    def whole(self):
+        self.now = self.observe()
+        after = getattr(self, "state_after", self.files_before)
+        now = state(self.world.place)
+        for path in sorted({*self.files_before, *(path for path in now if path.endswith(self.LIST))}):
+            allowed = (self.files_before.get(path), after.get(path)) if path.endswith(self.LIST) else (self.files_before.get(path),)
+            if now.get(path) not in allowed:
+                yield f"{path} is not what it was"
+        verified = self.world.run(["verify", str(self.world.feed / "manifest.json"), "--trust", str(self.world.trust), "--json"])
+        if verified.status != 0:
+            yield f"manifest.json does not verify: {verified.out[:300]}{verified.err[:300]}"
+
+
 def plant_damage(world):
     """Cuts one file that devices see; false where there is none. For proving that judges see it."""
     for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):

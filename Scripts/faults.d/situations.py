@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal
+from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -59,9 +59,16 @@ def delta(world, last, version, base):
     feed = f"{world.work}/feed-{version}-delta"
     shutil.rmtree(feed, ignore_errors=True)
     shutil.copytree(f"{world.work}/feed-{version}", feed)
+    return delta_line(world, version, base, feed)
+
+
+def delta_line(world, version, base, feed):
     return [
-        "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed", feed,
+        "release", "delta", "--version", version, "--delta-from", f"{world.work}/published/{base}", "--feed", str(feed),
         "--key", str(world.key), "--json"]
+
+
+add_delta = step(lambda world, last, version, base: delta_line(world, version, base, world.feed))
 
 
 publish_to_channel = step(lambda world, last, version: [
@@ -189,6 +196,8 @@ situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
 # A release below the newest: devices go on seeing that.
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
+# A delta is added later.
+situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The client that runs is recalled.

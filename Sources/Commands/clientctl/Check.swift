@@ -58,14 +58,14 @@ struct Check: AsyncParsableCommand {
 
 /// What `check` found out about one source.
 struct CheckOutput {
-    let version: ClientVersion
-    let decision: Decision
-    /// What speaks about the other releases of the channel; empty unless asked for.
-    let others: [Decision.Outcome]
+    private let findings: CheckFindings
+    private var version: ClientVersion { findings.offered }
+    private var decision: Decision { findings.decision }
+    private var others: [Decision.Outcome] { findings.others }
 
     /// Throws where the offer is for another application, or unsuitable.
-    init(_ found: (offered: ClientVersion, decision: Decision, others: [Decision.Outcome])) throws {
-        (version, decision, others) = found
+    init(_ findings: CheckFindings) throws {
+        self.findings = findings
         switch decision.verdict {
         case .wrongApp, .unsuitable:
             if let failure = decision.verdict.failure(of: version) { throw failure }
@@ -95,6 +95,10 @@ struct CheckOutput {
         [
             "outcome": .string(word), "version": .string(version.description),
             "source": .string(version.source.rawValue),
+            "route": .string(orNull: findings.plan?.route.word),
+            "routeReason": .string(orNull: findings.plan?.route.reason.rawValue),
+            "routeDetail": .string(orNull: findings.plan?.route.detail),
+            "bytesToDownload": findings.plan?.bytes.map { .integer($0) } ?? .null,
             "rules": .array(
                 (decision.outcomes + others).map {
                     .object([
@@ -105,7 +109,13 @@ struct CheckOutput {
     }
 
     var lines: [String] {
-        ["\(word): \(version)"]
+        ["\(word): \(version)"] + (findings.plan.map { [Self.line($0)] } ?? [])
             + (decision.outcomes + others).map { "  \($0.passed ? "yes" : "no ")  \($0.rule): \($0.detail)" }
+    }
+
+    private static func line(_ plan: PlannedRoute) -> String {
+        let why = plan.route.detail.map { ", \($0)" } ?? ""
+        let size = plan.bytes.map { ": \(ByteCount(bytes: $0))" } ?? ""
+        return "  comes as \(plan.route.word) (\(plan.route.reason.rawValue)\(why))\(size)"
     }
 }

@@ -107,12 +107,11 @@ enum Main {
 
     /// Swift's own pool waits for ever for threads that it does not get.
     private static func requireThreads() throws {
-        let gate = Mutex(())
+        let gate = DispatchSemaphore(value: 0)
         do {
-            // Held shut until all have started, so that they live at one time.
-            let threads = try gate.withLock { _ in
-                try (0..<4).map { _ in try BlockingThread { gate.withLock { _ in } } }
-            }
+            // Held until all have started, so that they live at one time.
+            let threads = try (0..<4).map { _ in try BlockingThread { gate.wait() } }
+            for _ in threads { gate.signal() }
             for thread in threads { thread.join() }
         } catch let failure as ThreadFailure {
             throw UpdateFailure(.resourcesExhausted, subject: "threads", "clientctl cannot run: \(failure).")

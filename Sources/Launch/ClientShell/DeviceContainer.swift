@@ -113,7 +113,8 @@ public struct DeviceContainer: Sendable {
             deviceId: ArchiveSource.DeviceId(given: feed.deviceId, machine: try MachineIdentity.deviceId()),
             seed: configuration.device.seed,
             limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
-        return joined(source, appId: feed.appId)
+        let archives = FeedArchives(source: feed.source, limits: feed.limits, fetcher: feed.fetcher, report: report)
+        return try joined(source, appId: feed.appId, archives)
     }
 
     private func pushes(_ server: Server) throws -> any DeviceSource {
@@ -121,14 +122,21 @@ public struct DeviceContainer: Sendable {
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
         if let trouble = seed?.trouble { warn(trouble) }
         let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
-        return joined(source, appId: nil)
+        return try joined(source, appId: nil, nil)
     }
 
-    private func joined<Source: UpdateSource>(_ source: Source, appId: String?) -> any DeviceSource {
+    private func joined<Source: UpdateSource>(
+        _ source: Source, appId: String?, _ archives: FeedArchives?
+    ) throws -> any DeviceSource {
         let device = Updater<Source>.Device(
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, sources: configuration.device.sources)
-        return JoinedSource(Updater(source: source, device: device, now: now, warn: warn))
+        let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
+        let repair = StoreRepair(
+            store: device.store, seed: try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) },
+            layout: layout, archives: archives, now: now, warn: warn)
+        return JoinedSource(
+            Updater(source: source, device: device, now: now, warn: warn), repair: repair, warn: warn)
     }
 
     // MARK: The shell

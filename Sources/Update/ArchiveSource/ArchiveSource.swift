@@ -84,6 +84,23 @@ package struct ArchiveSource: UpdateSource {
         offer.explain(inventory, shell: shell, appId: appId ?? inventory.ledger.appId)
     }
 
+    /// What `stage` would choose, without a look at the files that a delta builds on.
+    package func plan(_ offer: ArchiveOffer, _ inventory: Inventory) async throws -> PlannedRoute? {
+        let release = try offer.requireRelease()
+        let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
+        let installed = inventory.bundles.filter { $0.version.source == .archive }.map(\.entry.contentSha256)
+        if seed == nil && installed.isEmpty {
+            return PlannedRoute(DownloadRoute(.noBase), bytes: release.manifest.size)
+        }
+        return try await deltas(to: release, offer, url).plan(installed, try inventory.downloads())
+    }
+
+    private func deltas(to release: VerifiedManifest, _ offer: ArchiveOffer, _ url: FetchURL) -> DeltaInstall {
+        DeltaInstall(
+            release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
+            fetcher: fetcher, report: report)
+    }
+
     /// Downloads, verifies and unpacks a delta to `offer`, where there is one for what is here, else its archive.
     package func stage(
         _ offer: ArchiveOffer, in area: StagingArea, reusing installed: ReuseIndex
@@ -93,10 +110,7 @@ package struct ArchiveSource: UpdateSource {
         let url = try ManifestRequest.archiveURL(of: release.manifest, at: source.url)
         var (route, bytes) = (DownloadRoute(.noBase), 0)
         if seed != nil || !installed.sources(of: .archive).isEmpty {
-            let delta = DeltaInstall(
-                release: release, trusted: offer.releaseKeys, archiveURL: url, limits: limits, seed: seed,
-                fetcher: fetcher, report: report)
-            switch try await delta.run(in: area, reusing: installed) {
+            switch try await deltas(to: release, offer, url).run(in: area, reusing: installed) {
             case .staged(let bundle): return bundle
             case .archive(let why, let wasted): (route, bytes) = (why, wasted)
             }

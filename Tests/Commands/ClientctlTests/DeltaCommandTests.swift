@@ -54,6 +54,44 @@ import Testing
         #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
     }
 
+    @Test func `are what check tells of, with their bytes`() throws {
+        func check() throws -> [JSONValue?] {
+            let found = try site.check().succeeded("available")
+            return [found["route"], found["routeReason"], found["routeDetail"], found["bytesToDownload"]]
+        }
+        func archive(_ version: String) throws -> JSONValue? {
+            try site.object("\(site.feed)/releases/v\(version)/manifest.json")["size"]
+        }
+        _ = try publish("1.0.0")
+        #expect(try check() == [.string("archive"), .string("noBase"), .null, archive("1.0.0")])
+        try #require(try site.install().status == 0)
+        let second = try publish("1.1.0")
+        let delta = try #require(second["deltas"]?.arrayValue?.first?.objectValue)
+        try site.leavingStoreAlone {
+            #expect(try check() == [.string("delta"), .string("taken"), .string("from 1.0.0"), delta["size"]])
+            let told = try Clientctl.run(site.arguments("check").filter { $0 != "--json" })
+            #expect(told.text.contains("comes as delta (taken, from 1.0.0): "))
+        }
+        #expect(try site.install()["bytesDownloaded"] == delta["size"])
+        _ = try publish("1.2.0", ["--no-deltas"])
+        #expect(try check() == [.string("archive"), .string("noDeltas"), .null, archive("1.2.0")])
+    }
+
+    @Test func `that find their base damaged leave the archive to come, and have the base mended`() throws {
+        _ = try publish("1.0.0")
+        try #require(try site.install().status == 0)
+        _ = try publish("1.1.0")
+        let file = "\(site.store)/clients/v1.0.0/index.html"
+        try Clientctl.stock(["sh", "-c", "printf damaged > \"$1\"", "sh", file])
+        let installed = try site.install().succeeded("installed")
+        #expect(installed["route"] == .string("archive"))
+        #expect(installed["routeReason"] == .string("damagedBase"))
+        #expect(installed.errors.contains("repair restored 1 file, and 0 stay damaged"))
+        #expect(try site.installed("1.0.0") == Self.client("1.0.0"))
+        #expect(try site.installed("1.1.0") == Self.client("1.1.0"))
+        #expect(try Clientctl.run(["verify", "--store", site.store, "--json"]).status == 0)
+    }
+
     @Test func `lead from the last three releases, unless it is told otherwise`() throws {
         for version in ["1.0.0", "1.1.0", "1.2.0", "1.3.0"] { _ = try publish(version) }
         #expect(try names(publish("1.4.0")) == ["1.3.0", "1.2.0", "1.1.0"])

@@ -31,13 +31,34 @@ struct DeltaInstall {
         case .failure(let why): return .archive(why.route, bytes: 0)
         }
         let memory = DeltaMemory(area.downloads)
-        let bases = try Bases(
-            installed.sources(of: .archive), seed: list.deltas.isEmpty ? nil : seed, wanted: list)
+        let bases = Bases(
+            installed.sources(of: .archive), seed: seed, wanted: list)
         switch try DeltaRule.choose(list, bases: bases.digests, memory: limits.deltaMemory, tried: memory.refusal) {
         case .archive(let route): return .archive(route, bytes: 0)
         case .delta(let delta):
             try memory.forgetOthers(than: delta.sha256)
             return try await take(delta, bases, in: area, reusing: installed, memory)
+        }
+    }
+
+    /// What `run` would choose where archives with the digests `installed` are; `downloads` knows what was tried before.
+    func plan(_ installed: [SHA256Digest], _ downloads: Directory?) async throws -> PlannedRoute {
+        let archive = release.manifest.size
+        let list: DeltaList
+        switch try await self.list() {
+        case .success(let found): list = found
+        case .failure(let why): return PlannedRoute(why.route, bytes: archive)
+        }
+        let seed = Bases.seed(seed, besides: installed, wanted: list)
+        let bases = installed + (seed.map { [$0.contentSha256] } ?? [])
+        let memory = downloads.map(DeltaMemory.init)
+        let choice = try DeltaRule.choose(list, bases: bases, memory: limits.deltaMemory) {
+            try memory?.refusal(of: $0)
+        }
+        switch choice {
+        case .archive(let route): return PlannedRoute(route, bytes: archive)
+        case .delta(let delta):
+            return PlannedRoute(DownloadRoute(.taken, "from \(delta.baseName)"), bytes: delta.size)
         }
     }
 
@@ -138,15 +159,17 @@ private struct Bases: Sendable {
     private let sources: [ReuseIndex.Source]
     private let seed: DeltaTree?
 
-    init(_ sources: [ReuseIndex.Source], seed: String?, wanted list: DeltaList) throws {
+    init(_ sources: [ReuseIndex.Source], seed: String?, wanted list: DeltaList) {
         self.sources = sources
-        let known = sources.map(\.contentSha256)
-        guard let seed, !list.deltas.contains(where: { known.contains($0.baseContentSha256) }) else {
-            self.seed = nil
-            return
-        }
-        // A seed that is none of a client is no base.
-        self.seed = try? DeltaTree(CanonicalTree(Directory.open(seed)))
+        self.seed = Self.seed(seed, besides: sources.map(\.contentSha256), wanted: list)
+    }
+
+    /// The seed at `path`, where a delta may build on it and none builds on what is `installed`; a seed that is none of a
+    /// client is no base.
+    static func seed(_ path: String?, besides installed: [SHA256Digest], wanted list: DeltaList) -> DeltaTree? {
+        guard let path, !list.deltas.isEmpty, !list.deltas.contains(where: { installed.contains($0.baseContentSha256) })
+        else { return nil }
+        return try? DeltaTree(CanonicalTree(Directory.open(path)))
     }
 
     var digests: [SHA256Digest] { sources.map(\.contentSha256) + (seed.map { [$0.contentSha256] } ?? []) }

@@ -39,6 +39,20 @@ package struct DownloadRoute: Sendable, Equatable {
     package var word: String { reason == .taken ? "delta" : "archive" }
 }
 
+/// How a release would come, as far as that is known before it is fetched.
+package struct PlannedRoute: Sendable, Equatable {
+    /// Which way, and why.
+    package let route: DownloadRoute
+    /// Bytes of the delta or the archive; nil where the release does not say.
+    package let bytes: Int?
+
+    /// States a plan.
+    package init(_ route: DownloadRoute, bytes: Int?) {
+        self.route = route
+        self.bytes = bytes
+    }
+}
+
 /// A client that is complete in the store: its folder stands under its final name and the ledger vouches for it.
 package struct InstalledBundle: Sendable, Equatable {
     /// What the ledger remembers about it.

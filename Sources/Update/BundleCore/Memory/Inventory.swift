@@ -1,5 +1,5 @@
 package import BundleValues
-import BundleDisk
+package import BundleDisk
 
 /// One consistent picture of a store; rules get this, never the store.
 package struct Inventory: Sendable, Equatable {
@@ -45,6 +45,17 @@ package struct Inventory: Sendable, Equatable {
     /// The source that a client came by; the seed's is called as the seed is.
     package func source(of name: ClientName) -> String {
         name.version.flatMap(bundle)?.entry.identity.source.rawValue ?? ClientName.embedded.description
+    }
+
+    /// The folder of downloads; nil where there is none yet.
+    package func downloads() throws(DiskError) -> Directory? {
+        let found: Directory
+        do {
+            found = try Directory.open(path).directory(StoreLayout.downloads)
+        } catch  where error.kind == .missing {
+            return nil
+        }
+        return found
     }
 
     /// Whether there is a store at `path`.

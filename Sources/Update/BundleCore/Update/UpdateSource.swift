@@ -18,6 +18,9 @@ package protocol UpdateSource: Sendable {
     /// What speaks about everything else that the source had when it made `offer`; pure, for people.
     func explain(_ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome]
 
+    /// How `stage` would bring `offer` to the device of `inventory`; nil where only doing it tells. Changes nothing.
+    func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute?
+
     /// Fills `area` with the complete tree of `offer`, linking what `installed` already has.
     func stage(_ offer: Offer, in area: StagingArea, reusing installed: ReuseIndex) async throws -> StagedBundle
 }
@@ -27,6 +30,21 @@ extension UpdateSource {
     package func explain(
         _ offer: Offer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> [Decision.Outcome] { [] }
+
+    /// Nothing: files come one by one.
+    package func plan(_ offer: Offer, _ inventory: Inventory) async throws -> PlannedRoute? { nil }
+}
+
+/// What `check` finds out.
+package struct CheckFindings: Sendable {
+    /// What the source offers.
+    package let offered: ClientVersion
+    /// What the rules say about it.
+    package let decision: Decision
+    /// What speaks about the source's other releases; empty unless asked for.
+    package let others: [Decision.Outcome]
+    /// How it would come; nil where it would not, or nobody knows.
+    package let plan: PlannedRoute?
 }
 
 extension UpdateSource where Offer: ReleaseOffer {

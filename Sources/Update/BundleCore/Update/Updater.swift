@@ -45,16 +45,22 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// What `update` would do, with every rule's answer; `explaining` adds what speaks about everything else that is offered.
     /// Changes nothing.
-    package func check(
-        explaining: Bool
-    ) async throws -> (offered: ClientVersion, decision: Decision, others: [Decision.Outcome]) {
+    package func check(explaining: Bool) async throws -> CheckFindings {
         var inventory = try Inventory.read(at: device.store)
         let offer = try await follow(&inventory, remembering: false)
         let noted = offer.feed.map(inventory.recording) ?? inventory
-        return (
-            offer.clientVersion, decide(offer, noted),
-            explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : []
-        )
+        let decision = decide(offer, noted)
+        return CheckFindings(
+            offered: offer.clientVersion, decision: decision,
+            others: explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : [],
+            plan: try await plan(offer, decision.verdict, noted))
+    }
+
+    private func plan(
+        _ offer: Source.Offer, _ verdict: Decision.Verdict, _ inventory: Inventory
+    ) async throws -> PlannedRoute? {
+        guard case .install = verdict else { return nil }
+        return try await source.plan(offer, inventory)
     }
 
     /// What the channel offers at present. A trust root that it has led to is in the ledger before the next one is asked for.
