@@ -93,6 +93,18 @@ package final class FeedFolder: FeedPlace {
         }
     }
 
+    package func removeRelease(_ release: String) throws {
+        try alone(FeedWait()) {
+            guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return }
+            let releases = try root.directory(ReleaseFeed.releasesName)
+            guard try releases.kind(of: release) != nil else { return }
+            let aside = randomName(FolderDraft.prefix)
+            try releases.rename(release, to: aside)
+            try releases.sync()
+            try releases.removeTree(aside)
+        }
+    }
+
     package func list(_ folder: String) throws -> [FeedEntry] {
         guard let root = try root else { return [] }
         var entries: [FeedEntry] = []
@@ -108,7 +120,9 @@ package final class FeedFolder: FeedPlace {
             for name in try below.list() where !name.hasPrefix(".") && !name.hasSuffix(Self.aside) {
                 let whole = path.isEmpty ? name : "\(path)/\(name)"
                 switch try below.kind(of: name) {
-                case .file(let size)?: entries.append(FeedEntry(name: whole, size: size))
+                case .file(let size)?:
+                    let written = try below.stamp(of: name).map { Timestamp(clamping: $0.changedSecond) }
+                    entries.append(FeedEntry(name: whole, size: size, written: written))
                 case .directory?: folders.append(whole)
                 default: break
                 }
@@ -215,7 +229,7 @@ package final class FeedFolder: FeedPlace {
 /// A release under construction: in the feed's folder, but under no name that anybody asks for. Gone with this value unless it was given
 /// its name, and with the next publisher where this one was stopped.
 private final class FolderDraft: ReleaseDraft {
-    private static let prefix = ".publish-"
+    static let prefix = ".publish-"
 
     let scratch: Directory
     private(set) var isCommitted = false

@@ -80,6 +80,21 @@ import Testing
     }
 
     @Test(arguments: PlaceKind.all)
+    func `removes a release, and none that is not there`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        try one.removeRelease("v1.0.0")
+        for name in ["v1.0.0/manifest.json", "v1.0.0/a.delta", "v1.0.00/a"] {
+            #expect(try one.create("releases/\(name)", .bytes([1])))
+        }
+        try other.removeRelease("v1.0.0")
+        try other.removeRelease("v1.0.0")
+        #expect(try one.list("").map(\.name) == ["releases/v1.0.00/a"])
+        if let folder = one.folder {
+            #expect(try Directory.open("\(folder)/releases").list() == ["v1.0.00"])
+        }
+    }
+
+    @Test(arguments: PlaceKind.all)
     func `lists what is below a folder, with sizes`(_ kind: PlaceKind) throws {
         let (one, other) = try places(kind)
         #expect(try one.list("") == [])
@@ -87,10 +102,13 @@ import Testing
             #expect(try one.create(name, .bytes(Array(repeating: 7, count: size))))
         }
         #expect(try one.create("channelsx/a.json", .bytes([1])))
-        let stable = FeedEntry(name: "channels/stable.json", size: 2)
-        let copy = FeedEntry(name: "channels/stable/1.json", size: 3)
-        #expect(try Set(other.list("channels")) == [stable, copy])
-        #expect(try other.list("channels/stable") == [copy])
+        func listed(_ folder: String) throws -> Set<String> {
+            Set(try other.list(folder).map { "\($0.name) \($0.size)" })
+        }
+        #expect(try listed("channels") == ["channels/stable.json 2", "channels/stable/1.json 3"])
+        #expect(try listed("channels/stable") == ["channels/stable/1.json 3"])
+        let now = Timestamp.now.secondsSinceEpoch
+        #expect(try other.list("").allSatisfy { abs(($0.written?.secondsSinceEpoch ?? 0) - now) < 600 })
         #expect(try other.list("trust") == [])
         #expect(try other.list("").count == 4)
     }

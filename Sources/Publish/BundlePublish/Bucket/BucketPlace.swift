@@ -126,6 +126,12 @@ package final class BucketPlace: FeedPlace {
         if ![200, 204, 404].contains(response.status) { throw refusal(response, name) }
     }
 
+    package func removeRelease(_ release: String) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(release)"
+        try remove("\(folder)/\(ReleaseFeed.manifestName)")
+        for entry in try list(folder) { try remove(entry.name) }
+    }
+
     private func exists(_ name: String) throws -> Bool { try stream(name) { _ in } }
 
     /// The store checked the body by its digest, which is signed; not every store does.
@@ -155,7 +161,7 @@ package final class BucketPlace: FeedPlace {
             for object in page.objects where object.name.hasPrefix(whole) {
                 let name = String(object.name.dropFirst(top.count))
                 if !name.hasPrefix("."), !name.contains("/.") {
-                    entries.append(FeedEntry(name: name, size: object.size))
+                    entries.append(FeedEntry(name: name, size: object.size, written: object.written))
                 }
             }
             token = page.next
