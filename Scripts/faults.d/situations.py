@@ -201,7 +201,7 @@ situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1
 # Two releases of three go.
 plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
 situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
-    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--json"])())
+    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The client that runs is recalled.

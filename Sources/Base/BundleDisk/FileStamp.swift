@@ -8,6 +8,8 @@ package struct FileStamp: Sendable, Hashable {
     private let inode: UInt
     private let modified: [Int]
     private let changed: [Int]
+    /// When anything of it was last changed, in seconds since 1970: nobody sets that back.
+    package var changedSecond: Int { changed[0] }
 
     fileprivate init(_ status: stat) {
         size = Int(status.st_size)

@@ -31,7 +31,7 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Publish",
                 subcommands: [Publish.self, Release.self, Keys.self, Trust.self, Inspect.self, Verify.self]),
-            CommandGroup(name: "Operate", subcommands: [Host.self, Feed.self]),
+            CommandGroup(name: "Operate", subcommands: [Host.self, FeedCommand.self]),
             CommandGroup(
                 name: "Device",
                 subcommands: [

@@ -3,40 +3,45 @@ import BundlePublish
 import BundleValues
 
 /// `clientctl feed`.
-struct Feed: ParsableCommand {
+struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Maintain a feed.", subcommands: [FeedCollect.self])
+        commandName: "feed",
+        abstract: "Maintain a feed as a whole.",
+        subcommands: [FeedCollect.self])
 }
 
 /// `clientctl feed gc`.
 struct FeedCollect: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Remove releases that no device needs any more.",
+        abstract: "List releases and deltas that nothing needs any more. --remove removes them.",
         discussion: """
-            A release stays if manifest.json or a channel offers it, if a channel
-            recalls it, if one of a channel's last copies offers it (for `release
-            restore`), if a delta builds on it, or if it is one of the newest. Channel
-            documents and their copies always stay. In a folder, deltas that no list
-            names go, too. In a bucket, edit no channel meanwhile.
+            What stays: what manifest.json and the channels offer or recall, what the
+            newest copies of the channels' documents offer (release restore needs
+            them), the newest releases, what deltas to these build on, and what came
+            less than --min-age ago, since somebody may be publishing it. Copies of
+            documents and files that are not clientctl's always stay.
 
             Examples:
-              clientctl feed gc --feed feed --dry-run
-              clientctl feed gc --feed s3://bucket/kiosk --keep 5
+              clientctl feed gc --feed feed
+              clientctl feed gc --feed s3://bucket/prefix --keep 10 --remove
             """)
 
     @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
     var feed: String?
 
-    @Option(help: ArgumentHelp("Newest releases to keep in any case; 3 by default.", valueName: "n"))
+    @Option(
+        help: ArgumentHelp(
+            "Releases to keep, the newest, and copies of each channel's document whose releases to keep; 5 by default.",
+            valueName: "n"))
     var keep: String?
 
     @Option(
-        help: ArgumentHelp("Copies of each channel whose releases stay; 20 by default.", valueName: "n"))
-    var history: String?
+        help: ArgumentHelp("What came to the feed less long ago stays; 1d by default.", valueName: "duration"))
+    var minAge: String?
 
-    @Flag(help: "Show the plan only.")
-    var dryRun = false
+    @Flag(help: "Remove what the plan says.")
+    var remove = false
 
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
@@ -44,34 +49,60 @@ struct FeedCollect: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let json = try settings.isOn("json", common.json)
-        let isDryRun = try settings.isOn("dry-run", dryRun)
-        let newest = try settings.optional("keep", keep).map { try settings.integer("keep", $0, atLeast: 1) } ?? 3
-        let copies =
-            try settings.optional("history", history).map { try settings.integer("history", $0, atLeast: 1) } ?? 20
-        let sweep = try FeedSweep.run(
-            in: try Wiring.place(feed, bucket, settings), newest: newest, history: copies,
-            wait: try waiting.wait(settings), isDryRun: isDryRun
-        ) { plan in
-            // Before anything goes: whoever is asked afterwards finds it in the log.
-            if !json { Output.give(json: false, [:], Self.lines(plan)) }
+        var terms = FeedSweep.Terms()
+        if let keep = try settings.optional("keep", keep) {
+            terms.keep = try settings.integer("keep", keep, atLeast: 1)
         }
-        let members: JSONObject = [
-            "outcome": .string(isDryRun ? "dryRun" : "collected"),
-            "retained": .array(
-                sweep.kept.map {
-                    .object(["version": .string($0.version.description), "reason": .string("\($0.reason)")])
-                }),
-            "removed": .array(sweep.removed.map { .string($0.description) }),
-            "strays": .array(sweep.strays.map { .string($0) }), "bytes": .integer(sweep.bytes),
-        ]
-        let size = ByteCount(bytes: sweep.bytes)
+        if let age = try settings.optional("min-age", minAge) {
+            terms.leastAge = try settings.parsed("min-age", age) { try DurationText(parsing: $0).duration }
+        }
+        terms.isDryRun = try !settings.isOn("remove", remove)
+        let plan = try FeedSweep(Wiring.place(feed, bucket, settings), terms, clock: .now)
+            .run(waiting.wait(settings))
         Output.give(
-            json: json, afterChange: !isDryRun, members, ["\(size) \(isDryRun ? "would go" : "removed")"])
+            json: try settings.isOn("json", common.json), afterChange: !terms.isDryRun,
+            Self.object(plan, terms), Self.lines(plan, terms))
     }
 
-    private static func lines(_ plan: FeedSweep) -> [String] {
-        plan.kept.map { "keep    \($0.version): \($0.reason)" } + plan.removed.map { "remove  \($0)" }
-            + plan.strays.map { "remove  \($0), which no list names" }
+    private static func object(_ plan: SweepPlan, _ terms: FeedSweep.Terms) -> JSONObject {
+        [
+            "outcome": .string(terms.isDryRun ? "dryRun" : plan.removed.isEmpty ? "unchanged" : "removed"),
+            "bytes": .integer(bytes(plan)),
+            "removed": .array(
+                plan.removed.map {
+                    .object([
+                        "path": .string($0.path), "bytes": .integer($0.bytes), "reason": .string($0.reason.rawValue),
+                    ])
+                }),
+            "kept": .array(
+                plan.kept.map {
+                    .object([
+                        "version": .string($0.version.description), "bytes": .integer($0.bytes),
+                        "reasons": .array(Set($0.reasons.map(\.code)).sorted().map(JSONValue.string)),
+                    ])
+                }),
+        ]
+    }
+
+    private static func bytes(_ plan: SweepPlan) -> Int { plan.removed.reduce(0) { $0 + $1.bytes } }
+
+    private static func lines(_ plan: SweepPlan, _ terms: FeedSweep.Terms) -> [String] {
+        let verb = terms.isDryRun ? "would remove" : "removed"
+        let sum = plan.removed.isEmpty ? "nothing to remove" : "\(verb) \(ByteCount(bytes: bytes(plan)))"
+        return plan.removed.map { removed in
+            "\(verb)  \(ByteCount(bytes: removed.bytes))  \(UntrustedName.display(removed.path)), \(words(removed.reason))"
+        }
+            + plan.kept.map { kept in
+                "keep  \(ByteCount(bytes: kept.bytes))  \(kept.version): \(kept.reasons.first.map(\.words) ?? "")"
+            }
+            + [sum] + (terms.isDryRun && !plan.removed.isEmpty ? ["nothing was removed: --remove does it"] : [])
+    }
+
+    private static func words(_ reason: RemovedReason) -> String {
+        switch reason {
+        case .unnamed: "which nothing names"
+        case .incomplete: "which is no complete release"
+        case .unlisted: "which its release's list does not have"
+        }
     }
 }

@@ -93,21 +93,15 @@ package final class FeedFolder: FeedPlace {
         }
     }
 
-    package func withdraw(_ name: String) throws {
+    package func removeRelease(_ release: String) throws {
         try alone(FeedWait()) {
-            guard try isThere(name) else { return }
-            let releases = try existing().directory(ReleaseFeed.releasesName)
+            guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return }
+            let releases = try root.directory(ReleaseFeed.releasesName)
+            guard try releases.kind(of: release) != nil else { return }
             let aside = randomName(FolderDraft.prefix)
-            try releases.move(name, to: releases, as: aside)
+            try releases.rename(release, to: aside)
             try releases.sync()
             try releases.removeTree(aside)
-        }
-    }
-
-    package func clear() throws {
-        try alone(FeedWait()) {
-            guard case .directory? = try root?.kind(of: ReleaseFeed.releasesName) else { return }
-            try FolderDraft.removeAbandoned(in: try existing().directory(ReleaseFeed.releasesName))
         }
     }
 
@@ -126,7 +120,9 @@ package final class FeedFolder: FeedPlace {
             for name in try below.list() where !name.hasPrefix(".") && !name.hasSuffix(Self.aside) {
                 let whole = path.isEmpty ? name : "\(path)/\(name)"
                 switch try below.kind(of: name) {
-                case .file(let size)?: entries.append(FeedEntry(name: whole, size: size))
+                case .file(let size)?:
+                    let written = try below.stamp(of: name).map { Timestamp(clamping: $0.changedSecond) }
+                    entries.append(FeedEntry(name: whole, size: size, written: written))
                 case .directory?: folders.append(whole)
                 default: break
                 }
@@ -141,9 +137,7 @@ package final class FeedFolder: FeedPlace {
         try root.sync()
     }
 
-    package func isIncomplete(_ release: String) throws -> Bool { try isThere(release) }
-
-    private func isThere(_ release: String) throws -> Bool {
+    package func isIncomplete(_ release: String) throws -> Bool {
         guard let root = try root, case .directory? = try root.kind(of: ReleaseFeed.releasesName) else { return false }
         return try root.directory(ReleaseFeed.releasesName).kind(of: release) != nil
     }
@@ -190,6 +184,9 @@ package final class FeedFolder: FeedPlace {
     private func removeAsides() throws {
         let root = try existing()
         try Self.removeAsides(in: root)
+        if case .directory? = try root.kind(of: ReleaseFeed.releasesName) {
+            try FolderDraft.removeAbandoned(in: root.directory(ReleaseFeed.releasesName))
+        }
         for name in ["channels", "trust"] {
             guard case .directory? = try root.kind(of: name) else { continue }
             let folder = try root.directory(name)
@@ -249,7 +246,6 @@ private final class FolderDraft: ReleaseDraft {
     init(in releases: Directory, of feed: FeedFolder) throws {
         self.feed = feed
         self.releases = releases
-        try Self.removeAbandoned(in: releases)
         name = randomName(Self.prefix)
         try releases.makeDirectory(name)
         scratch = try releases.directory(name)
@@ -261,6 +257,7 @@ private final class FolderDraft: ReleaseDraft {
         if !isCommitted { try? releases.removeTree(name) }
     }
 
+    /// Removes from `releases` what nobody is at work on any more.
     static func removeAbandoned(in releases: Directory) throws {
         for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, releases) }
     }

@@ -30,6 +30,8 @@ package struct FeedEntry: Hashable, Sendable {
     /// Its path below the feed.
     package let name: String
     package let size: Int
+    /// When it came to the place; nil where that is not known.
+    var written: Timestamp?
 }
 
 /// What a new file is made of.
@@ -62,10 +64,8 @@ package protocol FeedPlace: AnyObject {
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
     /// Removes the file; nothing happens where there is none.
     func remove(_ name: String) throws
-    /// Removes the release `name`. Whoever is stopped leaves it whole, or something that `clear` or the same again removes.
-    func withdraw(_ name: String) throws
-    /// Removes what those who were stopped have left of releases.
-    func clear() throws
+    /// Removes the release `release`. Whoever is stopped leaves it whole, or without its manifest, which makes it a release.
+    func removeRelease(_ release: String) throws
     /// The files below the folder `folder`, the empty one for all, in no order; no drafts.
     func list(_ folder: String) throws -> [FeedEntry]
 

@@ -70,7 +70,7 @@ import Testing
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
             return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
-        case "feed gc": return ["--feed", "feed"]
+        case "feed gc": return ["--feed", "feed", "--json"]
         case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
         case "release resign", "release restore": return channel
         case "release unpublish": return version + ["--feed", "feed"]

@@ -54,41 +54,22 @@ import Testing
         #expect(try text(one, name) == nil)
     }
 
-    @Test(arguments: PlaceKind.all)
-    func `withdraws a release whole, and no other`(_ kind: PlaceKind) throws {
-        let (one, other) = try places(kind)
-        for version in ["v1.0.0", "v1.0.0-rc", "v2.0.0"] {
-            for file in ["manifest.json", "deltas.json", "client-x.tar"] {
-                _ = try one.create("releases/\(version)/\(file)", .bytes(Array(version.utf8)))
-            }
-        }
-        try other.withdraw("v1.0.0")
-        let left = Set(try one.list("releases").map { $0.name.split(separator: "/")[1] })
-        #expect(left == ["v1.0.0-rc", "v2.0.0"])
-        #expect(try !one.isIncomplete("v1.0.0"))
-        try one.withdraw("v1.0.0")
-        #expect(try one.create("releases/v1.0.0/manifest.json", .bytes([])))
-    }
-
-    @Test func `a release that somebody was stopped at withdrawing goes with the next`() throws {
-        let path = folder.file("stopped")
-        try folder.writeTree(["manifest.json": Array("{}".utf8)], to: "stopped/releases/.publish-x")
-        let place = FeedFolder(path)
-        try place.clear()
-        #expect(try TreeSnapshot(of: path).paths == ["releases"])
-    }
-
     @Test func `a document that somebody was stopped at writing goes with the next change`() throws {
         let path = folder.file("left")
         try folder.writeTree(
             [
                 "left/manifest.json.new": [], "left/channels/beta.json.new": [], "left/channels/beta.json": [1],
                 "left/trust/2.json.new": [2], "left/notes.new": [3], "left/channels/x.json.new/file": [4],
+                // A release that was being written, or removed.
+                "left/releases/.publish-x/manifest.json": [6], "left/releases/v1.0.0/manifest.json": [7],
             ], to: ".")
         try FeedFolder(path).replace("channels/stable.json", with: [5], version: nil)
         #expect(
             Set(try TreeSnapshot(of: path).files.keys)
-                == ["channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file"])
+                == [
+                    "channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file",
+                    "releases/v1.0.0/manifest.json",
+                ])
     }
 
     @Test(arguments: PlaceKind.all)
@@ -104,6 +85,21 @@ import Testing
     }
 
     @Test(arguments: PlaceKind.all)
+    func `removes a release, and none that is not there`(_ kind: PlaceKind) throws {
+        let (one, other) = try places(kind)
+        try one.removeRelease("v1.0.0")
+        for name in ["v1.0.0/manifest.json", "v1.0.0/a.delta", "v1.0.00/a"] {
+            #expect(try one.create("releases/\(name)", .bytes([1])))
+        }
+        try other.removeRelease("v1.0.0")
+        try other.removeRelease("v1.0.0")
+        #expect(try one.list("").map(\.name) == ["releases/v1.0.00/a"])
+        if let folder = one.folder {
+            #expect(try Directory.open("\(folder)/releases").list() == ["v1.0.00"])
+        }
+    }
+
+    @Test(arguments: PlaceKind.all)
     func `lists what is below a folder, with sizes`(_ kind: PlaceKind) throws {
         let (one, other) = try places(kind)
         #expect(try one.list("") == [])
@@ -111,10 +107,13 @@ import Testing
             #expect(try one.create(name, .bytes(Array(repeating: 7, count: size))))
         }
         #expect(try one.create("channelsx/a.json", .bytes([1])))
-        let stable = FeedEntry(name: "channels/stable.json", size: 2)
-        let copy = FeedEntry(name: "channels/stable/1.json", size: 3)
-        #expect(try Set(other.list("channels")) == [stable, copy])
-        #expect(try other.list("channels/stable") == [copy])
+        func listed(_ folder: String) throws -> Set<String> {
+            Set(try other.list(folder).map { "\($0.name) \($0.size)" })
+        }
+        #expect(try listed("channels") == ["channels/stable.json 2", "channels/stable/1.json 3"])
+        #expect(try listed("channels/stable") == ["channels/stable/1.json 3"])
+        let now = Timestamp.now.secondsSinceEpoch
+        #expect(try other.list("").allSatisfy { abs(($0.written?.secondsSinceEpoch ?? 0) - now) < 600 })
         #expect(try other.list("trust") == [])
         #expect(try other.list("").count == 4)
     }

@@ -344,9 +344,11 @@ private final class Store: Sendable {
     @Test func `are a listing, page by page`() {
         let page = ObjectListing(
             Array(
-                "<R><NextContinuationToken>a&amp;b</NextContinuationToken><Contents><Key>x/a</Key><Size>3</Size></Contents><Contents><Key>y</Key></Contents><Contents><Key>z&lt;</Key><Size>4</Size></Contents></R>"
+                "<R><NextContinuationToken>a&amp;b</NextContinuationToken><Contents><Key>x/a</Key><Size>3</Size><LastModified>2026-11-23T14:26:38.120Z</LastModified></Contents><Contents><Key>y</Key></Contents><Contents><Key>z&lt;</Key><Size>4</Size></Contents></R>"
                     .utf8))
         #expect(page.next == "a&b")
-        #expect(page.objects == [FeedEntry(name: "x/a", size: 3), FeedEntry(name: "z<", size: 4)])
+        #expect(page.objects.map(\.name) == ["x/a", "z<"])
+        #expect(page.objects.map(\.size) == [3, 4])
+        #expect(page.objects.map { $0.written?.description } == ["2026-11-23T14:26:38Z", nil])
     }
 }

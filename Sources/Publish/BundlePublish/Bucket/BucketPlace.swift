@@ -126,16 +126,11 @@ package final class BucketPlace: FeedPlace {
         if ![200, 204, 404].contains(response.status) { throw refusal(response, name) }
     }
 
-    /// The manifest goes last: until then it is a release that nobody is offered, and the next run goes on.
-    package func withdraw(_ name: String) throws {
-        let folder = "\(ReleaseFeed.releasesName)/\(name)"
-        let manifest = "\(folder)/\(ReleaseFeed.manifestName)"
-        for entry in try list(folder) where entry.name != manifest { try remove(entry.name) }
-        try remove(manifest)
+    package func removeRelease(_ release: String) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(release)"
+        try remove("\(folder)/\(ReleaseFeed.manifestName)")
+        for entry in try list(folder) { try remove(entry.name) }
     }
-
-    /// What was put by a publisher that was stopped looks like what one puts who is at work.
-    package func clear() {}
 
     private func exists(_ name: String) throws -> Bool { try stream(name) { _ in } }
 
@@ -166,7 +161,7 @@ package final class BucketPlace: FeedPlace {
             for object in page.objects where object.name.hasPrefix(whole) {
                 let name = String(object.name.dropFirst(top.count))
                 if !name.hasPrefix("."), !name.contains("/.") {
-                    entries.append(FeedEntry(name: name, size: object.size))
+                    entries.append(FeedEntry(name: name, size: object.size, written: object.written))
                 }
             }
             token = page.next

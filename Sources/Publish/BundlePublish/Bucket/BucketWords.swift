@@ -112,8 +112,15 @@ struct ObjectListing {
             guard let key = Self.element("Key", in: object.inner)?.text,
                 let size = Self.element("Size", in: object.inner).flatMap({ Int($0.text) })
             else { continue }
-            objects.append(FeedEntry(name: key, size: size))
+            let written = Self.element("LastModified", in: object.inner).flatMap { Self.time($0.text) }
+            objects.append(FeedEntry(name: key, size: size, written: written))
         }
+    }
+
+    /// Stores write fractions of a second, too.
+    private static func time(_ text: String) -> Timestamp? {
+        guard text.hasSuffix("Z") else { return nil }
+        return try? Timestamp(parsing: text.dropLast().prefix { $0 != "." } + "Z")
     }
 
     struct Element {

@@ -54,10 +54,25 @@ package struct ChannelEditor {
         try edit([channel]) { desk in
             let (newest, isShown) = try desk.newest(channel)
             let chosen = try sequence.map { try desk.copy(of: channel, $0).document } ?? newest.document.document
+            try requireReleases(of: chosen, besides: newest.document.document)
             return try desk.prepare(channel, creatingFor: nil, onto: newest) { document in
                 let changes = document.restore(chosen)
                 return changes.isEmpty && !isShown ? ["restored from copy \(chosen.sequence)"] : changes
             }
+        }
+    }
+
+    /// Refuses a copy that offers what `feed gc` has removed since.
+    private func requireReleases(of document: ChannelDocument, besides present: ChannelDocument) throws {
+        for release in document.releases
+        where release.manifest.claims.url.hasPrefix("../")
+            && !present.releases.contains(where: { $0.version == release.version })
+        {
+            if try ReleaseFeed.published(release.version, in: feed) != nil { continue }
+            throw UpdateFailure(
+                .configInvalid, subject: "\(release.version)",
+                "Copy \(document.sequence) offers \(release.version), which the feed \(feed.address) has no more: publish the same content "
+                    + "as \(release.version) again, or choose another copy.")
         }
     }
 

@@ -47,6 +47,15 @@ package struct ChannelHistory: Sendable {
         }
     }
 
+    /// The channels that have a document, or copies of one.
+    static func channels(in feed: any FeedPlace) throws -> [String] {
+        let names = try feed.list(ChannelDesk.folder).compactMap { entry -> String? in
+            let parts = entry.name.split(separator: "/")
+            return parts.count == 3 && ChannelFileName.isName(String(parts[1])) ? String(parts[1]) : nil
+        }
+        return Set(try names + ChannelDesk.channels(in: feed)).sorted()
+    }
+
     /// The sequences of the copies, rising.
     static func sequences(of channel: String, in feed: any FeedPlace) throws -> [Int] {
         let folder = "\(ChannelDesk.folder)/\(channel)"

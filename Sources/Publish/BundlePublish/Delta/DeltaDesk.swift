@@ -44,9 +44,6 @@ struct DeltaDesk {
     let limits: ArchiveLimits
     let report: @Sendable (UpdateEvent) -> Void
 
-    /// How the name of a delta ends.
-    static let suffix = ".delta"
-
     /// What lies in a release's folder while a delta is made.
     private static let scratch = "base"
 
@@ -99,7 +96,7 @@ struct DeltaDesk {
         if known.contains(where: { $0.baseContentSha256 == base.contentSha256 }) {
             return none("there is a delta from the same content already")
         }
-        let name = "from-\(base.contentSha256.hex.prefix(16))\(Self.suffix)"
+        let name = "from-\(base.contentSha256.hex.prefix(16)).delta"
         try folder.removeFile(name)
         let file = try folder.file(creating: name)
         var options = DeltaMaker.Options()
