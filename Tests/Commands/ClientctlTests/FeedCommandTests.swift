@@ -57,6 +57,13 @@ import Testing
         try Clientctl.run(["feed", "check", url, "--trust", site.trust, "--json"] + more)
     }
 
+    private func check(_ site: ChannelSite, _ server: LoopbackServer, _ more: [String] = []) throws -> Outcome {
+        try withExtendedLifetime(server) {
+            try Clientctl.run(
+                ["feed", "check", server.url("/").description, "--trust", site.trust, "--json"] + more)
+        }
+    }
+
     private func codes(_ told: Outcome) -> Set<String> {
         Set((told["findings"]?.arrayValue ?? []).compactMap { $0.objectValue?["code"]?.stringValue })
     }
@@ -70,12 +77,14 @@ import Testing
     @Test func `check finds nothing about a host and a server that was set up rightly`() throws {
         let site = try filled()
         let host = try Hosting(site.feed)
-        for url in [host.url, try serve(site).url("/").description] {
+        let server = try serve(site)
+        for url in [host.url, try server.url("/").description] {
             let told = try check(site, url, "--origin", site.feed).succeeded("good")
             #expect(told["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(2)])]))
             #expect(told.string("offered") == "1.1.0" && told["verified"] == .bool(true))
             #expect((told["files"]?.integerValue ?? 0) >= 2)
         }
+        withExtendedLifetime(server) {}
         try host.stop()
         try check(site, "file://\(site.feed)/").succeeded("good")
     }
@@ -90,26 +99,28 @@ import Testing
                 route.headers = [("ETag", "\"same\"")]
             }
         }
-        let told = try check(site, server.url("/").description).succeeded("slow")
+        let told = try check(site, server).succeeded("slow")
         #expect(codes(told) == ["cachedTooLong", "cachedTooShort", "noValidator", "noRanges"])
     }
 
     @Test func `check ends with the failure that keeps devices from a release`() throws {
         let site = try filled()
         let gone = try serve(site) { path, route in if path.contains("client-v1.0.0") { route = Route(status: 404) } }
-        try check(site, gone.url("/").description).failed(11, "httpStatus")
+        let missing = try check(site, gone).failed(11, "httpStatus")
+        #expect(codes(missing) == ["missing"] && missing["findings"]?.arrayValue?.count == 1)
         let short = try serve(site) { path, route in if path.contains("client-v1.0.0") { route.body = .bytes([1]) } }
-        #expect(try codes(check(site, short.url("/").description).failed(23, "sizeMismatch")) == ["wrongSize"])
+        #expect(try codes(check(site, short).failed(23, "sizeMismatch")) == ["wrongSize"])
         let packed = try serve(site) { path, route in
             if path.contains("client-v1.0.0") { route.headers.append(("Content-Encoding", "gzip")) }
         }
-        try check(site, packed.url("/").description).failed(24, "archiveRejected")
+        try check(site, packed).failed(24, "archiveRejected")
         let web = try serve(site) { path, route in if path.hasSuffix("stable.json") { route.body = .bytes([0x3C]) } }
-        try check(site, web.url("/").description).failed(25, "manifestMalformed")
-        let good = try serve(site).url("/").description
-        let strange = try Clientctl.run(["feed", "check", good, "--trust", site.pub("new"), "--json"])
+        try check(site, web).failed(25, "manifestMalformed")
+        let good = try serve(site)
+        let url = try good.url("/").description
+        let strange = try Clientctl.run(["feed", "check", url, "--trust", site.pub("new"), "--json"])
         #expect(codes(strange.failed(20, "signatureInvalid")) == ["notVouchedFor"])
-        try check(site, good, "--channel", "beta").failed(11, "httpStatus")
+        try check(site, good, ["--channel", "beta"]).failed(11, "httpStatus")
         try check(site, "http://127.0.0.1:1/").failed(11, "httpStatus")
     }
 
@@ -123,11 +134,11 @@ import Testing
             if path == "/manifest.json" { route.body = .bytes(manifest) }
         }
         try site.publish("1.2.0", ["--rollout", "100%"])
-        try check(site, server.url("/").description, "--origin", site.feed).succeeded("good")
-        let told = try check(site, behind.url("/").description, "--origin", site.feed).failed(22, "rollbackAttempt")
+        try check(site, server, ["--origin", site.feed]).succeeded("good")
+        let told = try check(site, behind, ["--origin", site.feed]).failed(22, "rollbackAttempt")
         #expect(codes(told) == ["stale"] && told["findings"]?.arrayValue?.count == 2)
         try site.publish("1.3.0", ["--expires-in", "1d"])
-        #expect(try codes(check(site, server.url("/").description)) == ["expiresSoon"])
+        #expect(try codes(check(site, server)) == ["expiresSoon"])
     }
 
     // MARK: copy
