@@ -6,7 +6,7 @@ import BundleValues
 struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
-        abstract: "Looks after a feed as a whole.",
+        abstract: "Maintain a feed as a whole.",
         subcommands: [FeedCollect.self])
 }
 
@@ -14,7 +14,7 @@ struct FeedCommand: AsyncParsableCommand {
 struct FeedCollect: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Tells which releases and deltas nothing needs any more; --remove removes them.",
+        abstract: "List releases and deltas that nothing needs any more. --remove removes them.",
         discussion: """
             What stays: what manifest.json and the channels offer or recall, what the
             newest copies of the channels' documents offer (release restore needs
