@@ -273,6 +273,21 @@ class Addition(Publication):
             yield f"manifest.json does not verify: {verified.out[:300]}{verified.err[:300]}"
 
 
+class Sweep(Addition):
+    """feed gc: what stays is what it was at any moment, nothing comes, and the next run removes the rest."""
+
+    def whole(self):
+        self.now = self.observe()
+        after = getattr(self, "state_after", self.files_before)
+        # A release on its way out has a name that nobody asks for.
+        now = {path: kind for path, kind in state(self.world.place).items() if "/releases/.publish-" not in path}
+        for path in sorted({*now, *after}):
+            if now.get(path) != self.files_before.get(path) and path in after:
+                yield f"{path} is not what it was"
+            if path not in self.files_before:
+                yield f"{path} is new"
+
+
 def plant_damage(world):
     """Cuts one file that devices see; false where there is none. For proving that judges see it."""
     for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal
+from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal, Sweep
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -198,6 +198,10 @@ situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
 # A delta is added later.
 situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
+# Two releases of three go.
+plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
+situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
+    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The client that runs is recalled.

@@ -17,8 +17,9 @@ package enum DeltaFormat {
         case keep(count: Int)
         /// The next `count` files of the old tree are not in the new one.
         case skip(count: Int)
-        /// The next file of the old tree has `size` other bytes: the next ones of the groups, or of what is stored.
-        case change(size: Int, isStored: Bool)
+        /// The next file of the old tree has other bytes, `growth` more than before or fewer: the next ones of the groups, or of what is
+        /// stored. Most changed files are as long as they were, so that the step is a byte.
+        case change(growth: Int, isStored: Bool)
         /// A new file of `size` bytes, which come in the same way.
         case add(path: [UInt8], size: Int, isStored: Bool)
         /// A new file with the content of file number `source` of the old tree.
@@ -87,8 +88,8 @@ package enum DeltaFormat {
         case .keep(let count), .skip(let count):
             append(count << 3 | step.code, to: &bytes)
             passed += count
-        case .change(let size, _):
-            append(size << 3 | step.code, to: &bytes)
+        case .change(let growth, _):
+            append(signed(growth) << 3 | step.code, to: &bytes)
             passed += 1
         case .add(let path, let size, _):
             append(size << 3 | step.code, to: &bytes)
@@ -213,7 +214,7 @@ struct DeltaSteps {
             return .skip(count: argument)
         case 2, 5:
             try pass(1)
-            return .change(size: argument, isStored: number & 7 == 5)
+            return .change(growth: DeltaFormat.distance(argument), isStored: number & 7 == 5)
         case 3: return .add(path: try path(), size: argument, isStored: false)
         case 6: return .add(path: try path(), size: argument, isStored: true)
         case 4: return .copy(path: try path(), source: passed + DeltaFormat.distance(argument))

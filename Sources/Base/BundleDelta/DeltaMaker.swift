@@ -194,13 +194,11 @@ struct DeltaPlan {
     private mutating func appendNew(_ number: Int, at path: Int?, _ partners: inout Partners) throws {
         let entry = target.files[number]
         let found = try partners.find(number, at: path)
-        let step: (Bool) -> DeltaFormat.Step = { isStored in
-            path == nil
-                ? .add(path: entry.path.bytes, size: entry.size, isStored: isStored)
-                : .change(size: entry.size, isStored: isStored)
-        }
-        steps.append(step(found.isIncompressible))
-        if found.isIncompressible { stored.append(number) } else if entry.size > 0 { add(number, found.partner) }
+        let isStored = found.isIncompressible
+        steps.append(
+            path.map { .change(growth: entry.size - base.files[$0].size, isStored: isStored) }
+                ?? .add(path: entry.path.bytes, size: entry.size, isStored: isStored))
+        if isStored { stored.append(number) } else if entry.size > 0 { add(number, found.partner) }
     }
 
     private mutating func append(_ step: DeltaFormat.Step) {

@@ -214,9 +214,11 @@ package final class DeltaReader: EntryReader {
             case .skip(let count)?:
                 try require(count)
                 baseNumber += count
-            case .change(let size, let isStored)?:
+            case .change(let growth, let isStored)?:
                 try require(1)
-                return begin(try passed().path.bytes, size: size, isStored: isStored)
+                let old = try passed()
+                guard growth >= -old.size else { throw .corrupt("a file has fewer bytes than none") }
+                return begin(old.path.bytes, size: old.size + growth, isStored: isStored)
             case .add(let path, let size, let isStored)?: return begin(path, size: size, isStored: isStored)
             case .copy(let path, let source)?:
                 guard base.files.indices.contains(source) else {

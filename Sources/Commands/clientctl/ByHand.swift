@@ -5,7 +5,7 @@ import BundleCore
 /// `clientctl rollback`.
 struct Rollback: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Goes back to an installed client, and blocks what is newer.",
+        abstract: "Go back to an installed client, and block newer ones.",
         discussion: """
             Takes effect at the next launch or reload. What is blocked stays installed but
             does not run and is not installed again until `clientctl unblock`; a release
@@ -49,7 +49,7 @@ struct Rollback: ParsableCommand {
 /// `clientctl unblock`.
 struct Unblock: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Lets a blocked version run again, as if it had never failed.",
+        abstract: "Let a blocked version run again, as if it had never failed.",
         discussion: """
             Example:
               clientctl unblock --version 1.5.0 --store /var/lib/kiosk

@@ -6,7 +6,7 @@ import ClientShell
 /// `clientctl check`.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells what install would do, with every rule's outcome. Changes nothing.",
+        abstract: "Show what `install` would do, and why. Makes no changes.",
         discussion: """
             Exit status 0: a release is available; 3: nothing to do.
             --explain also tells what speaks about every other release of a channel.

@@ -5,7 +5,7 @@ import BundleValues
 struct Clientctl: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "clientctl",
-        abstract: "Publishes web clients as signed archives, and installs them on devices.",
+        abstract: "Publish web clients as signed archives, and install them on devices.",
         discussion: """
             A release engineer:
               clientctl keys generate --out release
@@ -46,7 +46,7 @@ struct Clientctl: AsyncParsableCommand {
 /// `clientctl completion`.
 struct Completion: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Prints the completion script of a shell.",
+        abstract: "Print the completion script for a shell.",
         discussion: """
             The Debian package installs these scripts. Without it:
 

@@ -6,7 +6,7 @@ import BundleCore
 struct CollectGarbage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Removes clients beyond the N to keep, and what interrupted runs left.",
+        abstract: "Remove old clients, and what interrupted runs left behind.",
         discussion: """
             What runs, ran before, runs next or is fallen back to always stays, and so does
             the newest and what a running `serve` shows.

@@ -6,7 +6,7 @@ import BundleValues
 /// `clientctl events`.
 struct Events: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells what happens to a store, one JSON object a line, until it is stopped.",
+        abstract: "Follow a store: print one JSON object for each event, until stopped.",
         discussion: """
             For shells and monitors that would otherwise ask again and again. The first
             line says how things are; each later line is one event: installed, removed,

@@ -7,7 +7,7 @@ import BundleValues
 struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
-        abstract: "Looks after a feed as a whole.",
+        abstract: "Maintain a feed as a whole.",
         subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedCollect.self])
 }
 
@@ -15,7 +15,7 @@ struct FeedCommand: AsyncParsableCommand {
 struct FeedCollect: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Tells which releases and deltas nothing needs any more; --remove removes them.",
+        abstract: "List releases and deltas that nothing needs any more. --remove removes them.",
         discussion: """
             What stays: what manifest.json and the channels offer or recall, what the
             newest copies of the channels' documents offer (release restore needs
@@ -112,7 +112,7 @@ struct FeedCollect: ParsableCommand {
 struct FeedCopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy",
-        abstract: "Copies a feed to another place, such as from a folder to a bucket.",
+        abstract: "Copy a feed to another place, such as from a folder to a bucket.",
         discussion: """
             Archives come first, documents last, so devices can follow the target all the
             time. Run it again after it was stopped: what is there is not sent again. What
@@ -164,7 +164,7 @@ struct FeedCopyCommand: ParsableCommand {
 struct FeedCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Looks at a feed's public URL as devices do: signatures, sizes, caching, ranges.",
+        abstract: "Check a feed's public URL as devices do: signatures, sizes, caching, ranges.",
         discussion: """
             With --origin, the place that it is published to, also whether the URL shows
             what was published. No archive is downloaded. What keeps devices from a

@@ -8,7 +8,7 @@ import FeedHost
 /// `clientctl host`.
 struct Host: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "An update service for one machine: serves a feed over HTTP, and tells devices when it changes.",
+        abstract: "Serve a feed over HTTP, and announce changes to devices over WebSockets.",
         discussion: """
             Serves what publish writes, to one machine's network: GET and HEAD with ranges
             and entity tags; what is below releases/ may be kept for ever, the rest is

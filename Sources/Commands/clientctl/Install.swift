@@ -7,7 +7,7 @@ import ClientShell
 /// `clientctl install`.
 struct Install: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Brings the newest release into the store, if it is for this device.",
+        abstract: "Install the newest release that this device can run.",
         discussion: """
             Fetches the manifest, verifies its signature, decides, downloads and
             verifies the archive, and unpacks it into STORE/clients/vX.Y.Z. After a

@@ -6,11 +6,11 @@ import BundleSigning
 /// `clientctl keys`.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Makes and shows keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
+        abstract: "Make, show and protect keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
 
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Makes a key pair: PREFIX.key.pem (PKCS#8, mode 0600) and PREFIX.pub.pem. Never overwrites.",
+            abstract: "Make a key pair: PREFIX.key.pem (PKCS#8, mode 0600) and PREFIX.pub.pem. Never overwrites.",
             discussion: """
                 Examples:
                   clientctl keys generate --out release
@@ -63,7 +63,7 @@ struct Keys: AsyncParsableCommand {
     struct ChangePassphrase: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "passwd",
-            abstract: "Changes, sets or removes the passphrase of a private key.",
+            abstract: "Change, set or remove the passphrase of a private key.",
             discussion: """
                 The key stays the same. The file is replaced as a whole; copies of it keep
                 their old passphrase.
@@ -122,7 +122,7 @@ struct Keys: AsyncParsableCommand {
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows algorithm and key id of a public or private key.",
+            abstract: "Show the algorithm and key id of a public or private key.",
             discussion: """
                 Example:
                   clientctl keys show release.pub.pem

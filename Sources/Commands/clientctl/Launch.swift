@@ -7,7 +7,7 @@ import ArgumentParser
 struct LaunchCommand: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
-        abstract: "Chooses the client to show, makes it ready, and writes the boot attempt down.",
+        abstract: "Choose the client to show, prepare it, and record the boot attempt.",
         discussion: """
             Prints the folder to serve, the version and a launch token. When it returns,
             the attempt is on the disk. Show the folder's index.html, then say

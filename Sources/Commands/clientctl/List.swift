@@ -6,7 +6,7 @@ import BundleSigning
 /// `clientctl list`.
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Lists the installed clients: archives, oldest version first, then hot code pushes.",
+        abstract: "List the installed clients: archives, oldest version first, then hot code pushes.",
         discussion: """
             Example:
               clientctl list --store /var/lib/kiosk

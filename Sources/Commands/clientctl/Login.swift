@@ -9,7 +9,7 @@ import ShellBoot
 /// `clientctl login`.
 struct Login: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Signs a device in: its token goes to the feed with every request.",
+        abstract: "Sign a device in. Every request to the feed then carries its token.",
         discussion: """
             The token is shown to the origin (scheme, host and port) of --manifest,
             --channel or --meteor and to no other, never over http but to this machine, and
@@ -165,7 +165,7 @@ struct SessionRenewal: Sendable {
 /// `clientctl logout`.
 struct Logout: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Signs a device out: its token is gone, and guests see the seed.",
+        abstract: "Sign a device out. Its token is deleted, and guests see the seed.",
         discussion: """
             With --forget, nobody has to sign in any more, as before the first login.
 
@@ -199,7 +199,7 @@ struct Logout: ParsableCommand {
 /// `clientctl lock`.
 struct Lock: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Locks a device: `serve` shows that it is locked, and nothing else, until it is unlocked.",
+        abstract: "Lock a device. Until it is unlocked, `serve` shows only that it is locked.",
         discussion: """
             It goes on updating meanwhile. With --maintenance the page says that somebody
             works on the device.
@@ -230,7 +230,7 @@ struct Lock: ParsableCommand {
 /// `clientctl unlock`.
 struct Unlock: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Unlocks a device; it shows what its session allows.",
+        abstract: "Unlock a device. It shows what its session allows.",
         discussion: """
             Example:
               clientctl unlock --store /var/lib/kiosk

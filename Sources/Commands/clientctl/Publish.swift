@@ -9,7 +9,7 @@ import BundleSigning
 /// `clientctl publish`.
 struct Publish: ParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Packs a built web folder, signs it, and writes it into a feed.",
+        abstract: "Pack a built web folder, sign it, and write it into a feed.",
         discussion: """
             The feed is a static folder: serve it with any web server, or copy it to
             a bucket, manifest.json last. Publishing the same content again changes

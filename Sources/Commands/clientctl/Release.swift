@@ -7,7 +7,7 @@ import BundlePublish
 /// `clientctl release`.
 struct Release: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows and changes a channel: rollouts, pauses, recalls, promotions.",
+        abstract: "Show and change a channel: rollouts, pauses, recalls, promotions.",
         discussion: """
             A channel is FEED/channels/NAME.json: which releases devices may run. Each
             change signs a new document; publish --channel adds releases.
@@ -55,7 +55,7 @@ extension ChannelEditOptions {
 struct ReleaseRollout: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "rollout",
-        abstract: "Sets how many devices may have a release, in percent.",
+        abstract: "Set the percentage of devices that may install a release.",
         discussion: """
             Which ones is drawn by release and device, so raising it only adds devices.
             Lowering it takes the release back from those that are left out then.
@@ -80,7 +80,7 @@ struct ReleaseRollout: ChannelEdit {
 struct ReleasePause: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Lets no further device take a release; those that have it keep it.",
+        abstract: "Pause a release. Devices that have it keep it; no other device installs it.",
         discussion: """
             Example:
               clientctl release pause --version 1.5.0 --feed feed --channel stable \\
@@ -96,7 +96,7 @@ struct ReleasePause: ChannelEdit {
 struct ReleaseResume: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Lets devices take a paused release again.",
+        abstract: "Resume a paused release.",
         discussion: """
             Example:
               clientctl release resume --version 1.5.0 --feed feed --channel stable \\
@@ -112,7 +112,7 @@ struct ReleaseResume: ChannelEdit {
 struct ReleaseRevoke: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Recalls a release: devices that run it go to the best of the rest.",
+        abstract: "Recall a release. Devices that run it move to the best of the others.",
         discussion: """
             --below recalls everything below a version, for good: that floor only rises.
             --undo takes a mistaken revocation of a version back.
@@ -161,7 +161,7 @@ struct ReleaseRevoke: ChannelEdit {
 struct ReleasePromote: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote",
-        abstract: "Copies a release from one channel to another, paused or staged as it is there.",
+        abstract: "Copy a release from one channel to another, with its pause and rollout.",
         discussion: """
             Example:
               clientctl release promote --version 1.5.0 --channel beta --to stable \\
@@ -209,7 +209,7 @@ struct ReleasePromote: ParsableCommand {
 struct ReleaseRemove: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Takes a release out of a channel; where it runs, it goes on. To recall it, revoke it.",
+        abstract: "Remove a release from a channel. Devices that run it keep it; `revoke` recalls it.",
         discussion: """
             Example:
               clientctl release remove --version 1.2.0 --feed feed --channel stable \\
@@ -225,7 +225,7 @@ struct ReleaseRemove: ChannelEdit {
 struct ReleasePoll: ChannelEdit {
     static let configuration = CommandConfiguration(
         commandName: "poll",
-        abstract: "Says how often devices that serve check for updates.",
+        abstract: "Set how often running devices check for updates.",
         discussion: """
             From their next check on; a device that is given --check-interval keeps to
             that. The jitter also spreads the checks of devices that hear of a change by
@@ -277,7 +277,7 @@ struct ReleasePoll: ChannelEdit {
 struct ReleaseResign: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resign",
-        abstract: "Signs a channel's document anew, with a later expiry.",
+        abstract: "Sign a channel document again, with a later expiry.",
         discussion: """
             Devices install nothing by a document that is out of date, so a quiet channel
             is signed anew from time to time, as by cron:
@@ -311,7 +311,7 @@ struct ReleaseResign: ParsableCommand {
 struct ReleaseRestore: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Signs a channel's document again from its copies, where it was lost or rolled back.",
+        abstract: "Restore a channel document that was lost or rolled back, from its copies.",
         discussion: """
             Devices take no document with a lower sequence than they have seen. The
             restored one goes on above every copy below FEED/channels/NAME, so they
@@ -342,7 +342,7 @@ struct ReleaseRestore: ParsableCommand {
 struct ReleaseUnpublish: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unpublish",
-        abstract: "Makes manifest.json offer an earlier release again.",
+        abstract: "Make manifest.json offer an earlier release again.",
         discussion: """
             For feeds without a channel. Devices that have not installed the release
             yet do not get it any more. Devices that have it keep it, for a

@@ -38,7 +38,7 @@ struct DeltaOptions: ParsableArguments {
 struct ReleaseDelta: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delta",
-        abstract: "Adds deltas to a release that was published before.",
+        abstract: "Add deltas to a release that is already published.",
         discussion: """
             Devices that have what a delta builds on download it in place of the archive.
             Each one is applied as a device would before the list is signed, by the keys

@@ -8,7 +8,7 @@ import BundlePublish
 struct ReleaseList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Shows a channel: its releases, what is revoked, and until when it counts.",
+        abstract: "Show a channel: its releases, what is revoked, and when it expires.",
         discussion: """
             Nothing is verified unless --trust is given. Without --channel, all channels;
             over HTTP, which lists no folders, one has to be named.
@@ -110,7 +110,7 @@ extension ReleaseList {
 struct ReleaseLog: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
-        abstract: "Shows what became of a channel: who signed what, when, and what was different.",
+        abstract: "Show the history of a channel: who signed what, when, and what changed.",
         discussion: """
             By the numbered copies of its documents, FEED/channels/NAME/N.json, which
             devices never read. Nothing is verified unless --trust is given.

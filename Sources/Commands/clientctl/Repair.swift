@@ -8,7 +8,7 @@ import MeteorSource
 /// `clientctl repair`.
 struct Repair: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Restores installed files that are not what was installed.",
+        abstract: "Restore installed files that are damaged or missing.",
         discussion: """
             Every file is compared with its client's receipt. One that differs is replaced,
             in one rename, by the same content of another installed client, else of the

@@ -13,7 +13,7 @@ import ShellListening
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
-        abstract: "The Linux shell host: shows the client to a browser on this machine, watches it, takes it back.",
+        abstract: "Show the client to a browser on this machine, watch it, and roll it back when it fails.",
         discussion: """
             Prints its address as soon as it listens; open that in a browser. The page
             calls WebAppLocalServer.startupDidComplete() once it works; a new version that

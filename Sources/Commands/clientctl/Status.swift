@@ -8,7 +8,7 @@ import ShellBoot
 /// `clientctl status`.
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells what runs, what runs next, and why each other client does not.",
+        abstract: "Show what runs, what runs next, and why the other clients do not.",
         discussion: """
             What runs is the client that was launched last; the one with the star is next.
             Without --shell-version it answers for the shell that launched last; where none

@@ -9,7 +9,7 @@ import BundleSigning
 /// `clientctl trust`.
 struct Trust: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Makes and changes trust roots: whose signatures devices believe, and how many.",
+        abstract: "Make and change trust roots: which keys devices trust, and how many must sign.",
         discussion: """
             A trust root names root keys, which sign the next root, release keys, which
             sign releases, and perhaps channel keys, which sign channels. Devices are
@@ -35,7 +35,7 @@ struct Trust: AsyncParsableCommand {
 struct TrustInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Makes the first trust root. Never overwrites.",
+        abstract: "Make the first trust root. Never overwrites.",
         discussion: """
             Keep the root keys offline and apart; two of three is a good number. Without
             channel keys, the release keys sign channels too.
@@ -135,7 +135,7 @@ struct TrustLifetime: ParsableArguments {
 struct TrustShow: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Shows a trust root or a draft: roles, keys, who has signed, and whether that is enough.",
+        abstract: "Show a trust root or a draft: roles, keys, signatures, and whether they are enough.",
         discussion: """
             Example:
               clientctl trust show trust.json
@@ -157,7 +157,7 @@ struct TrustShow: ParsableCommand {
 struct TrustSign: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sign",
-        abstract: "Adds one signature to a trust root.",
+        abstract: "Add one signature to a trust root.",
         discussion: """
             Examples:
               clientctl trust sign trust.json --key root1.key.pem
@@ -209,7 +209,7 @@ struct TrustSign: ParsableCommand {
 struct TrustPublish: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
-        abstract: "Puts the next trust root into a feed, where devices find it.",
+        abstract: "Publish the next trust root in a feed.",
         discussion: """
             The feed's whole chain is checked first. FEED/trust.json is the newest, for
             whoever pins one.
@@ -260,7 +260,7 @@ struct TrustPublish: ParsableCommand {
 struct TrustUpdateFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "update",
-        abstract: "Follows a feed's chain of trust roots from FILE, and replaces FILE by the newest.",
+        abstract: "Update FILE to the newest trust root of a feed, step by step.",
         discussion: """
             For whoever builds shells: pin the newest.
 

@@ -47,7 +47,7 @@ struct TrustEditOptions: ParsableArguments {
 struct TrustAddKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add-key",
-        abstract: "Lets a key sign for a role; makes the draft of the next version.",
+        abstract: "Let a key sign for a role. Makes a draft of the next version.",
         discussion: """
             Example:
               clientctl trust add-key trust.json --role release \\
@@ -89,7 +89,7 @@ struct TrustAddKey: ParsableCommand {
 struct TrustRemoveKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove-key",
-        abstract: "Takes a key out of a role, or out of all; --revoke also voids what it signed.",
+        abstract: "Remove a key from a role, or from all roles. --revoke also voids what it signed.",
         discussion: """
             Examples:
               clientctl trust remove-key trust.json --role release \\
@@ -141,7 +141,7 @@ struct TrustRemoveKey: ParsableCommand {
 struct TrustRotate: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
-        abstract: "Puts a new key in an old one's place, in every role that it has.",
+        abstract: "Replace an old key with a new one in every role.",
         discussion: """
             Example:
               clientctl trust rotate trust.json --old release.pub.pem \\
@@ -174,7 +174,7 @@ struct TrustRotate: ParsableCommand {
 struct TrustRenew: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",
-        abstract: "Makes the draft of the next version with the same keys and a later expiry.",
+        abstract: "Make a draft of the next version with the same keys and a later expiry.",
         discussion: """
             Example:
               clientctl trust renew trust.json --expires-in 365d

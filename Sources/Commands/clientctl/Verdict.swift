@@ -34,7 +34,7 @@ struct VerdictOptions: ParsableArguments {
 /// `clientctl confirm`.
 struct Confirm: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Says that the launched client works, and removes clients beyond the N to keep.",
+        abstract: "Confirm that the launched client works, and remove old clients.",
         discussion: """
             Refused (27) with the token of another launch, and (40) where this one was
             rolled back already.
@@ -67,7 +67,7 @@ struct Confirm: AsyncParsableCommand {
 /// `clientctl fail`.
 struct Fail: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Says that the launched client does not work; tells what the next launch shows.",
+        abstract: "Report that the launched client does not work, and show what runs next.",
         discussion: """
             The first failure is retried once, after another client has run; the second
             blocks the version on this device.

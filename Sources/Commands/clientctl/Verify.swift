@@ -9,7 +9,7 @@ import BundleSigning
 /// `clientctl verify`.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Checks a release: its manifest, its archive, a folder (--rebuild); or an installed store (--store).",
+        abstract: "Verify a release (its manifest, archive and, with --rebuild, its folder) or a store (--store).",
         discussion: """
             With --store, every installed file is compared with its receipt; a difference
             ends with status 33.

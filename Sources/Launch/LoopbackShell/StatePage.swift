@@ -25,7 +25,7 @@ struct StatePage {
         case .authenticated, .unauthenticated, .updateRequired: return nil
         case .locked:
             self.init(
-                state: "locked", title: "Locked", text: "This device is locked. Whoever looks after it can unlock it.")
+                state: "locked", title: "Locked", text: "This device is locked. Ask an administrator to unlock it.")
         case .maintenance:
             self.init(
                 state: "maintenance", title: "Under maintenance",

@@ -184,6 +184,9 @@ package final class FeedFolder: FeedPlace {
     private func removeAsides() throws {
         let root = try existing()
         try Self.removeAsides(in: root)
+        if case .directory? = try root.kind(of: ReleaseFeed.releasesName) {
+            try FolderDraft.removeAbandoned(in: root.directory(ReleaseFeed.releasesName))
+        }
         for name in ["channels", "trust"] {
             guard case .directory? = try root.kind(of: name) else { continue }
             let folder = try root.directory(name)
@@ -243,7 +246,6 @@ private final class FolderDraft: ReleaseDraft {
     init(in releases: Directory, of feed: FeedFolder) throws {
         self.feed = feed
         self.releases = releases
-        for name in try releases.list() where name.hasPrefix(Self.prefix) { try Self.removeAbandoned(name, releases) }
         name = randomName(Self.prefix)
         try releases.makeDirectory(name)
         scratch = try releases.directory(name)
@@ -253,6 +255,11 @@ private final class FolderDraft: ReleaseDraft {
 
     deinit {
         if !isCommitted { try? releases.removeTree(name) }
+    }
+
+    /// Removes from `releases` what nobody is at work on any more.
+    static func removeAbandoned(in releases: Directory) throws {
+        for name in try releases.list() where name.hasPrefix(prefix) { try removeAbandoned(name, releases) }
     }
 
     private static func removeAbandoned(_ name: String, _ releases: Directory) throws {

@@ -113,9 +113,9 @@ def apply(delta, old, new):
             write(new, path(), read(old, olds[passed + distance(argument)]))
             made += 1
         else:
-            name = path() if kind in (3, 6) else olds[passed]
+            name, size = (path(), argument) if kind in (3, 6) else (olds[passed], len(read(old, olds[passed])) + distance(argument))
             passed += kind in (2, 5)
-            write(new, name, (stored if kind in (5, 6) else grouped).take(argument))
+            write(new, name, (stored if kind in (5, 6) else grouped).take(size))
             made += 1
     assert made == new_files and file.at == len(delta) and grouped.at == len(changed)
 

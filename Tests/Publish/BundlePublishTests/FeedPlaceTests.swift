@@ -60,11 +60,16 @@ import Testing
             [
                 "left/manifest.json.new": [], "left/channels/beta.json.new": [], "left/channels/beta.json": [1],
                 "left/trust/2.json.new": [2], "left/notes.new": [3], "left/channels/x.json.new/file": [4],
+                // A release that was being written, or removed.
+                "left/releases/.publish-x/manifest.json": [6], "left/releases/v1.0.0/manifest.json": [7],
             ], to: ".")
         try FeedFolder(path).replace("channels/stable.json", with: [5], version: nil)
         #expect(
             Set(try TreeSnapshot(of: path).files.keys)
-                == ["channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file"])
+                == [
+                    "channels/beta.json", "channels/stable.json", "notes.new", "channels/x.json.new/file",
+                    "releases/v1.0.0/manifest.json",
+                ])
     }
 
     @Test(arguments: PlaceKind.all)
