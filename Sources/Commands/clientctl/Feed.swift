@@ -1,3 +1,4 @@
+import ArchiveSource
 import ArgumentParser
 import BundlePublish
 import BundleValues
@@ -7,7 +8,7 @@ struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
         abstract: "Maintain a feed as a whole.",
-        subcommands: [FeedCollect.self])
+        subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedCollect.self])
 }
 
 /// `clientctl feed gc`.
@@ -104,5 +105,149 @@ struct FeedCollect: ParsableCommand {
         case .incomplete: "which is no complete release"
         case .unlisted: "which its release's list does not have"
         }
+    }
+}
+
+/// `clientctl feed copy`.
+struct FeedCopyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "copy",
+        abstract: "Copy a feed to another place, such as from a folder to a bucket.",
+        discussion: """
+            Archives come first, documents last, so devices can follow the target all the
+            time. Run it again after it was stopped: what is there is not sent again. What
+            is written once is never replaced, and no channel goes back.
+
+            Examples:
+              clientctl feed copy feed s3://bucket/prefix
+              clientctl feed copy s3://bucket/prefix /media/usb/feed
+            """)
+
+    @Argument(help: "The feed: a folder or s3://bucket/prefix.", completion: .directory)
+    var source: String
+
+    @Argument(help: "Where it is copied to: a folder, made where it is missing, or s3://bucket/prefix.")
+    var target: String
+
+    @Flag(help: "Tell what would be written, and write nothing.")
+    var dryRun = false
+
+    @OptionGroup var bucket: BucketOptions
+    @OptionGroup var waiting: WaitOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        let settings = try common.settings()
+        let isDryRun = try settings.isOn("dry-run", dryRun)
+        let transfer = FeedTransfer(
+            from: try Wiring.place(at: source, bucket.reading, settings),
+            to: try Wiring.place(at: target, bucket.reading, settings, terms: bucket.terms(settings)),
+            isDryRun: isDryRun)
+        let report = try transfer.run(waiting.wait(settings))
+        let bytes = report.written.reduce(0) { $0 + $1.size }
+        let verb = isDryRun ? "would write" : "wrote"
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: !isDryRun,
+            [
+                "outcome": .string(isDryRun ? "dryRun" : report.written.isEmpty ? "unchanged" : "copied"),
+                "bytes": .integer(bytes), "present": .integer(report.present),
+                "written": .array(report.written.map { .string($0.name) }),
+                "leftOut": .array(report.foreign.map(JSONValue.string)),
+            ],
+            report.written.map { "\(verb)  \(ByteCount(bytes: $0.size))  \(UntrustedName.display($0.name))" }
+                + report.foreign.map { "left out, for it is none of a feed's: \(UntrustedName.display($0))" }
+                + ["\(verb) \(report.written.count) files, \(ByteCount(bytes: bytes)); \(report.present) were there"])
+    }
+}
+
+/// `clientctl feed check`.
+struct FeedCheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Check a feed's public URL as devices do: signatures, sizes, caching, ranges.",
+        discussion: """
+            With --origin, the place that it is published to, also whether the URL shows
+            what was published. No archive is downloaded. What keeps devices from a
+            release ends with the status of its failure; what only slows them down does
+            not.
+
+            Examples:
+              clientctl feed check https://updates.example.com/ --trust trust.json
+              clientctl feed check https://updates.example.com/ \\
+                --origin s3://bucket/prefix
+            """)
+
+    @Argument(help: "The feed's URL (https, http, file).")
+    var url: String
+
+    @Option(help: ArgumentHelp("Where it is published: a folder or s3://bucket/prefix.", valueName: "place"))
+    var origin: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A channel; by default those of --origin, without it stable. Repeat it for more.", valueName: "name"))
+    var channel: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Check signatures with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var reading: BucketReading
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let channels = try settings.list("channel", channel)
+        for channel in channels { try ChannelView.requireName(channel) }
+        let base = try Wiring.url(url.hasSuffix("/") ? url : url + "/")
+        let origin = try settings.optional("origin", origin).map { try Wiring.place(at: $0, reading, settings) }
+        var check = FeedCheck(
+            base, with: try Wiring.fetcher(network, for: base, settings), trust: trust, origin: origin, clock: .now)
+        let report = try await check.run(channels: channels)
+        let members = Self.object(report, base, isVerified: trust != nil)
+        let json = try settings.isOn("json", common.json)
+        let worst = report.findings.first { $0.code.failure != nil }
+        if !json || worst == nil { Output.give(json: json, members, Self.lines(report, isVerified: trust != nil)) }
+        guard let worst, let code = worst.code.failure else { return }
+        let count = report.findings.count { $0.code.failure != nil }
+        throw FailureWithOutput(
+            failure: UpdateFailure(
+                code, subject: worst.subject,
+                "Devices do not get everything of \(base.display) (\(count) findings). The first: \(worst.subject): \(worst.message)"
+            ),
+            members: members)
+    }
+
+    private static func object(_ report: FeedCheck.Report, _ base: FetchURL, isVerified: Bool) -> JSONObject {
+        let isBroken = report.findings.contains { $0.code.failure != nil }
+        return [
+            "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "slow"),
+            "url": .string(base.display), "verified": .bool(isVerified),
+            "offered": report.offered.map { .string($0.description) } ?? .null,
+            "channels": .array(
+                report.channels.sorted { $0.key < $1.key }.map {
+                    .object(["channel": .string($0.key), "sequence": .integer($0.value)])
+                }),
+            "files": .integer(report.files), "bytes": .integer(report.bytes),
+            "findings": .array(
+                report.findings.map {
+                    .object([
+                        "code": .string($0.code.rawValue), "broken": .bool($0.code.failure != nil),
+                        "subject": .string($0.subject), "message": .string($0.message),
+                    ])
+                }),
+        ]
+    }
+
+    private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {
+        report.findings.map { "\($0.code.failure == nil ? "slow  " : "broken")  \($0.subject): \($0.message)" }
+            + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
+            + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
+            + ["\(report.files) archives and deltas were asked for, \(ByteCount(bytes: report.bytes)) in all"]
+            + (report.findings.isEmpty ? ["nothing speaks against it"] : [])
+            + (isVerified ? [] : ["nothing in it is verified: give --trust"])
     }
 }

@@ -1,5 +1,7 @@
 import ArchiveSource
+import BundleCore
 package import BundleDisk
+import BundleSigning
 import BundleValues
 
 /// Files of a feed brought from one place to another.
@@ -31,5 +33,134 @@ package enum FeedCopy {
         UpdateFailure(
             .configInvalid, subject: "\(place.address)/\(name)",
             "There is no \(UntrustedName.display(name)) at \(place.address): check the address.")
+    }
+}
+
+/// Brings a whole feed to another place: what documents name comes before them, so devices can follow the target all the time.
+package struct FeedTransfer {
+    /// What came of it.
+    package struct Report: Sendable {
+        /// The files that were written, in order.
+        package var written: [FeedEntry] = []
+        /// How many were there already.
+        package var present = 0
+        /// The files that are none of a feed's, which are left out.
+        package var foreign: [String] = []
+    }
+
+    /// What is brought, in order. A pure rule.
+    enum Part: Int, Comparable {
+        case content, list, manifest, root, copy, trust, channel, newest
+
+        static func < (one: Part, other: Part) -> Bool { one.rawValue < other.rawValue }
+
+        /// Where the file `name` belongs; nil for one that is none of a feed's.
+        init?(of name: String) {
+            let parts = name.split(separator: "/")
+            let isDocument = name.hasSuffix(".json")
+            switch (parts.first, parts.count) {
+            case ("releases", 3...):
+                let last = parts.last.map(String.init)
+                self =
+                    last == ReleaseFeed.manifestName ? .manifest : last == DeltaListFormat.fileName ? .list : .content
+            case ("trust", 2) where isDocument: self = .root
+            case ("channels", 3) where isDocument: self = .copy
+            case ("channels", 2) where isDocument: self = .channel
+            case ("trust.json", 1): self = .trust
+            case ("manifest.json", 1): self = .newest
+            default: return nil
+            }
+        }
+
+        /// Whether it is replaced, and is read before anything is listed.
+        var isDocument: Bool { [.list, .trust, .channel, .newest].contains(self) }
+    }
+
+    private let source: any FeedPlace
+    private let target: any FeedPlace
+    private let isDryRun: Bool
+
+    /// From `source` to `target`.
+    package init(from source: any FeedPlace, to target: any FeedPlace, isDryRun: Bool) {
+        (self.source, self.target, self.isDryRun) = (source, target, isDryRun)
+    }
+
+    /// Brings what is missing or different; whoever is stopped runs it again.
+    package func run(_ wait: FeedWait) throws -> Report {
+        try source.requireThere()
+        // Before the listing: what they name is in it then.
+        let documents = try source.list("").filter { Part(of: $0.name)?.isDocument == true }.compactMap { entry in
+            try source.read(entry.name, maximumBytes: Self.largestDocument).map { (entry: entry, bytes: $0.bytes) }
+        }
+        if !documents.contains(where: { [.channel, .newest].contains(Part(of: $0.entry.name)) }) {
+            throw UpdateFailure(
+                .configInvalid, subject: source.address,
+                "\(source.address) has no manifest.json and no channel, so it is no feed: check the first address.")
+        }
+        if !isDryRun { try target.make() }
+        for document in documents { try requireForward(document.entry.name, document.bytes) }
+        let scratch = try TemporaryDirectory()
+        var report = Report()
+        let listed = try source.list("").sorted { $0.name < $1.name }
+        report.foreign = listed.map(\.name).filter { Part(of: $0) == nil }
+        let all = listed.compactMap { entry in Part(of: entry.name).map { (part: $0, entry: entry) } }
+        for (part, entry) in all.sorted(by: { $0.part < $1.part }) {
+            let isWritten: Bool
+            if part.isDocument {
+                guard let document = documents.first(where: { $0.entry.name == entry.name }) else { continue }
+                isWritten = try put(document.bytes, entry.name, wait)
+            } else {
+                isWritten = try bring(entry, by: scratch.directory)
+            }
+            if isWritten { report.written.append(entry) } else { report.present += 1 }
+        }
+        return report
+    }
+
+    private static let largestDocument = 64 << 20
+
+    /// Brings a file that is written once; false where it is there.
+    private func bring(_ entry: FeedEntry, by scratch: Directory) throws -> Bool {
+        if let present = try target.digest(of: entry.name) {
+            if try source.digest(of: entry.name) == present { return false }
+            throw UpdateFailure(
+                .versionExists, subject: entry.name,
+                "\(target.address) has another \(UntrustedName.display(entry.name)) than \(source.address), and it is written once: copy "
+                    + "to another place, or remove it there.")
+        }
+        if isDryRun { return true }
+        return try FeedCopy.bring(entry.name, from: source, to: target, by: scratch)
+    }
+
+    /// Puts a document in the place of what is there; false where it is the same.
+    private func put(_ bytes: [UInt8], _ name: String, _ wait: FeedWait) throws -> Bool {
+        if isDryRun { return try target.read(name, maximumBytes: Self.largestDocument)?.bytes != bytes }
+        return try target.change(wait, channels: [], draft: { nil as Bool? }) { _ in
+            let present = try target.read(name, maximumBytes: Self.largestDocument)
+            if present?.bytes == bytes { return false }
+            try requireForward(name, bytes)
+            try target.replace(name, with: bytes, version: present?.version)
+            return true
+        }
+    }
+
+    /// Refuses a document that devices which follow the target would refuse.
+    private func requireForward(_ name: String, _ bytes: [UInt8]) throws {
+        guard let present = try target.read(name, maximumBytes: Self.largestDocument)?.bytes,
+            let before = try Self.number(of: name, present), let next = try Self.number(of: name, bytes), before > next
+        else { return }
+        throw UpdateFailure(
+            .rollbackAttempt, subject: "\(target.address)/\(name)",
+            "\(target.address)/\(name) is at \(before), and that of \(source.address) at \(next): devices never go back. Copy the other way, "
+                + "or from what is newer.")
+    }
+
+    /// The number by which devices tell what is later; nil for a document without one.
+    private static func number(of name: String, _ bytes: [UInt8]) throws -> Int? {
+        switch Part(of: name) {
+        case .channel: try ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.sequence
+        case .trust: try TrustRootFormat.parse(bytes).claims.version
+        default: nil
+        }
     }
 }

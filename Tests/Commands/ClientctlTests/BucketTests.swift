@@ -67,6 +67,22 @@ import Testing
         try run(["inspect", "\(feed)/nothing.json", "--json"]).failed(78, "configInvalid")
     }
 
+    @Test func `a feed is copied into a bucket and out of it, and what nothing names is removed there`() throws {
+        for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%", "--no-deltas"]) }
+        try site.release("remove", "--version", "1.0.0").succeeded("changed")
+        try run(["feed", "copy", site.feed, feed, "--json"]).succeeded("copied")
+        try run(["feed", "copy", site.feed, feed, "--json"]).succeeded("unchanged")
+        let back = site.folder.file("back")
+        try run(["feed", "copy", feed, back, "--json"]).succeeded("copied")
+        #expect(try TreeSnapshot(of: back).files == TreeSnapshot(of: site.feed).files)
+        let gc = ["feed", "gc", "--feed", feed, "--keep", "1", "--json"]
+        #expect(try run(gc + ["--remove"]).succeeded("unchanged")["removed"] == .array([]))
+        try run(gc + ["--min-age", "0s", "--remove"]).succeeded("removed")
+        try run(["verify", feed, "--trust", site.trust, "--json"]).succeeded("verified")
+        try run(["verify", "\(feed)/releases/v1.0.0/manifest.json", "--trust", site.trust, "--json"]).failed(
+            78, "configInvalid")
+    }
+
     @Test func `no secret is told, whatever fails, and none stands in a list of processes`() throws {
         let secret = "S3CR3Tabcdefghij0123456789/+abcdefghij00"
         let seen = site.folder.file("seen")

@@ -70,6 +70,8 @@ import Testing
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
             return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
+        case "feed check": return ["file:///none"]
+        case "feed copy": return ["feed", "copy"]
         case "feed gc": return ["--feed", "feed", "--json"]
         case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
         case "release resign", "release restore": return channel
@@ -118,6 +120,8 @@ import Testing
             arguments += ["--meteor", "http://127.0.0.1:1/"]
         case ("inspect", "credential-command"), ("verify", "credential-command"):
             arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
+        case ("feed", "credential-command") where words == ["feed", "check"]: arguments += ["--origin", "s3://bucket"]
+        case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
         case (_, "credential-command"), (_, "document-max-age"):
             arguments = arguments.map { $0 == "feed" ? "s3://bucket" : $0 }
         case (_, let flag) where words == ["release", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
@@ -149,7 +153,7 @@ import Testing
         case "reason": words == ["fail"] ? "seen" : "worse"
         case "to": words == ["release", "promote"] ? "A/B" : "x"
         case "out": "elsewhere/none/file"
-        case "channel" where words.first == "release" || words.first == "publish": "A/B"
+        case "channel" where ["release", "publish", "feed"].contains(words.first): "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest",
             "channel", "access-log",
@@ -157,7 +161,7 @@ import Testing
             "nowhere/at/all"
         case "sign-command", "channel-sign-command", "credential-command": "exit 3"
         case "store": "/dev/null/store"
-        case "feed": "s3://bucket"
+        case "feed", "origin": "s3://bucket"
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
         case "metrics-file": "wrong.txt"

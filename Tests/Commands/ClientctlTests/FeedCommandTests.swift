@@ -35,4 +35,153 @@ import Testing
         try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
         try gc(site, "--keep", "0").failed(64, "usage")
     }
+
+    // MARK: check
+
+    /// The feed as a plain server gives it that was set up rightly, but for what `change` does.
+    private func serve(_ site: ChannelSite, _ change: @escaping @Sendable (String, inout Route) -> Void = { _, _ in })
+        throws -> LoopbackServer
+    {
+        let feed = site.feed
+        return try LoopbackServer { request in
+            guard let found = try? contents(ofFile: feed + request.target) else { return Route(status: 404) }
+            var route = Route.resource(found, entityTag: "\"\(found.count)\"")
+            let isLasting = request.target.hasPrefix("/releases/") && !request.target.hasSuffix("deltas.json")
+            route.headers = [("Cache-Control", isLasting ? "max-age=31536000, immutable" : "max-age=30")]
+            change(request.target, &route)
+            return route
+        }
+    }
+
+    private func check(_ site: ChannelSite, _ url: String, _ more: String...) throws -> Outcome {
+        try Clientctl.run(["feed", "check", url, "--trust", site.trust, "--json"] + more)
+    }
+
+    private func check(_ site: ChannelSite, _ server: LoopbackServer, _ more: [String] = []) throws -> Outcome {
+        try withExtendedLifetime(server) {
+            try Clientctl.run(
+                ["feed", "check", server.url("/").description, "--trust", site.trust, "--json"] + more)
+        }
+    }
+
+    private func codes(_ told: Outcome) -> Set<String> {
+        Set((told["findings"]?.arrayValue ?? []).compactMap { $0.objectValue?["code"]?.stringValue })
+    }
+
+    private func filled() throws -> ChannelSite {
+        let site = try ChannelSite()
+        for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]) }
+        return site
+    }
+
+    @Test func `check finds nothing about a host and a server that was set up rightly`() throws {
+        let site = try filled()
+        let host = try Hosting(site.feed)
+        let server = try serve(site)
+        for url in [host.url, try server.url("/").description] {
+            let told = try check(site, url, "--origin", site.feed).succeeded("good")
+            #expect(told["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(2)])]))
+            #expect(told.string("offered") == "1.1.0" && told["verified"] == .bool(true))
+            #expect((told["files"]?.integerValue ?? 0) >= 2)
+        }
+        withExtendedLifetime(server) {}
+        try host.stop()
+        try check(site, "file://\(site.feed)/").succeeded("good")
+    }
+
+    @Test func `check tells what slows devices down, and ends well`() throws {
+        let site = try filled()
+        let server = try serve(site) { path, route in
+            route.headers = path.hasSuffix(".json") ? [("Cache-Control", "max-age=86400")] : []
+            if path.contains("v1.0.0/client") { route.entityTag = nil }
+            if path.contains("v1.1.0/client"), case .bytes(let bytes) = route.body {
+                route = Route(bytes)
+                route.headers = [("ETag", "\"same\"")]
+            }
+        }
+        let told = try check(site, server).succeeded("slow")
+        #expect(codes(told) == ["cachedTooLong", "cachedTooShort", "noValidator", "noRanges"])
+    }
+
+    @Test func `check ends with the failure that keeps devices from a release`() throws {
+        let site = try filled()
+        let gone = try serve(site) { path, route in if path.contains("client-v1.0.0") { route = Route(status: 404) } }
+        let missing = try check(site, gone).failed(11, "httpStatus")
+        #expect(codes(missing) == ["missing"] && missing["findings"]?.arrayValue?.count == 1)
+        let short = try serve(site) { path, route in if path.contains("client-v1.0.0") { route.body = .bytes([1]) } }
+        #expect(try codes(check(site, short).failed(23, "sizeMismatch")) == ["wrongSize"])
+        let packed = try serve(site) { path, route in
+            if path.contains("client-v1.0.0") { route.headers.append(("Content-Encoding", "gzip")) }
+        }
+        try check(site, packed).failed(24, "archiveRejected")
+        let web = try serve(site) { path, route in if path.hasSuffix("stable.json") { route.body = .bytes([0x3C]) } }
+        try check(site, web).failed(25, "manifestMalformed")
+        let good = try serve(site)
+        let url = try good.url("/").description
+        let strange = try Clientctl.run(["feed", "check", url, "--trust", site.pub("new"), "--json"])
+        #expect(codes(strange.failed(20, "signatureInvalid")) == ["notVouchedFor"])
+        try check(site, good, ["--channel", "beta"]).failed(11, "httpStatus")
+        try check(site, "http://127.0.0.1:1/").failed(11, "httpStatus")
+    }
+
+    @Test func `check sees that caches are behind where the feed is published`() throws {
+        let site = try filled()
+        let server = try serve(site)
+        let old = try contents(ofFile: "\(site.feed)/channels/stable.json")
+        let manifest = try contents(ofFile: site.feed + "/manifest.json")
+        let behind = try serve(site) { path, route in
+            if path.hasSuffix("stable.json") { route.body = .bytes(old) }
+            if path == "/manifest.json" { route.body = .bytes(manifest) }
+        }
+        try site.publish("1.2.0", ["--rollout", "100%"])
+        try check(site, server, ["--origin", site.feed]).succeeded("good")
+        let told = try check(site, behind, ["--origin", site.feed]).failed(22, "rollbackAttempt")
+        #expect(codes(told) == ["stale"] && told["findings"]?.arrayValue?.count == 2)
+        try site.publish("1.3.0", ["--expires-in", "1d"])
+        #expect(try codes(check(site, server)) == ["expiresSoon"])
+    }
+
+    // MARK: copy
+
+    @Test func `copy brings a feed that devices follow, and goes on where it was stopped`() throws {
+        let site = try filled()
+        try site.folder.write(bytes("hello"), to: "feed/index.html")
+        let target = site.folder.file("copy")
+        func copy(_ more: String...) throws -> Outcome {
+            try Clientctl.run(["feed", "copy", site.feed, target, "--json"] + more)
+        }
+        let plan = try copy("--dry-run").succeeded("dryRun")
+        let done = try copy().succeeded("copied")
+        #expect(done["written"] == plan["written"] && done["leftOut"] == .array([.string("index.html")]))
+        let order = (done["written"]?.arrayValue ?? []).compactMap(\.stringValue)
+        #expect(order.first?.hasPrefix("releases/") == true)
+        #expect(order.suffix(3) == ["trust.json", "channels/stable.json", "manifest.json"])
+        try Clientctl.stock(["rm", "\(site.feed)/index.html"])
+        #expect(try TreeSnapshot(of: target).files == TreeSnapshot(of: site.feed).files)
+        #expect(try copy().succeeded("unchanged")["present"] == .integer(order.count))
+        try Clientctl.stock(["rm", "\(target)/manifest.json", "\(target)/releases/v1.0.0/manifest.json"])
+        let rest: [JSONValue] = [.string("releases/v1.0.0/manifest.json"), .string("manifest.json")]
+        #expect(try copy().succeeded("copied")["written"] == .array(rest))
+        try site.publish("1.2.0", ["--rollout", "100%"])
+        try copy().succeeded("copied")
+        try Clientctl.run(["verify", target, "--trust", site.trust, "--json"]).succeeded("verified")
+    }
+
+    @Test func `copy never goes back, and never replaces what is written once`() throws {
+        let site = try filled()
+        let target = site.folder.file("copy")
+        func copy(_ from: String, _ to: String) throws -> Outcome {
+            try Clientctl.run(["feed", "copy", from, to, "--json"])
+        }
+        try copy(site.feed, target).succeeded("copied")
+        try site.publish("1.2.0")
+        let before = try TreeSnapshot(of: site.feed)
+        try copy(target, site.feed).failed(22, "rollbackAttempt")
+        #expect(try TreeSnapshot(of: site.feed) == before)
+        try site.folder.write(bytes("{}"), to: "copy/releases/v1.0.0/manifest.json")
+        let shown = try contents(ofFile: "\(target)/channels/stable.json")
+        try copy(site.feed, target).failed(51, "versionExists")
+        #expect(try contents(ofFile: "\(target)/channels/stable.json") == shown)
+        try copy(site.folder.file("web-1.0.0"), target).failed(78, "configInvalid")
+    }
 }

@@ -50,11 +50,14 @@ public struct FetchHead: Sendable, Equatable {
     public var contentEncoding: String?
     /// Whether the answer says where its body ends; otherwise one that was cut short looks complete.
     public var isDelimited: Bool
+    /// What caches may do with it, as sent.
+    public var cacheControl: String?
 
     /// Creates a head, for a `Fetcher` to hand over.
     public init(
         status: Int, effectiveURL: FetchURL, contentLength: Int? = nil, entityTag: String? = nil,
-        lastModified: String? = nil, rangeStart: Int? = nil, contentEncoding: String? = nil, isDelimited: Bool = true
+        lastModified: String? = nil, rangeStart: Int? = nil, contentEncoding: String? = nil, isDelimited: Bool = true,
+        cacheControl: String? = nil
     ) {
         self.status = status
         self.effectiveURL = effectiveURL
@@ -64,6 +67,7 @@ public struct FetchHead: Sendable, Equatable {
         self.rangeStart = rangeStart
         self.contentEncoding = contentEncoding
         self.isDelimited = isDelimited
+        self.cacheControl = cacheControl
     }
 
     /// What to keep for a later `Resume`: the strong entity tag, else the date, else nil.

@@ -146,7 +146,7 @@ struct ResponseRule {
         return FetchHead(
             status: head.status, effectiveURL: url, contentLength: length, entityTag: head.value(of: "etag"),
             lastModified: head.value(of: "last-modified"), contentEncoding: head.contentEncoding,
-            isDelimited: head.isDelimited)
+            isDelimited: head.isDelimited, cacheControl: head.value(of: "cache-control"))
     }
 
     private func acceptRest(_ head: ResponseHead, at url: FetchURL) throws(FetchError) -> FetchHead {
@@ -171,6 +171,7 @@ struct ResponseRule {
         return FetchHead(
             status: head.status, effectiveURL: url, contentLength: length, entityTag: tag,
             lastModified: head.value(of: "last-modified"), rangeStart: range.start,
-            contentEncoding: head.contentEncoding, isDelimited: head.isDelimited)
+            contentEncoding: head.contentEncoding, isDelimited: head.isDelimited,
+            cacheControl: head.value(of: "cache-control"))
     }
 }

@@ -1,0 +1,316 @@
+package import ArchiveSource
+import BundleCore
+package import BundleValues
+
+/// What is wrong with a feed as devices get it.
+package struct FeedFinding: Sendable, Hashable {
+    /// The kinds of findings.
+    package enum Code: String, Sendable, CaseIterable {
+        /// It is not there, or its server fails.
+        case missing
+        /// It is no such document.
+        case malformed
+        /// No trusted key signed it.
+        case notVouchedFor
+        /// It counts no more.
+        case expired
+        /// It will count no more in three days.
+        case expiresSoon
+        /// Where it is published there is a later one.
+        case stale
+        /// It has another size than its document says.
+        case wrongSize
+        /// It arrives in a coding, which devices do not undo.
+        case encoded
+        /// Its size is not told before it arrives.
+        case noSize
+        /// It cannot be gone on with: the server ignores ranges.
+        case noRanges
+        /// It has neither a strong ETag nor Last-Modified, so a download that was interrupted starts over.
+        case noValidator
+        /// It is replaced, and caches may keep it for more than five minutes, or for as long as they like.
+        case cachedTooLong
+        /// It is written once, and caches keep it for less than an hour.
+        case cachedTooShort
+
+        /// The failure that it is; nil where devices do well nevertheless.
+        package var failure: FailureCode? {
+            switch self {
+            case .missing: .httpStatus
+            case .malformed: .manifestMalformed
+            case .notVouchedFor: .signatureInvalid
+            case .expired: .expired
+            case .stale: .rollbackAttempt
+            case .wrongSize: .sizeMismatch
+            case .encoded: .archiveRejected
+            case .expiresSoon, .noSize, .noRanges, .noValidator, .cachedTooLong, .cachedTooShort: nil
+            }
+        }
+    }
+
+    package let code: Code
+    /// The URL, without its query.
+    package let subject: String
+    /// What was found, and what to do.
+    package let message: String
+}
+
+/// What speaks against a response. Pure rules.
+enum ResponseRule {
+    /// Of a document, which is replaced.
+    static func document(_ head: FetchHead) -> [FeedFinding.Code] {
+        if head.effectiveURL.isFile { return [] }
+        let age = maximumAge(head.cacheControl)
+        return (head.contentEncoding == nil ? [] : [.encoded])
+            + (age.map { $0 <= 300 } ?? false ? [] : [.cachedTooLong])
+    }
+
+    /// Of an archive or a delta, which is written once and has `size` bytes.
+    static func content(_ head: FetchHead, size: Int?) -> [FeedFinding.Code] {
+        var found: [FeedFinding.Code] = head.contentEncoding == nil ? [] : [.encoded]
+        if let length = head.contentLength {
+            if let size, length != size, head.contentEncoding == nil { found.append(.wrongSize) }
+        } else {
+            found.append(.noSize)
+        }
+        if head.effectiveURL.isFile { return found }
+        if head.validator == nil { found.append(.noValidator) }
+        if let age = maximumAge(head.cacheControl), age >= 3600 { return found }
+        return found + [.cachedTooShort]
+    }
+
+    /// The seconds for which caches may keep a response; nil where nothing says so.
+    static func maximumAge(_ header: String?) -> Int? {
+        let directives = (header ?? "").lowercased().split(separator: ",").map { String($0.filter { $0 != " " }) }
+        if directives.contains("no-store") || directives.contains("no-cache") { return 0 }
+        let ages = ["s-maxage=", "max-age="].compactMap { name in
+            directives.first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count).filter { $0 != "\"" }) }
+        }
+        return ages.max()
+    }
+}
+
+/// Looks at a feed over its public URL as a device does, and compares it with where it is published.
+package struct FeedCheck {
+    /// What was found.
+    package struct Report: Sendable {
+        package var findings: [FeedFinding] = []
+        /// The sequence of each channel that was found.
+        package var channels: [String: Int] = [:]
+        /// The version that `manifest.json` offers.
+        package var offered: SemanticVersion?
+        /// The archives and deltas that were asked for.
+        package var files = 0
+        /// What they have by their documents.
+        package var bytes = 0
+    }
+
+    private let base: FetchURL
+    private let fetcher: any Fetcher
+    private let trust: TrustAnchor?
+    private let origin: (any FeedPlace)?
+    private let clock: Timestamp
+    private var report = Report()
+    private var seen: Set<FetchURL> = []
+
+    /// For the feed at `base`, which ends with a slash. `origin` is where it is published.
+    package init(
+        _ base: FetchURL, with fetcher: any Fetcher, trust: TrustAnchor?, origin: (any FeedPlace)?, clock: Timestamp
+    ) {
+        (self.base, self.fetcher, self.trust, self.origin, self.clock) = (base, fetcher, trust, origin, clock)
+    }
+
+    /// Looks at `manifest.json` and `channels`; where none are named, at those of the origin, or else at the default channel.
+    package mutating func run(channels: [String]) async throws -> Report {
+        let known = try channels.isEmpty ? origin.map { try ChannelDesk.channels(in: $0) } ?? [] : channels
+        let isGuess = known.isEmpty
+        try await checkManifest(isNeeded: isGuess)
+        for channel in isGuess ? [ChannelFileName.standard] : known {
+            try await check(channel, isNeeded: !isGuess)
+        }
+        return report
+    }
+
+    private mutating func find(_ code: FeedFinding.Code, _ url: FetchURL, _ message: String) {
+        report.findings.append(FeedFinding(code: code, subject: url.display, message: message))
+    }
+
+    // MARK: Documents
+
+    private mutating func checkManifest(isNeeded: Bool) async throws {
+        let url = try base.resolve(relative: ReleaseFeed.manifestName)
+        let published = try origin.flatMap { try ReleaseFeed.newest(in: $0)?.claims.version }
+        let isNeeded = origin == nil ? isNeeded : published != nil
+        guard let bytes = try await document(url, ManifestFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        guard let manifest = attempt(url, { try ManifestFormat.parse(bytes) }) else { return }
+        report.offered = manifest.claims.version
+        if let published, published != manifest.claims.version {
+            find(
+                .stale, url,
+                "It offers \(manifest.claims.version), and \(published) was published: purge the caches in front of the feed."
+            )
+        }
+        try await check(manifest, at: url)
+    }
+
+    private mutating func check(_ channel: String, isNeeded: Bool) async throws {
+        let url = try base.resolve(relative: "\(ChannelDesk.folder)/\(ChannelFileName.file(of: channel))")
+        guard let bytes = try await document(url, ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
+        let trusted = trust?.keys(for: .channel, at: clock)
+        let parsed = attempt(url) { () throws -> ChannelDocument in
+            let envelope = try ChannelFormat.envelope(parsing: bytes)
+            guard let trusted else { return try ChannelFormat.parse(envelope).claims }
+            return try ChannelVerifier.verify(envelope, channel: channel, trusted: trusted).document
+        }
+        guard let document = parsed else { return }
+        report.channels[channel] = document.sequence
+        checkExpiry(document, url)
+        if let record = try origin.flatMap({ try ChannelDesk.record(of: channel, in: $0) }) {
+            let published = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims.sequence
+            if published != document.sequence {
+                find(
+                    .stale, url,
+                    "It has sequence \(document.sequence), and \(published) was published: purge the caches in front of the feed, "
+                        + "or wait until they have what is new.")
+            }
+        }
+        for release in document.releases { try await check(release.manifest, at: url) }
+    }
+
+    private mutating func checkExpiry(_ document: ChannelDocument, _ url: FetchURL) {
+        if document.expires < clock {
+            find(.expired, url, "It expired at \(document.expires): sign it again with `clientctl release resign`.")
+        } else if document.expires < clock.adding(.seconds(3 * 86_400)) {
+            find(.expiresSoon, url, "It expires at \(document.expires): sign it again with `clientctl release resign`.")
+        }
+    }
+
+    /// What `read` makes of a document; nil, with a finding, where it refuses it.
+    private mutating func attempt<Answer>(_ url: FetchURL, _ read: () throws -> Answer) -> Answer? {
+        do {
+            return try read()
+        } catch {
+            let failure = UpdateFailure(error)
+            let isAboutKeys = [.signatureInvalid, .keyUnknown].contains(failure.code)
+            find(isAboutKeys ? .notVouchedFor : .malformed, url, failure.message)
+            return nil
+        }
+    }
+
+    // MARK: Releases
+
+    private mutating func check(_ manifest: UnverifiedManifest, at url: FetchURL) async throws {
+        if let trusted = trust?.keys(for: .release, at: clock) {
+            guard attempt(url, { try ManifestVerifier.verify(manifest, trusted: trusted) }) != nil else { return }
+        }
+        guard let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) }) else { return }
+        guard url.mayLead(to: archive) else {
+            return find(
+                .malformed, url,
+                "Version \(manifest.claims.version) leads to \(archive.display), which is less protected.")
+        }
+        guard try await content(archive, size: manifest.claims.size) else { return }
+        let list = try archive.resolve(relative: DeltaListFormat.fileName)
+        guard let bytes = try await document(list, DeltaListFormat.maximumBytes, isNeeded: false),
+            let deltas = attempt(list, { try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: bytes)).deltas })
+        else { return }
+        for delta in deltas {
+            guard let file = attempt(list, { try list.resolve(relative: delta.url) }) else { continue }
+            _ = try await content(file, size: delta.size)
+        }
+    }
+
+    // MARK: Responses
+
+    /// The document at `url`; nil where there is none, which is a finding where it is needed.
+    private mutating func document(_ url: FetchURL, _ limit: Int, isNeeded: Bool) async throws -> [UInt8]? {
+        var sink = CheckSink(keeps: true)
+        do {
+            let head = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: limit), into: &sink)
+            for code in ResponseRule.document(head) { find(code, url, Self.words(code, head)) }
+            return sink.bytes
+        } catch let error as FetchError {
+            if !isNeeded, error.isAbsence { return nil }
+            if case .tooLarge = error {
+                find(.malformed, url, error.description)
+            } else {
+                find(.missing, url, error.description)
+            }
+            return nil
+        }
+    }
+
+    /// Asks for a file and, if it is there, for its last byte, as a device does that was interrupted; false where it was seen before.
+    private mutating func content(_ url: FetchURL, size: Int?) async throws -> Bool {
+        guard seen.insert(url).inserted else { return false }
+        report.files += 1
+        report.bytes += size ?? 0
+        guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
+        for code in ResponseRule.content(head, size: size) { find(code, url, Self.words(code, head, size)) }
+        guard !url.isFile, let size = head.contentLength, size > 1, let validator = head.validator,
+            let rest = FetchRequest.Resume(offset: size - 1, validator: validator),
+            let part = try await self.head(FetchRequest(url: url, maximumBytes: .max, resume: rest))
+        else { return true }
+        if part.rangeStart != size - 1 { find(.noRanges, url, Self.words(.noRanges, part)) }
+        return true
+    }
+
+    /// What a server says before the first byte; nil, with a finding, where it gives nothing.
+    private mutating func head(_ request: FetchRequest) async throws -> FetchHead? {
+        var sink = CheckSink(keeps: false)
+        do {
+            return try await fetcher.fetch(request, into: &sink)
+        } catch let seen as CheckSink.Seen {
+            return seen.head
+        } catch let error as FetchError {
+            find(.missing, request.url, error.description)
+            return nil
+        }
+    }
+
+    private static func words(_ code: FeedFinding.Code, _ head: FetchHead, _ size: Int? = nil) -> String {
+        let cache = head.cacheControl.map { "Cache-Control: \(UntrustedName.display($0))" } ?? "no Cache-Control"
+        return switch code {
+        case .encoded:
+            "It arrives with Content-Encoding \(UntrustedName.display(head.contentEncoding ?? "")): switch compression off for the feed."
+        case .wrongSize:
+            "It has \(head.contentLength ?? 0) bytes, and its document says \(size ?? 0): publish it again."
+        case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
+        case .noValidator: "It has no strong ETag and no Last-Modified: a download that was interrupted starts over."
+        case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
+        case .cachedTooLong:
+            "It has \(cache), and is replaced: devices hear of a change late. Let it be kept for 30 seconds, such as max-age=30."
+        case .cachedTooShort:
+            "It has \(cache), and never changes: let it be kept, such as max-age=31536000, immutable."
+        default: code.rawValue
+        }
+    }
+}
+
+/// Takes a document, or ends a transfer at its head.
+private struct CheckSink: FetchSink {
+    struct Seen: Error {
+        let head: FetchHead
+    }
+
+    let keeps: Bool
+    var bytes: [UInt8] = []
+
+    init(keeps: Bool) { self.keeps = keeps }
+
+    mutating func begin(_ head: FetchHead) throws {
+        if !keeps { throw Seen(head: head) }
+    }
+
+    mutating func receive(_ chunk: UnsafeRawBufferPointer) throws { bytes.append(contentsOf: chunk) }
+}
+
+extension FetchError {
+    /// Whether there is no such file.
+    fileprivate var isAbsence: Bool {
+        switch self {
+        case .fileMissing, .httpStatus(404, _, _), .httpStatus(410, _, _), .httpStatus(403, _, _): true
+        default: false
+        }
+    }
+}
