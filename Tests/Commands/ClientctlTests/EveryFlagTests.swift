@@ -120,6 +120,7 @@ import Testing
             arguments += ["--meteor", "http://127.0.0.1:1/"]
         case ("inspect", "credential-command"), ("verify", "credential-command"):
             arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
+        case ("feed", "document-max-age") where words == ["feed", "copy"]: arguments = ["feed", "s3://bucket"]
         case ("feed", "credential-command") where words == ["feed", "check"]: arguments += ["--origin", "s3://bucket"]
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
         case (_, "credential-command"), (_, "document-max-age"):
