@@ -114,7 +114,7 @@ public struct DeviceContainer: Sendable {
             seed: configuration.device.seed,
             limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
         let archives = FeedArchives(source: feed.source, limits: feed.limits, fetcher: feed.fetcher, report: report)
-        return try joined(source, appId: feed.appId, archives)
+        return joined(source, appId: feed.appId, archives)
     }
 
     private func pushes(_ server: Server) throws -> any DeviceSource {
@@ -122,21 +122,24 @@ public struct DeviceContainer: Sendable {
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
         if let trouble = seed?.trouble { warn(trouble) }
         let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
-        return try joined(source, appId: nil, nil)
+        return joined(source, appId: nil, nil)
     }
 
     private func joined<Source: UpdateSource>(
         _ source: Source, appId: String?, _ archives: FeedArchives?
-    ) throws -> any DeviceSource {
+    ) -> any DeviceSource {
         let device = Updater<Source>.Device(
             store: configuration.device.store, shell: configuration.device.shell, appId: appId,
             keep: configuration.keep, sources: configuration.device.sources)
+        let (seed, now, warn) = (configuration.device.seed, now, warn)
         let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
-        let repair = StoreRepair(
-            store: device.store, seed: try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) },
-            layout: layout, archives: archives, now: now, warn: warn)
         return JoinedSource(
-            Updater(source: source, device: device, now: now, warn: warn), repair: repair, warn: warn)
+            Updater(source: source, device: device, now: now, warn: warn),
+            repair: {
+                StoreRepair(
+                    store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
+                    layout: layout, archives: archives, now: now, warn: warn)
+            }, warn: warn)
     }
 
     // MARK: The shell

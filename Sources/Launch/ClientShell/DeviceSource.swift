@@ -25,11 +25,15 @@ extension DeviceSource {
 struct JoinedSource<Source: UpdateSource>: DeviceSource {
     private let updater: Updater<Source>
     private let runner: UpdateRunner<Source>
-    private let repair: StoreRepair
+    private let repair: @Sendable () throws -> StoreRepair
     private let warn: @Sendable (String) -> Void
 
-    /// `repair` mends what an update found damaged, and `warn` hears of it.
-    init(_ updater: Updater<Source>, repair: StoreRepair, warn: @escaping @Sendable (String) -> Void) {
+    /// `repair` mends what an update found damaged, and `warn` hears of it. It is made only then: a seed that is lost keeps nobody
+    /// from updating.
+    init(
+        _ updater: Updater<Source>, repair: @escaping @Sendable () throws -> StoreRepair,
+        warn: @escaping @Sendable (String) -> Void
+    ) {
         self.updater = updater
         self.repair = repair
         self.warn = warn
@@ -52,7 +56,7 @@ struct JoinedSource<Source: UpdateSource>: DeviceSource {
             return outcome
         }
         do {
-            let report = try await repair.run()
+            let report = try await repair().run()
             let files = report.mended.count == 1 ? "1 file" : "\(report.mended.count) files"
             warn(
                 "a client that a delta builds on was damaged: repair restored \(files), and \(report.damage.count) stay damaged"

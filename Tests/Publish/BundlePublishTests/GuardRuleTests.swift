@@ -153,6 +153,15 @@ import Testing
         Array(#"{"status":"success","data":{"resultType":"vector","result":[\#(series.joined(separator: ","))]}}"#.utf8)
     }
 
+    @Test func `a host that counts anew stops nobody, and moves nobody on`() {
+        let before = ["started": 100, "confirmed": 90, "failed": 1]
+        let after = VerdictQuery.verdicts(["started": 120, "confirmed": 95, "failed": 1], before: before)
+        #expect(after?.good == 95 && after?.failed == 5)
+        #expect(VerdictQuery.verdicts(["started": 3, "confirmed": 0], before: before) == nil)
+        #expect(VerdictQuery.verdicts([:], before: before) == nil)
+        #expect(VerdictQuery.verdicts(["started": 3], before: [:])?.failed == 0)
+    }
+
     @Test func `counts come out of a vector`() throws {
         let facts = try VerdictQuery.facts(
             parsing: Self.response(

@@ -21,13 +21,20 @@ package struct VerdictQuery: Sendable {
         #"sum by (fact) (clientctl_reports_total{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed"})"#
     }
 
-    /// What is counted at `now`; nil where the server knows no such series.
+    /// What is counted at `now`; nil where the server knows no such series, or somebody began to count anew within the patience.
     package func verdicts(by fetcher: some Fetcher, at now: Timestamp) async throws -> FirstVerdicts? {
         guard let present = try await facts(by: fetcher, at: now) else { return nil }
         let before = Timestamp(clamping: now.secondsSinceEpoch - Int(patience.components.seconds))
+        return Self.verdicts(present, before: try await facts(by: fetcher, at: before) ?? [:])
+    }
+
+    /// The verdicts by the counts of now and of `before`: a start of then without a verdict has failed. Nil where a count has
+    /// fallen, since what is missing then was not a failure.
+    static func verdicts(_ present: [String: Int], before: [String: Int]) -> FirstVerdicts? {
+        if before.contains(where: { present[$0.key, default: 0] < $0.value }) { return nil }
         let confirmed = present["confirmed"] ?? 0
         let failed = present["failed"] ?? 0
-        let due = try await facts(by: fetcher, at: before)?["started"] ?? 0
+        let due = before["started"] ?? 0
         return FirstVerdicts(good: confirmed, failed: failed + max(0, due - confirmed - failed))
     }
 
