@@ -36,6 +36,9 @@ class Judge:
         """Is the exit status one that this failure explains?"""
         if answer.status in WANTED_STATUS.get(kind, set()):
             return
+        # A disk that does not give the ledger back, where there is none before it, is a damaged store.
+        if kind == "EIO" and answer.status == 33 and "ledger.json: Input/output error" in answer.out + answer.err:
+            return
         yield f"exit {answer.status}: {answer.out[:300]}{answer.err[:300]}"
 
     def heal(self):
