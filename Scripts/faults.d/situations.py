@@ -196,12 +196,6 @@ situation("publish-first", Publication, "", publish("1.0.0"))
 situation("publish-next", Publication, "", publish("1.0.0"), publish("1.1.0"))
 # A release below the newest: devices go on seeing that.
 situation("publish-older", Publication, "", publish("1.1.0"), publish("1.0.0"))
-# A delta is added later.
-situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
-# Two releases of three go.
-plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
-situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
-    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
 # A first installation that follows a rotated trust root.
 situation("follow-first", Following, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2), follow(root=1))
 # The client that runs is recalled.
@@ -212,3 +206,10 @@ situation("release-revoke", Publication, "", publish_to_channel("1.0.0"), publis
 # The next trust root goes into the feed, or is signed in its file.
 situation("trust-publish", Publication, "", publish_to_channel("1.0.0"), *ROOTS, publish_root(2))
 situation("trust-sign", Publication, "", publish_to_channel("1.0.0"), *ROOTS, renew_root(3), sign_root(3))
+
+# A delta is added later.
+situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1.0.0"))
+# Two releases of three go.
+plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
+situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
+    "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
