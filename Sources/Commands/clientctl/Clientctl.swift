@@ -39,7 +39,7 @@ struct Clientctl: AsyncParsableCommand {
                     Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
                 ]),
             CommandGroup(
-                name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self]),
+                name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, Report.self]),
         ])
 }
 

@@ -21,6 +21,10 @@ struct Host: AsyncParsableCommand {
             takes the feed's place is served at once. SIGHUP reads the tokens anew and
             opens the access log again. Ends on SIGTERM or SIGINT.
 
+            With --reports it takes what devices tell (--report of serve and install):
+            their facts are added up for good, and /metrics has the sums for Prometheus.
+            Whoever can ask can report; only versions that the feed has are counted.
+
             Examples:
               clientctl host feed
               clientctl host /srv/feed --bind 0.0.0.0 --port 8080 \\
@@ -52,6 +56,12 @@ struct Host: AsyncParsableCommand {
         completion: .file())
     var accessLog: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Take what devices report at /report, add it up in this file, and show the sums at /metrics.",
+            valueName: "file"), completion: .file())
+    var reports: String?
+
     @OptionGroup var logging: LogOptions
     @OptionGroup var common: CommonOptions
 
@@ -64,6 +74,9 @@ struct Host: AsyncParsableCommand {
         configuration.port = try settings.port(port) ?? 0
         let tokens = try settings.optional("token-file", tokenFile)
         configuration.tokens = try tokens.map { try BearerTokens(file: $0) }
+        configuration.reports = try settings.optional("reports", reports).map {
+            try counter($0, of: configuration.feed)
+        }
         configuration.limits.connections = min(
             configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: try settings.optional("access-log", accessLog))
@@ -95,6 +108,14 @@ struct Host: AsyncParsableCommand {
         } catch {
             Output.say("clientctl: SIGHUP: \(UpdateFailure(error).message) What was read before stays.")
         }
+    }
+
+    private func counter(_ path: String, of feed: Directory) throws -> ReportCounter {
+        let path = try Wiring.absolute(path)
+        let parts = path.split(separator: "/", omittingEmptySubsequences: true)
+        guard let name = parts.last else { throw ValidationError("--reports takes the path of a file.") }
+        let parent = try Directory.open("/" + parts.dropLast().joined(separator: "/"))
+        return try ReportCounter(String(name), in: parent, of: feed)
     }
 
     private func folder(_ settings: Settings) throws -> Directory {

@@ -34,6 +34,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             """)
 
     @OptionGroup var update: UpdateOptions
+    @OptionGroup var reporting: ReportOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
@@ -46,6 +47,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         let progress = Progress()
         try Wiring.requireSeed(update, settings)
         let sources = try Wiring.sources(update, settings, report: progress.report)
+        let reporter = try reporting.begin(update, settings, endsWithout: false)
         var answers: [InstallOutput] = []
         var failure: (any Error)?
         // Each source has its turn, whatever becomes of the others.
@@ -65,6 +67,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         object["timings"] = .object(progress.timings)
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
         Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
+        await reporter?.sendOnce()
     }
 
     /// A failure that answers something, too: that the shell is no match, and what the other sources did.

@@ -40,6 +40,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             With --browser it starts the browser, too, and starts it again when it ends or
             when the page that is seen says nothing for the time of --heartbeat.
 
+            With --report it tells a host or VictoriaMetrics what becomes of each version,
+            each fact once, without a word of who the device is.
+
             Started by systemd it says when it is ready and, with WatchdogSec=, that it
             still works. GET /__clientctl/v1/metrics answers in the text format of
             Prometheus, to this machine only; --metrics-file writes the same for
@@ -119,6 +122,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @OptionGroup var screen: KioskOptions
     @OptionGroup var agent: AgentOptions
+    @OptionGroup var reporting: ReportOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
@@ -139,6 +143,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
         guard let (shell, port) = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
+        let reporter = try reporting.begin(update, settings)
         let verdict = FirstVerdict()
         let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
             kiosk.observe(event)
@@ -161,6 +166,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
             { await agent.run(shell, server) },
+            { if !isOnce { await reporter?.run(Report.note) } },
             { [listening] in
                 if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
             },
@@ -170,9 +176,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             await signals.wait()
             return 0
         }
-        await shell.stop()
-        await server.stop(grace: .seconds(2))
-        agent.end()
+        await Self.end(shell, server, agent, isOnce ? reporter : nil)
         if status != 0 { throw ExitCode(status) }
     }
 }
@@ -197,6 +201,16 @@ extension Serve {
             group.cancelAll()
             return status
         }
+    }
+
+    /// `reporter` is one that has not told anything yet.
+    private static func end(
+        _ shell: ClientShell, _ server: PageServer, _ agent: ServeAgent, _ reporter: ReportSender?
+    ) async {
+        await shell.stop()
+        await server.stop(grace: .seconds(2))
+        await reporter?.sendOnce()
+        agent.end()
     }
 
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {

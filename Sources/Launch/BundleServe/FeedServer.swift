@@ -14,6 +14,8 @@ package struct FeedConfiguration: Sendable {
     package var tokens: BearerTokens?
     /// What requests for `/push` switch to; nil is nothing.
     package var push: (any ProtocolSwitch)?
+    /// Who takes what devices report; nil is nobody.
+    package var reports: (any ReportReceiver)?
     /// Told of every answer, on the server's one thread: must not block.
     package var log: (@Sendable (AccessEntry) -> Void)?
     /// How much and how long.

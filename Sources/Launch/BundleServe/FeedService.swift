@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleValues
 import NIOCore
 import Synchronization
 
@@ -9,11 +10,13 @@ final class FeedService: Service {
     let log: (@Sendable (AccessEntry) -> Void)?
     private let shown: Mutex<Shown>
     private let push: (any ProtocolSwitch)?
+    private let reports: (any ReportReceiver)?
 
     init(_ configuration: FeedConfiguration) {
         limits = configuration.limits
         shown = Mutex(Shown(configuration.feed, configuration.tokens))
         push = configuration.push
+        reports = configuration.reports
         log = configuration.log
     }
 
@@ -44,17 +47,19 @@ final class FeedService: Service {
         guard isForOneHost, let path = request.withTarget({ RequestPath(decoding: $1) }) else {
             return Response.refusal(.badRequest).closing
         }
-        let route = FeedRoute(request.head.method, path, hasPush: push != nil)
+        let route = FeedRoute(request.head.method, path, hasPush: push != nil, hasReports: reports != nil)
         let shown = shown.withLock { $0 }
         if route != .health && !shown.mayRead(request) { return demandToken(request) }
         switch route {
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
-        // No route takes a body.
+        case .report: return await take(request)
+        // No other route takes a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)
         case .health: return .text(.ok, "ok")
         case .push: return await upgrade(request)
+        case .metrics: return await showMetrics()
         case .file(let file): return show(file, of: shown.files, request)
         }
     }
@@ -72,6 +77,37 @@ final class FeedService: Service {
     private func demandToken(_ request: Request) -> Response {
         let reason = request.has(.authorization) ? ", error=\"invalid_token\"" : ""
         return .refusal(.unauthorized, fields: "WWW-Authenticate: Bearer realm=\"feed\"\(reason)\r\n")
+    }
+
+    // MARK: Reports
+
+    /// Refuses by the head alone what is not wanted, before the body comes.
+    private nonisolated(nonsending) func take(_ request: Request) async -> Response {
+        guard let reports else { return .refusal(.notFound) }
+        guard let length = request.head.bodyLength else { return Response.refusal(.lengthRequired).closing }
+        guard length <= ReportMessage.maximumBytes else { return Response.refusal(.bodyTooLarge).closing }
+        guard request.with(.contentType, PageCall.isJSON) ?? false else {
+            return Response.refusal(.unsupportedMediaType).closing
+        }
+        if request.has(.expect) && !request.expectsContinue { return Response.refusal(.expectationFailed).closing }
+        guard let bytes = try? await request.body.read(),
+            let verdict = try? await elsewhere({ await reports.take(bytes) })
+        else { return .refusal(.badRequest) }
+        switch verdict {
+        case .taken(let counted): return .json(["counted": .integer(counted)], caching: Caching.never)
+        case .malformed(let problem):
+            return .error(Status.badRequest.rawValue, code: "malformed", message: problem)
+        case .tooMany(let seconds):
+            return .refusal(.tooManyRequests, fields: "Retry-After: \(seconds)\r\n")
+        case .failed: return .refusal(.failed)
+        }
+    }
+
+    private nonisolated(nonsending) func showMetrics() async -> Response {
+        guard let reports, let text = try? await elsewhere({ await reports.metrics() }) else {
+            return .refusal(.notFound)
+        }
+        return Response(.ok, type: MediaType.metrics, caching: Caching.never, ByteBuffer(string: text))
     }
 
     // MARK: Push
@@ -102,19 +138,29 @@ enum FeedRoute: Equatable {
     case health
     /// To be told of changes.
     case push
+    /// What a device reports.
+    case report
+    /// What devices have reported, counted.
+    case metrics
     case refused(Status, allow: String?)
 
     private static let healthPath = Array("healthz".utf8)
     private static let pushPath = Array("push".utf8)
+    private static let reportPath = Array("report".utf8)
+    private static let metricsPath = Array("metrics".utf8)
 
-    init(_ method: RequestHead.Method, _ path: RequestPath, hasPush: Bool) {
+    init(_ method: RequestHead.Method, _ path: RequestPath, hasPush: Bool, hasReports: Bool) {
         let isPush = hasPush && path.bytes == Self.pushPath
-        if isPush && method != .get {
+        if hasReports && path.bytes == Self.reportPath {
+            self = method == .post ? .report : .refused(.methodNotAllowed, allow: "POST")
+        } else if isPush && method != .get {
             self = .refused(.methodNotAllowed, allow: "GET")
         } else if method != .get && method != .head {
             self = .refused(.methodNotAllowed, allow: "GET, HEAD")
         } else if isPush {
             self = .push
+        } else if hasReports && path.bytes == Self.metricsPath {
+            self = .metrics
         } else if path.bytes == Self.healthPath {
             self = .health
         } else if let file = FeedFile(path) {

@@ -203,6 +203,7 @@ enum Status: Int, Sendable {
     case expectationFailed = 417
     case misdirected = 421
     case upgradeRequired = 426
+    case tooManyRequests = 429
     case headTooLarge = 431
     case failed = 500
     case versionNotSupported = 505
@@ -228,6 +229,7 @@ enum Status: Int, Sendable {
         case .unsupportedMediaType: "Unsupported Media Type"
         case .rangeNotSatisfiable: "Range Not Satisfiable"
         case .expectationFailed: "Expectation Failed"
+        case .tooManyRequests: "Too Many Requests"
         case .misdirected: "Misdirected Request"
         case .upgradeRequired: "Upgrade Required"
         case .headTooLarge: "Request Header Fields Too Large"

@@ -223,7 +223,7 @@ enum PageCall: Equatable {
         }
     }
 
-    private static func isJSON(_ value: UnsafeRawBufferPointer) -> Bool {
+    static func isJSON(_ value: UnsafeRawBufferPointer) -> Bool {
         let type = HTTPBytes.trimmed(UnsafeRawBufferPointer(rebasing: value.prefix { $0 != UInt8(ascii: ";") }))
         guard type.count == 16, type[11] == HTTPBytes.slash else { return false }
         return HTTPBytes.areSame(UnsafeRawBufferPointer(rebasing: type[..<11]), "application")

@@ -1,5 +1,6 @@
 import ArchiveSource
 import BundleDisk
+import BundleValues
 
 /// Which sequence every channel of a feed has, as its documents say; nobody's word is checked, since none is believed.
 struct ChannelSequences: Equatable {

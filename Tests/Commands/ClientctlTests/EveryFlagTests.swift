@@ -90,6 +90,7 @@ import Testing
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
         case "launch": return device
         case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
+        case "report": return ["--store", "store", "--report", "http://127.0.0.1:1/report"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
         case "rollback", "unblock", "list", "status", "gc", "login", "logout", "lock", "unlock":
             return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
@@ -108,6 +109,8 @@ import Testing
             }
         }
         switch (words.first ?? "", flag) {
+        case ("report", "off"): drop("--report")
+        case (_, "report-within"): arguments += ["--report", "http://127.0.0.1:1/report"]
         case ("check", "explain"):
             drop("--manifest")
             arguments += ["--channel", "feed/channels/stable.json"]
@@ -166,7 +169,7 @@ import Testing
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
         case "metrics-file": "wrong.txt"
-        case "push", "prometheus": "ftp://h"
+        case "push", "prometheus", "report": "ftp://h"
         case "key-id": String(repeating: "0", count: 64)
         case "token": ""
         case "app-id" where words.first == "publish" || words.first == "trust": "other"

@@ -1,4 +1,4 @@
-/// One GET.
+/// One GET, or one POST where something is sent.
 public struct FetchRequest: Sendable {
     /// Where to start; redirects may lead elsewhere.
     public var url: FetchURL
@@ -6,6 +6,22 @@ public struct FetchRequest: Sendable {
     package var resume: Resume?
     /// The most body bytes to accept, counted from offset 0 of the resource, so a resumed part counts too.
     public var maximumBytes: Int
+    /// What is sent; nil for a GET. No redirect is followed with it.
+    package var upload: Upload?
+
+    /// A body with its media type.
+    package struct Upload: Sendable, Equatable {
+        /// The media type, such as `application/json`.
+        package let type: String
+        /// The bytes.
+        package let bytes: [UInt8]
+
+        /// States what is sent.
+        package init(type: String, bytes: [UInt8]) {
+            self.type = type
+            self.bytes = bytes
+        }
+    }
 
     /// Creates a request for at most `maximumBytes` bytes of `url`.
     package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil) {
@@ -110,6 +126,14 @@ extension Fetcher {
         var sink = ByteSink()
         _ = try await fetch(FetchRequest(url: url, maximumBytes: maximumBytes), into: &sink)
         return sink.bytes
+    }
+
+    /// Sends a body by POST; returns when the server has answered with a status of 200 to 299. Throws as `fetch` does.
+    package func post(_ upload: FetchRequest.Upload, to url: FetchURL) async throws {
+        var sink = ByteSink()
+        var request = FetchRequest(url: url, maximumBytes: 64 << 10)
+        request.upload = upload
+        _ = try await fetch(request, into: &sink)
     }
 }
 

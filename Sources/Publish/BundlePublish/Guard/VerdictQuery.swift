@@ -18,7 +18,10 @@ package struct VerdictQuery: Sendable {
 
     /// The reports of devices that start `version` of `channel`. Both are fenced by their parsers: neither has a quote.
     package static func standard(_ version: SemanticVersion, channel: String) -> String {
-        #"sum by (fact) (clientctl_reports_total{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed"})"#
+        // Of a device that failed first and was confirmed later, the failure is the first verdict.
+        let labels =
+            #"{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed",code!="afterFailure"}"#
+        return "sum by (fact) (clientctl_reports_total\(labels) or count_over_time(clientctl_report\(labels)[180d]))"
     }
 
     /// What is counted at `now`; nil where the server knows no such series, or somebody began to count anew within the patience.

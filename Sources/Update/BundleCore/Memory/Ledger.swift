@@ -98,6 +98,8 @@ package struct Ledger: Sendable, Equatable {
     package internal(set) var sources = SourceOrder.standard
     /// What is remembered about the feed of archives.
     package internal(set) var feed = FeedMemory()
+    /// What is to be told of this device; nil where it does not report.
+    package internal(set) var reports: ReportQueue?
 
     /// An empty store's ledger.
     package init() {}

@@ -130,6 +130,7 @@ extension Ledger {
             sources = order
         }
         if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
+        reports = try reader.optionalObject("reports").map { reader in try ReportQueue(reader) }
         for (list, versions) in [
             ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
             ("starts", records.map(\.version)),
@@ -155,7 +156,7 @@ extension Ledger {
             "versions": .array(entries.map(\.json)),
             "starts": .array(records.map(\.json)),
             "blocked": .array(blocks.map(\.json)),
-            "feed": feed.json,
+            "feed": feed.json, "reports": reports.map(\.json) ?? .null,
         ]
     }
 }

@@ -51,6 +51,13 @@ enum LedgerChange: Sendable, Equatable {
     case rolledBack(to: ClientName?, at: Timestamp)
     /// Somebody lets a version run again.
     case unblocked(ClientVersion)
+
+    // MARK: By reports
+
+    /// The device begins to note what it reports, or ends that and forgets what it noted.
+    case reporting(Bool)
+    /// A receiver has the reports with these ids, and knows of so many dropped ones.
+    case reported(ids: [String], dropped: Int)
 }
 
 /// What a change comes to.
@@ -108,6 +115,8 @@ extension Ledger {
             abandonTrial()
         case .rolledBack(let target, let time): return rollBack(to: target, trees, at: time)
         case .unblocked(let version): if unblock(version) { reschedule(trees) }
+        case .reporting(let isOn): reports = isOn ? reports ?? ReportQueue() : nil
+        case .reported(let ids, let dropped): reports?.settle(ids, dropped: dropped)
         }
         return nil
     }

@@ -67,7 +67,8 @@ struct LedgerDoor {
         let trees = try StoredTrees.read(root)
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
-        case .accepted(let next):
+        case .accepted(let accepted):
+            let next = accepted.noting(since: before, draw: DeviceReport.drawId)
             try replace(generations, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }

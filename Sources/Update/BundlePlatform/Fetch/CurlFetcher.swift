@@ -27,6 +27,9 @@ package final class CurlFetcher: Fetcher {
         _ request: FetchRequest, into sink: inout sending Sink, credential: BearerCredential?
     ) async throws -> FetchHead {
         if request.url.isFile {
+            if request.upload != nil {
+                throw FetchError.unsupportedURL(request.url.display, reason: "nothing can be sent to a file")
+            }
             return try await LocalFile(request).read(into: &sink)
         }
         var options = options

@@ -59,7 +59,7 @@ final class CurlTransfer: @unchecked Sendable {
         bodyBytes = 0
         pace = nil
         let context = Unmanaged.passUnretained(self).toOpaque()
-        try easy?.prepare(url, resume: request.resume, options: options, context: context)
+        try easy?.prepare(url, request, options: options, context: context)
         guard let handle = easy?.handle else { throw .exhausted(url, reason: "there is no memory left") }
         return handle
     }
@@ -211,11 +211,12 @@ struct CurlEasy: ~Copyable {
 
     /// Prepares one hop to `url`; `context` is handed to the callbacks.
     mutating func prepare(
-        _ url: FetchURL, resume: FetchRequest.Resume?, options: FetchOptions, context: UnsafeMutableRawPointer
+        _ url: FetchURL, _ request: FetchRequest, options: FetchOptions, context: UnsafeMutableRawPointer
     ) throws(FetchError) {
         reset()
         setConnection(url, options: options)
-        setHeaders(url, resume: resume, options: options)
+        setHeaders(url, request, options: options)
+        if let upload = request.upload { setBody(upload.bytes) }
         setCallbacks(context: context)
         try requireSettings(url)
     }
@@ -281,13 +282,22 @@ struct CurlEasy: ~Copyable {
         check(ccurl_set_pointer(handle, CURLOPT_ERRORBUFFER, errorText))
     }
 
-    private mutating func setHeaders(_ url: FetchURL, resume: FetchRequest.Resume?, options: FetchOptions) {
+    /// libcurl keeps a copy, whose length it must know before.
+    private mutating func setBody(_ bytes: [UInt8]) {
+        set(CURLOPT_POST, 1)
+        check(ccurl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, Int64(bytes.count)))
+        var bytes = bytes
+        bytes.withUnsafeMutableBytes { check(ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, $0.baseAddress)) }
+    }
+
+    private mutating func setHeaders(_ url: FetchURL, _ request: FetchRequest, options: FetchOptions) {
         dropHeaders()
         set(CURLOPT_USERAGENT, options.userAgent)
         if let credential = options.credential, credential.origin == url.origin {
             add(header: "\(credential.field.name): \(credential.field.value)")
         }
-        if let resume {
+        if let upload = request.upload { add(header: "Content-Type: \(upload.type)") }
+        if let resume = request.resume {
             add(header: "Range: bytes=\(resume.offset)-")
             add(header: "If-Range: \(resume.validator)")
         }

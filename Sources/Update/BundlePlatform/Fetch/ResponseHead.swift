@@ -108,8 +108,14 @@ struct ResponseRule {
             switch head.status {
             case 301, 302, 303, 307, 308:
                 guard let location = head.value(of: "location") else { break }
+                if request.upload != nil {
+                    let shown = FetchURL.display(of: location)
+                    throw .redirectRefused(from: url, to: shown, reason: "what is sent goes to nobody else")
+                }
                 return .follow(try target(of: location, at: url, redirects: redirects))
             case 200:
+                return .accept(try accept(head, at: url))
+            case 201...299 where request.upload != nil:
                 return .accept(try accept(head, at: url))
             case 206:
                 return .accept(try acceptRest(head, at: url))

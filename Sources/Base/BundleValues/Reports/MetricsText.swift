@@ -17,7 +17,7 @@ package struct MetricFamily: Sendable {
         }
     }
 
-    let name: String
+    package let name: String
     let help: String
     let kind: Kind
     let samples: [Sample]
@@ -70,5 +70,5 @@ package enum MetricsText {
     }
 
     /// A bound of a histogram's bucket, as its label has it.
-    static func bound(_ value: Double) -> String { number(value) }
+    package static func bound(_ value: Double) -> String { number(value) }
 }

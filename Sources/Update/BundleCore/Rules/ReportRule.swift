@@ -1,0 +1,102 @@
+import BundleValues
+
+/// Which facts a change of the ledger makes, for whoever counts devices. Pure: a receiver learns what these lines say, and no more.
+enum ReportRule {
+    /// What led from one ledger to the next, causes before effects: facts of archives, without ids. Meteor's versions are content,
+    /// and would be labels without end.
+    static func facts(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
+        let events = StoreEvent.between(before, after)
+        return events.compactMap { fact(of: $0, before, after) } + retreat(before, after)
+    }
+
+    private static func fact(of event: StoreEvent, _ before: Ledger, _ after: Ledger) -> ReportFact? {
+        guard let name = event.name?.version, let version = name.semantic else { return nil }
+        switch event.kind {
+        case .installed:
+            guard before.entry(name) == nil, let entry = after.entry(name) else { return nil }
+            return ReportFact(
+                .installed, version, previous: before.current.version?.semantic,
+                route: entry.route.flatMap { DeviceReport.Route(rawValue: $0.word) })
+        case .launched:
+            guard after.launch?.isTrial == true else { return nil }
+            return ReportFact(.started, version, previous: after.previous?.version?.semantic)
+        case .confirmed:
+            guard after.launch?.isTrial == true else { return nil }
+            let hasFailed = after.reports?.knows(.failed, of: version) == true
+            return ReportFact(.confirmed, version, code: hasFailed ? .afterFailure : nil)
+        case .failed:
+            return ReportFact(.failed, version, code: after.record(of: name)?.failures.last.map { Self.code($0.cause) })
+        case .blocked:
+            return ReportFact(.blocked, version, code: after.block(on: name).map { Self.code($0.cause) })
+        case .removed, .unblocked, .selected, .channel: return nil
+        }
+    }
+
+    /// The device goes back from what was to run, because that is no good.
+    private static func retreat(_ before: Ledger, _ after: Ledger) -> [ReportFact] {
+        let left = before.scheduled
+        guard after.scheduled != left, let name = left.version, let version = name.semantic else { return [] }
+        let target = after.scheduled.version?.semantic
+        if after.block(on: name)?.cause == .byHand {
+            return [ReportFact(.rolledBack, version, previous: target, code: .byHand)]
+        }
+        if let failure = after.record(of: name)?.failures.last {
+            return [ReportFact(.rolledBack, version, previous: target, code: Self.code(failure.cause))]
+        }
+        switch after.feed.withdrawal(of: version) {
+        case .revoked, .belowFloor: return [ReportFact(.rolledBack, version, previous: target, code: .recalled)]
+        case .leftOut, nil: return []
+        }
+    }
+
+    private static func code(_ cause: StartFailure.Cause) -> DeviceReport.Code {
+        switch cause {
+        case .notConfirmed: .notConfirmed
+        case .interrupted: .interrupted
+        case .reported: .reported
+        case .notPrepared: .notPrepared
+        }
+    }
+
+    private static func code(_ cause: Ledger.Block.Cause) -> DeviceReport.Code {
+        switch cause {
+        case .failedStarts: .failedStarts
+        case .byHand: .byHand
+        }
+    }
+}
+
+/// A report that has no id yet.
+struct ReportFact: Sendable, Equatable {
+    let fact: DeviceReport.Fact
+    let version: SemanticVersion
+    let previous: SemanticVersion?
+    let route: DeviceReport.Route?
+    let code: DeviceReport.Code?
+
+    init(
+        _ fact: DeviceReport.Fact, _ version: SemanticVersion, previous: SemanticVersion? = nil,
+        route: DeviceReport.Route? = nil, code: DeviceReport.Code? = nil
+    ) {
+        self.fact = fact
+        self.version = version
+        self.previous = previous
+        self.route = route
+        self.code = code
+    }
+}
+
+extension Ledger {
+    /// The ledger with the facts that led to it from `before`, where the device reports; `draw` gives a new id each time.
+    func noting(since before: Ledger, draw: () -> String) -> Ledger {
+        guard reports != nil, before.reports != nil else { return self }
+        var next = self
+        for fact in ReportRule.facts(before, self) {
+            next.reports?.note(
+                DeviceReport(
+                    id: draw(), fact: fact.fact, version: fact.version, channel: feed.followed?.name,
+                    previous: fact.previous, route: fact.route, code: fact.code))
+        }
+        return next
+    }
+}
