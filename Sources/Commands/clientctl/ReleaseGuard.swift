@@ -18,6 +18,10 @@ struct ReleaseGuard: AsyncParsableCommand {
             when a rate twice as high is ruled out. Without a failure that takes 149 good
             starts at 1%, 74 at 2%, 29 at 5%.
 
+            With --guard-key it holds a bad release by a document of its own beside the
+            channel's. Devices heed it until a channel key signs the channel anew; then
+            the release is paused in the channel itself.
+
             Ends with 0 after a step and when the rollout is complete, with 3 while it
             waits, with 60 when the rollout is stopped, with 61 without data.
 
@@ -64,6 +68,7 @@ struct ReleaseGuard: AsyncParsableCommand {
             valueName: "pause|revoke"))
     var onFailure: String?
 
+    @OptionGroup var keys: GuardKeyOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var edit: ChannelEditOptions
 
@@ -74,7 +79,8 @@ struct ReleaseGuard: AsyncParsableCommand {
         let revokes = try revokes(settings)
         let server = try FetchURL(parsing: settings.required("prometheus", prometheus))
         let (feed, channel) = try edit.place(settings)
-        var terms = try edit.options(settings)
+        let guards = try keys.guards(edit, settings)
+        var terms = try guards.isEmpty ? edit.options(settings) : edit.terms(guards, settings)
         let query = VerdictQuery(
             server: server,
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
@@ -87,16 +93,24 @@ struct ReleaseGuard: AsyncParsableCommand {
         let decision = GuardDecision.decide(situation, by: plan)
         // A person who edits the channel meanwhile knows more than this run.
         terms.expectedSequence = terms.expectedSequence ?? document.sequence
-        let report = try decision.change(version, revokes: revokes, situation).map {
-            try ChannelEditor(feed: feed, terms).apply($0, to: channel)
+        var answer = GuardAnswer(version, situation, decision)
+        answer.isGuard = !guards.isEmpty
+        if answer.isGuard {
+            if case .stop = decision {
+                answer.hold = try HoldDesk(feed, terms).hold(version, of: channel, reason: situation.reason)
+            }
+        } else {
+            answer.report = try decision.change(version, revokes: revokes, situation).map {
+                try ChannelEditor(feed: feed, terms).apply($0, to: channel)
+            }
         }
-        try answer(GuardAnswer(version, situation, decision, report), settings)
+        try give(answer, settings)
     }
 
-    private func answer(_ answer: GuardAnswer, _ settings: Settings) throws {
+    private func give(_ answer: GuardAnswer, _ settings: Settings) throws {
         if let report = answer.report { ChannelOutput.warn(report) }
         Output.give(
-            json: try settings.isOn("json", edit.common.json), afterChange: answer.report != nil, answer.object,
+            json: try settings.isOn("json", edit.common.json), afterChange: answer.hasChanged, answer.object,
             answer.lines)
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
@@ -150,20 +164,24 @@ private struct GuardAnswer {
     let version: SemanticVersion
     let situation: GuardDecision.Situation
     let decision: GuardDecision
-    let report: ChannelReport?
+    /// What a channel key has changed.
+    var report: ChannelReport?
+    /// What a guard has signed.
+    var hold: HoldDocument?
+    /// Whether whoever asks may only hold.
+    var isGuard = false
 
-    init(
-        _ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision,
-        _ report: ChannelReport?
-    ) {
+    init(_ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision) {
         self.version = version
         self.situation = situation
         self.decision = decision
-        self.report = report
     }
+
+    var hasChanged: Bool { report != nil || hold != nil }
 
     var status: Int32 {
         switch decision {
+        case .advance where isGuard: ExitTable.nothingToDo
         case .advance, .complete: 0
         case .bake, .missing: ExitTable.nothingToDo
         case .stop, .stopByHand, .held: ExitTable.stopped
@@ -173,6 +191,7 @@ private struct GuardAnswer {
 
     private var outcome: String {
         switch decision {
+        case .advance where isGuard: "waiting"
         case .advance: "advanced"
         case .complete: "complete"
         case .bake, .missing: "waiting"
@@ -189,6 +208,8 @@ private struct GuardAnswer {
     private var words: String {
         let share = RolloutShare(permille: situation.rollout)
         return switch decision {
+        case .advance(let step) where isGuard:
+            "may go from \(share) to \(RolloutShare(permille: step)) of the devices, by somebody with a channel key"
         case .advance(let step): "may go from \(share) to \(RolloutShare(permille: step)) of the devices"
         case .complete: "is complete at \(share) of the devices"
         case .bake(let rest): "stays at \(share) of the devices for \(DurationText(.seconds(rest.components.seconds)))"
@@ -201,7 +222,11 @@ private struct GuardAnswer {
         }
     }
 
-    var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) }
+    var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) + holdLines }
+
+    private var holdLines: [String] {
+        hold.map { ["held for documents of \($0.channel) up to sequence \($0.sequence)"] } ?? []
+    }
 
     var object: JSONObject {
         var missing: JSONValue = .null
@@ -212,6 +237,12 @@ private struct GuardAnswer {
             "good": situation.verdicts.map { .integer($0.good) } ?? .null,
             "failed": situation.verdicts.map { .integer($0.failed) } ?? .null, "missing": missing,
             "reason": .string(words), "change": report.map { .object(ChannelOutput.object($0)) } ?? .null,
+            "hold": hold.map { hold in
+                .object([
+                    "channel": .string(hold.channel), "sequence": .integer(hold.sequence),
+                    "releases": .array(hold.releases.map { .string($0.description) }), "reason": .string(hold.reason),
+                ])
+            } ?? .null,
         ]
     }
 }
@@ -228,6 +259,9 @@ extension GuardDecision.Situation {
             rollout: release.rollout, isHeld: release.isPaused || isRevoked,
             sinceChange: .seconds(clock.secondsSinceEpoch - document.issuedAt.secondsSinceEpoch), verdicts: verdicts)
     }
+
+    /// Why it is stopped, for people.
+    fileprivate var reason: String { "too many starts fail: \(verdicts?.failed ?? 0) of \(verdicts?.count ?? 0)" }
 }
 
 extension GuardDecision {
@@ -237,12 +271,36 @@ extension GuardDecision {
     ) -> ChannelChange? {
         switch self {
         case .advance(let step): .rollout(version, step)
-        case .stop where revokes:
-            .revoke(
-                version,
-                reason: "too many starts fail: \(situation.verdicts?.failed ?? 0) of \(situation.verdicts?.count ?? 0)")
+        case .stop where revokes: .revoke(version, reason: situation.reason)
         case .stop: .pause(version)
         case .stopByHand, .held, .complete, .bake, .missing, .noData: nil
         }
+    }
+}
+
+/// Who may only hold: the machine that watches needs no key that ships.
+struct GuardKeyOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Private key (PEM) of the trust root's guard, in place of --channel-key: it stops, and takes no other step.",
+            valueName: "file"), completion: .file())
+    var guardKey: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Command that signs in place of --guard-key, as --sign-command does.", valueName: "command"))
+    var guardSignCommand: [String] = []
+
+    @Option(help: ArgumentHelp("Public key (PEM) of --guard-sign-command.", valueName: "file"), completion: .file())
+    var guardPublic: [String] = []
+
+    /// Empty where a channel key signs.
+    func guards(_ edit: ChannelEditOptions, _ settings: Settings) throws -> [Signer] {
+        let guards = try Signers.read(
+            Signers.Flags(key: "guard-key", command: "guard-sign-command", publicKey: "guard-public"), keys: guardKey,
+            commands: guardSignCommand, publicKeys: guardPublic, edit.passphrase, settings)
+        if !guards.isEmpty, !edit.channelKey.isEmpty || !edit.signCommand.isEmpty {
+            throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key: one of them.")
+        }
+        return guards
     }
 }

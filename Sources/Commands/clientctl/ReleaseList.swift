@@ -87,7 +87,19 @@ extension ReleaseList {
         let fetcher = try Wiring.fetcher(network, for: base, settings)
         let name = ChannelFileName.file(of: channel)
         let bytes = try await ManifestRequest.fetchChannel(base.resolve(relative: "channels/\(name)"), with: fetcher)
-        try folder.directory(creating: "channels").createDurableFile(name, bytes)
+        let channels = try folder.directory(creating: "channels")
+        try channels.createDurableFile(name, bytes)
+        // Who is a guard, and what it holds.
+        let beside = [
+            ("trust.json", folder, TrustRootFormat.maximumBytes),
+            ("channels/" + ChannelFileName.holdFile(of: channel), channels, HoldFormat.maximumBytes),
+        ]
+        for (path, place, limit) in beside {
+            guard let bytes = try? await fetcher.fetchBytes(base.resolve(relative: path), maximumBytes: limit) else {
+                continue
+            }
+            try place.createDurableFile(String(path.split(separator: "/").last ?? ""), bytes)
+        }
         return FeedFolder(folder.path)
     }
 

@@ -140,6 +140,11 @@ struct ChannelEditOptions: ParsableArguments {
             throw ValidationError(
                 "Missing --channel-key: give the key that signs the channel, or --sign-command with --public.")
         }
+        return try terms(signers, settings)
+    }
+
+    /// The same for whoever signs something else than the channel.
+    func terms(_ signers: [Signer], _ settings: Settings) throws -> ChannelTerms {
         var options = ChannelTerms(signers: signers, issuedAt: try PublishTime.issued())
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)

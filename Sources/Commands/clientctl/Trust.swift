@@ -73,6 +73,14 @@ struct TrustInit: ParsableCommand {
     var channelThreshold: String?
 
     @Option(
+        help: ArgumentHelp("Public key that holds releases, and does no more; repeat it.", valueName: "file"),
+        completion: .file())
+    var guardKey: [String] = []
+
+    @Option(help: ArgumentHelp("How many guards must sign; 1 by default.", valueName: "n"))
+    var guardThreshold: String?
+
+    @Option(
         help: ArgumentHelp("Private root key that signs it now; repeat it.", valueName: "file"), completion: .file())
     var signKey: [String] = []
 
@@ -91,6 +99,7 @@ struct TrustInit: ParsableCommand {
         try add("root", rootKey, rootThreshold, as: .root, to: &root, settings)
         try add("release", releaseKey, releaseThreshold, as: .release, to: &root, settings)
         try add("channel", channelKey, channelThreshold, as: .channel, to: &root, settings)
+        try add("guard", guardKey, guardThreshold, as: .guard, to: &root, settings)
         for role in [TrustRole.root, .release] where root.roles[role] == nil {
             throw ValidationError(
                 "Missing --\(role)-key: name at least one public key that signs for the role \(role).")

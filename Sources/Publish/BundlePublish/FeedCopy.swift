@@ -50,7 +50,7 @@ package struct FeedTransfer {
 
     /// What is brought, in order. A pure rule.
     enum Part: Int, Comparable {
-        case content, list, manifest, root, copy, trust, channel, newest
+        case content, list, manifest, root, copy, trust, hold, channel, newest
 
         static func < (one: Part, other: Part) -> Bool { one.rawValue < other.rawValue }
 
@@ -65,6 +65,8 @@ package struct FeedTransfer {
                     last == ReleaseFeed.manifestName ? .manifest : last == DeltaListFormat.fileName ? .list : .content
             case ("trust", 2) where isDocument: self = .root
             case ("channels", 3) where isDocument: self = .copy
+            // Before the document that it is about: no device sees that one without it.
+            case ("channels", 2) where name.hasSuffix(".hold.json"): self = .hold
             case ("channels", 2) where isDocument: self = .channel
             case ("trust.json", 1): self = .trust
             case ("manifest.json", 1): self = .newest
@@ -73,7 +75,7 @@ package struct FeedTransfer {
         }
 
         /// Whether it is replaced, and is read before anything is listed.
-        var isDocument: Bool { [.list, .trust, .channel, .newest].contains(self) }
+        var isDocument: Bool { [.list, .trust, .hold, .channel, .newest].contains(self) }
     }
 
     private let source: any FeedPlace

@@ -66,7 +66,9 @@ package struct ArchiveSource: UpdateSource {
             let name = try ChannelFileName.name(in: url)
             let envelope = try ChannelFormat.envelope(
                 parsing: try await ManifestRequest.fetchChannel(url, with: fetcher))
-            return try look.offer(of: envelope, channel: name, deviceId: deviceId)
+            let hold =
+                look.trust.hasGuard ? try await ManifestRequest.fetchHold(of: name, beside: url, with: fetcher) : nil
+            return try look.offer(of: envelope, channel: name, deviceId: deviceId, hold: hold)
         }
     }
 
@@ -160,6 +162,24 @@ package enum ManifestRequest {
             return try document(try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes), of: url)
         } catch FetchError.tooLarge {
             throw DocumentRefusal("channel document", problem: "is longer than \(ChannelFormat.maximumBytes) bytes")
+        }
+    }
+
+    /// The bytes of the hold of the channel `name` whose document is at `url`; nil where there is none. Object stores that do not
+    /// list their keys answer 403 for what is not there.
+    static func fetchHold(
+        of name: String, beside url: FetchURL, with fetcher: any Fetcher
+    ) async throws -> [UInt8]? {
+        do {
+            let address = try url.resolve(relative: ChannelFileName.holdFile(of: name))
+            return try await fetcher.fetchBytes(address, maximumBytes: HoldFormat.maximumBytes)
+        } catch FetchError.fileMissing {
+            return nil
+        } catch FetchError.httpStatus(let status, _, _) where [403, 404, 410].contains(status) {
+            return nil
+        } catch FetchError.tooLarge {
+            // Nobody's hold; it keeps nobody from anything.
+            return []
         }
     }
 
@@ -380,14 +400,15 @@ struct FeedPoll: Sendable {
 
     /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.
     func offer(
-        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId
+        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: [UInt8]? = nil
     ) throws -> ArchiveOffer {
         var after = remembering(trust)
         let time = TrustedTime.at(clock, after)
         try trust.requireFresh(at: time)
         let keys = trust.keys(for: .channel, at: time)
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
-        let (document, signers, digest) = (verified.document, verified.signers, verified.payloadSha256)
+        let (held, holdEvidence) = judge(hold, verified.document, at: time)
+        let (document, signers, digest) = (verified.document.held(by: held), verified.signers, verified.payloadSha256)
         try requireApp(of: document)
         let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
         let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
@@ -409,7 +430,25 @@ struct FeedPoll: Sendable {
         after.neededShell = offer.neededShell(device)
         let news = FeedUpdate(before: memory, after: after)
         return try ArchiveOffer(
-            offer, evidence: rootEvidence + evidence(document, signers, known, time), feed: news, inventory)
+            offer, evidence: rootEvidence + evidence(document, signers, known, time) + holdEvidence, feed: news,
+            inventory)
+    }
+
+    /// What a guard says of `document`. Who can change the feed can take a hold away, so one that does not count keeps nobody from
+    /// updating.
+    private func judge(
+        _ bytes: [UInt8]?, _ document: ChannelDocument, at time: Timestamp
+    ) -> (HoldRule, [Decision.Outcome]) {
+        guard trust.hasGuard, let bytes else { return (.none, []) }
+        do {
+            let hold = try HoldVerifier.verify(
+                try HoldFormat.envelope(parsing: bytes), channel: document.channel,
+                trusted: trust.keys(for: .guard, at: time))
+            let rule = HoldRule.judge(hold, on: document)
+            return (rule, [Decision.Outcome(rule: "hold", passed: true, detail: rule.detail(hold.document))])
+        } catch {
+            return (.none, [Decision.Outcome(rule: "hold", passed: false, detail: UpdateFailure(error).message)])
+        }
     }
 
     private func requireApp(of document: ChannelDocument) throws {

@@ -137,6 +137,13 @@ import Testing
         case (_, "sign-command"):
             drop("--key", "--channel-key")
             arguments += ["--public", "release.pub.pem"]
+        case ("release", "guard-key"): drop("--channel-key")
+        case ("release", "guard-sign-command"):
+            drop("--channel-key")
+            arguments += ["--guard-public", "release.pub.pem"]
+        case ("release", "guard-public"):
+            drop("--channel-key")
+            arguments += ["--guard-sign-command", "exit 3"]
         case (_, "public") where words.count > 1 && words.last != "sign" && words.first == "trust": break
         case (_, "public"):
             drop("--key", "--channel-key")
@@ -159,11 +166,12 @@ import Testing
         case "out": "elsewhere/none/file"
         case "channel" where ["release", "publish", "feed"].contains(words.first): "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
-            "passphrase-file", "new-passphrase-file", "root-key", "release-key", "sign-key", "rebuild", "manifest",
+            "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-public",
+            "sign-key", "rebuild", "manifest",
             "channel", "access-log",
             "old", "new":
             "nowhere/at/all"
-        case "sign-command", "channel-sign-command", "credential-command": "exit 3"
+        case "sign-command", "channel-sign-command", "guard-sign-command", "credential-command": "exit 3"
         case "store": "/dev/null/store"
         case "feed", "origin": "s3://bucket"
         case "meteor": "file:///meteor"

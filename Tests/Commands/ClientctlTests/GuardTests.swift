@@ -135,6 +135,107 @@ import Testing
         ).failed(64, "usage")
     }
 
+    // MARK: A guard's key
+
+    /// A feed whose trust root names the key `new` as its guard.
+    private static func guardedSite() throws -> ChannelSite {
+        let site = try ChannelSite()
+        try Clientctl.run([
+            "trust", "add-key", site.trust, "--role", "guard", "--public", site.pub("new"), "--json",
+        ]).succeeded()
+        try site.signRoot("root1", "root2")
+        try site.publishRoot().succeeded("published")
+        try site.publish("1.0.0").succeeded("published")
+        try site.install("old").succeeded("installed")
+        try site.publish("1.1.0").succeeded("published")
+        return site
+    }
+
+    private static func hold(_ site: ChannelSite, key: String, _ server: String, _ more: [String] = []) throws
+        -> Outcome
+    {
+        try Clientctl.run(
+            [
+                "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--guard-key",
+                site.key(key), "--prometheus", server, "--bake", "1s", "--json",
+            ] + more)
+    }
+
+    @Test func `a guard's key stops a release, until a channel key says more`() throws {
+        let site = try Self.guardedSite()
+        try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let server = "http://127.0.0.1:\(engine.port)"
+        #expect(try Self.hold(site, key: "new", server, ["--dry-run"]).status == 60)
+        #expect(access("\(site.feed)/channels/stable.hold.json", F_OK) != 0)
+        let stopped = try Self.hold(site, key: "new", server)
+        #expect(stopped.status == 60)
+        #expect(stopped["hold"]?.objectValue?["releases"]?.arrayValue == [.string("1.1.0")])
+        #expect(stopped["change"] == .null)
+        #expect(try Self.hold(site, key: "new", server).string("reason")?.contains("is paused") == true)
+        // Devices on either side of the draw keep what they have.
+        for device in ["old", "b", "c", "d", "e"] {
+            _ = try site.install(device)
+            #expect(try site.runs(device) == "1.0.0")
+        }
+        // Signed again for another reason, the channel itself has it paused.
+        let resigned = try site.release("resign")
+        resigned.succeeded("changed")
+        #expect(resigned.strings("changes")?.contains { $0.contains("as the guard holds it") } == true)
+        #expect(try site.list()["releases"]?.arrayValue?.last?.objectValue?["paused"]?.boolValue != nil)
+        _ = try site.install("f")
+        #expect(try site.runs("f") == "1.0.0")
+        try site.release("resume", "--version", "1.1.0").succeeded("changed")
+        try site.release("rollout", "100%", "--version", "1.1.0").succeeded("changed")
+        try site.install("old").succeeded("installed")
+        #expect(try site.runs("old") == "1.1.0")
+    }
+
+    @Test func `a guard's key takes no other step`() throws {
+        let site = try Self.guardedSite()
+        try site.release("rollout", "1%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": 500, "confirmed": 500, "failed": 0])
+        let sequence = try site.sequence()
+        var outcome = try Self.hold(site, key: "new", "http://127.0.0.1:\(engine.port)")
+        while outcome.string("reason")?.contains(" for ") == true {
+            outcome = try Self.hold(site, key: "new", "http://127.0.0.1:\(engine.port)")
+        }
+        #expect(outcome.status == 3)
+        #expect(outcome.string("outcome") == "waiting")
+        #expect(try site.sequence() == sequence)
+        // Nobody edits a channel with it.
+        try site.release("pause", "--version", "1.1.0", key: "new").failed(20, "keyUnknown")
+    }
+
+    @Test func `whoever is no guard holds nothing`() throws {
+        let site = try Self.guardedSite()
+        try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let refused = try Self.hold(site, key: "channel", server)
+        refused.failed(20, "keyUnknown")
+        let plain = try ChannelSite()
+        try plain.publish("1.1.0", ["--rollout", "50%"]).succeeded("published")
+        try Self.hold(plain, key: "new", server).failed(20, "keyUnknown")
+        #expect(access("\(site.feed)/channels/stable.hold.json", F_OK) != 0)
+    }
+
+    @Test func `a copy of the feed has the hold, too`() throws {
+        let site = try Self.guardedSite()
+        try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        _ = try Self.hold(site, key: "new", "http://127.0.0.1:\(engine.port)")
+        let copy = site.folder.file("copy")
+        try Clientctl.run(["feed", "copy", site.feed, copy, "--json"]).succeeded()
+        #expect(
+            try contents(ofFile: "\(copy)/channels/stable.hold.json")
+                == contents(ofFile: "\(site.feed)/channels/stable.hold.json"))
+        let host = try Hosting(site.feed)
+        #expect(try host.ask("/channels/stable.hold.json").status == 200)
+        #expect(
+            try Clientctl.run(["release", "list", "--feed", site.feed, "--json"])["channels"]?.arrayValue?.count == 1)
+    }
+
     /// Whatever the fake above says, this is the engine itself; skipped by name where it is not installed.
     @Test(.enabled(if: access("/usr/bin/prometheus", X_OK) == 0, "no Prometheus is installed"))
     func `the counts of a real Prometheus move it`() throws {

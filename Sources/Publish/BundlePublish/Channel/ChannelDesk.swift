@@ -171,7 +171,8 @@ struct ChannelDesk {
         var document =
             present?.document
             ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
-        let changes = try change(&document)
+        let held = try HoldDesk.judge(document, in: place, trust: options.trust, clock: options.clock)
+        let changes = try document.takeIn(held) + change(&document)
         if changes.isEmpty {
             return try Prepared(
                 name: name, bytes: nil, before: before,

@@ -18,16 +18,19 @@ package struct ChannelEditor {
         return try ChannelDesk.channels(in: feed)
     }
 
-    /// The document of `channel`, checked by `trust` where one is given.
+    /// The document of `channel`, checked by `trust` where one is given, with what a guard holds.
     package static func read(
         _ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
     ) throws -> ChannelDocument {
         try feed.requireThere()
         guard let record = try ChannelDesk.record(of: channel, in: feed) else { throw missing(channel, feed) }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
-        guard let trust else { return try ChannelFormat.parse(envelope).claims }
-        return try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
-            .document
+        let document =
+            try trust.map {
+                try ChannelVerifier.verify(envelope, channel: channel, trusted: $0.keys(for: .channel, at: clock))
+                    .document
+            } ?? ChannelFormat.parse(envelope).claims
+        return document.held(by: try HoldDesk.judge(document, in: feed, trust: trust, clock: clock))
     }
 
     /// Applies `change` to `channel`.

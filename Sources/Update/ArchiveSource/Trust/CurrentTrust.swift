@@ -39,6 +39,9 @@ struct CurrentTrust: Sendable {
         }
     }
 
+    /// Whether somebody may hold a channel's releases.
+    var hasGuard: Bool { root?.root.roles[.guard] != nil }
+
     /// The keys of `role` at `time`.
     func keys(for role: TrustRole, at time: Timestamp) -> TrustedKeys {
         root?.root.trusted(for: role, at: time) ?? anchor.keys(for: role, at: time)

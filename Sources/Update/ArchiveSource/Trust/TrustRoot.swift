@@ -9,6 +9,8 @@ package enum TrustRole: String, Sendable, CaseIterable {
     case release
     /// Signs channel documents; the release keys do where a trust root names no channel keys.
     case channel
+    /// Signs holds of channels, which only keep devices from releases; nobody does where a trust root names no guard.
+    case `guard`
 }
 
 /// The values of a trust root (SECURITY section 5.4), whoever vouches for them.
@@ -51,7 +53,7 @@ package struct TrustRoot: Sendable, Equatable {
     package var expires: Timestamp
     /// The keys that roles may name.
     package var keys: [Key]
-    /// The roles; `root` and `release` always, `channel` perhaps.
+    /// The roles; `root` and `release` always, `channel` and `guard` perhaps.
     package var roles: [TrustRole: Role]
     /// Ids of keys that count for nothing any more.
     package var revoked: [String]
@@ -191,7 +193,7 @@ package enum TrustRootFormat {
         }
         for role in TrustRole.allCases {
             guard let value = roles.optional(role.rawValue) else {
-                if role == .channel { continue }
+                if role == .channel || role == .guard { continue }
                 throw roles.refusal(role.rawValue, "is missing")
             }
             root.roles[role] = try self.role(try MemberReader(value, of: "\(name).roles.\(role)"), root.keys)

@@ -1,0 +1,113 @@
+package import ArchiveSource
+import BundleSigning
+package import BundleValues
+
+/// Reads and writes what a guard says of a feed's channels.
+package struct HoldDesk {
+    private let place: any FeedPlace
+    private let terms: ChannelTerms
+
+    /// For `place`; the signers of `terms` are guards.
+    package init(_ place: any FeedPlace, _ terms: ChannelTerms) {
+        self.place = place
+        self.terms = terms
+    }
+
+    static func path(of channel: String) -> String { "\(ChannelDesk.folder)/\(ChannelFileName.holdFile(of: channel))" }
+
+    /// What the feed's hold does to `document`, as devices judge it. Where `trust` is no trust root, the feed's own says who is a
+    /// guard: whoever could lie by it could also keep devices from the feed.
+    static func judge(
+        _ document: ChannelDocument, in place: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
+    ) throws -> HoldRule {
+        guard let trusted = try guards(in: place, trust: trust, clock: clock) else { return .none }
+        return HoldRule.judge(try present(document.channel, in: place, trusted)?.hold, on: document)
+    }
+
+    private static func guards(
+        in place: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
+    ) throws -> TrustedKeys? {
+        var root = try FeedTrust(in: place, clock: clock)?.root
+        if case .root(let given)? = trust { root = given.root }
+        guard let root, root.roles[.guard] != nil else { return nil }
+        return root.trusted(for: .guard, at: clock)
+    }
+
+    /// The hold in the feed; nil for one that does not count.
+    private static func present(
+        _ channel: String, in place: any FeedPlace, _ trusted: TrustedKeys
+    ) throws -> (hold: VerifiedHold?, version: FeedVersion)? {
+        guard let record = try place.read(path(of: channel), maximumBytes: HoldFormat.maximumBytes) else { return nil }
+        do {
+            let envelope = try HoldFormat.envelope(parsing: record.bytes)
+            return (try HoldVerifier.verify(envelope, channel: channel, trusted: trusted), record.version)
+        } catch is DocumentRefusal {
+            return (nil, record.version)
+        } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
+            return (nil, record.version)
+        }
+    }
+
+    /// Keeps further devices from `version` until a channel key signs a newer document of `channel`. Returns the hold.
+    package func hold(_ version: SemanticVersion, of channel: String, reason: String) throws -> HoldDocument {
+        guard let trusted = try Self.guards(in: place, trust: terms.trust, clock: terms.clock) else {
+            throw UpdateFailure(
+                .keyUnknown, subject: place.address,
+                "No trust root of \(place.address) names a guard, so no device would heed it: `clientctl trust add-key --role guard`, "
+                    + "then have the root signed and published.")
+        }
+        return try place.change(terms.wait, channels: [channel], draft: { nil as Bool? }) { _ in
+            let document = try ChannelEditor.read(channel, in: place, trust: terms.trust, clock: terms.clock)
+            _ = try document.index(of: version)
+            if let expected = terms.expectedSequence, expected != document.sequence {
+                throw UpdateFailure(
+                    .rollbackAttempt, subject: "channel \(channel)",
+                    "Channel \(channel) has sequence \(document.sequence), not \(expected) as expected: somebody changed it meanwhile."
+                )
+            }
+            let present = try Self.present(channel, in: place, trusted)
+            let next = next(version, document, after: present?.hold, reason)
+            let bytes = try terms.signers.sign(HoldFormat.envelope(next)).document
+            try check(bytes, channel, trusted)
+            if !terms.isDryRun {
+                try place.replace(Self.path(of: channel), with: bytes, version: present?.version)
+                try place.settle(ChannelDesk.folder)
+            }
+            return next
+        }
+    }
+
+    private func next(
+        _ version: SemanticVersion, _ document: ChannelDocument, after present: VerifiedHold?, _ reason: String
+    ) -> HoldDocument {
+        if let present = present?.document, present.sequence == document.sequence {
+            return present.adding(version, at: terms.issuedAt, reason: reason)
+        }
+        return HoldDocument(
+            appId: document.appId, channel: document.channel, sequence: document.sequence, issuedAt: terms.issuedAt,
+            releases: [version], reason: reason)
+    }
+
+    /// What no device would heed does not leave here.
+    private func check(_ bytes: [UInt8], _ channel: String, _ trusted: TrustedKeys) throws {
+        do {
+            _ = try HoldVerifier.verify(try HoldFormat.envelope(parsing: bytes), channel: channel, trusted: trusted)
+        } catch let failure as UpdateFailure where failure.code == .keyUnknown {
+            throw UpdateFailure(
+                .keyUnknown, subject: failure.subject,
+                "Devices would not heed this, so it was not written: sign it with "
+                    + "\(trusted.keys.map(\.id).joined(separator: " or ")), the trust root's guard.")
+        }
+    }
+}
+
+extension ChannelDocument {
+    /// Takes in what a guard holds, so that it stays held when this is signed again; what is different, for people.
+    mutating func takeIn(_ rule: HoldRule) -> [String] {
+        let before = self
+        self = held(by: rule)
+        return zip(before.releases, releases).filter { $0.isPaused != $1.isPaused }.map {
+            "\($1.version): paused, as the guard holds it"
+        }
+    }
+}

@@ -1,0 +1,177 @@
+import BundleCore
+package import BundleSigning
+package import BundleValues
+
+/// What a guard says of a channel document: that no further device takes some of its releases.
+///
+/// It can take away and never add. It counts for the document that the guard saw, and for older ones; the next one that a channel
+/// key signs is somebody's who knew better.
+package struct HoldDocument: Sendable, Equatable {
+    /// The application; nil where the channel names none.
+    package let appId: String?
+    /// The channel.
+    package let channel: String
+    /// The sequence of the channel document that the guard saw; 1 or more.
+    package let sequence: Int
+    /// When it was signed.
+    package let issuedAt: Timestamp
+    /// The releases that are held, each once; at least one.
+    package let releases: [SemanticVersion]
+    /// Why, for people.
+    package let reason: String
+
+    /// States a hold.
+    package init(
+        appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, releases: [SemanticVersion], reason: String
+    ) {
+        self.appId = appId
+        self.channel = channel
+        self.sequence = sequence
+        self.issuedAt = issuedAt
+        self.releases = releases
+        self.reason = reason
+    }
+
+    /// The hold with `release` in it, too, for a document of `sequence`.
+    package func adding(_ release: SemanticVersion, at time: Timestamp, reason: String) -> HoldDocument {
+        HoldDocument(
+            appId: appId, channel: channel, sequence: sequence, issuedAt: time,
+            releases: releases.filter { $0 != release } + [release], reason: reason)
+    }
+}
+
+/// A hold that enough guards have signed; only `HoldVerifier` makes one.
+package struct VerifiedHold: Sendable {
+    /// Its values.
+    package let document: HoldDocument
+    /// The keys that signed it.
+    package let signers: [PublicKey]
+
+    fileprivate init(_ document: HoldDocument, signers: [PublicKey]) {
+        self.document = document
+        self.signers = signers
+    }
+}
+
+/// Signature before use: the one door from an envelope to a hold.
+package enum HoldVerifier {
+    /// The hold, if as many of `trusted` as must have signed it, and it is for the channel `name`.
+    package static func verify(
+        _ envelope: SignedEnvelope, channel name: String, trusted: TrustedKeys
+    ) throws -> VerifiedHold {
+        let signers = try trusted.signers(envelope.signatures, over: envelope.message, of: "hold of channel \(name)")
+        let document = try HoldFormat.parse(envelope)
+        if document.channel != name {
+            throw DocumentRefusal("hold", problem: "is that of the channel \(document.channel), \(name) was asked for")
+        }
+        return VerifiedHold(document, signers: signers)
+    }
+}
+
+/// A hold on the wire: a DSSE envelope of at most 64 KiB, beside the channel document as `channels/NAME.hold.json`.
+package enum HoldFormat {
+    /// The longest document, in bytes.
+    package static let maximumBytes = 64 << 10
+    /// The payload's type.
+    package static let payloadType = "application/vnd.swap-clients.hold.v1+json"
+
+    private static let name = "hold"
+    private static let maximumReleases = 100
+    private static let members = ["schema", "appId", "channel", "sequence", "issuedAt", "releases", "reason"]
+
+    /// The envelope alone: its signatures come before its payload is read.
+    package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
+        try SignedEnvelope(parsing: document, payloadType: payloadType, maximumBytes: maximumBytes, name: name)
+    }
+
+    /// Reads the payload strictly; members that this version does not know are none.
+    static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> HoldDocument {
+        do {
+            return try read(
+                try MemberReader(try JSONScanner.parse(envelope.payload, maximumBytes: maximumBytes), of: name))
+        } catch {
+            throw DocumentRefusal(name, error)
+        }
+    }
+
+    private static func read(_ reader: MemberReader) throws -> HoldDocument {
+        guard try reader.integer("schema") == 1 else {
+            throw reader.refusal("schema", "is not 1: this clientctl is too old for it")
+        }
+        if let stranger = reader.object.members.first(where: { !members.contains($0.name) }) {
+            throw reader.refusal(UntrustedName.display(stranger.name), "is no member of a hold")
+        }
+        let hold = HoldDocument(
+            appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
+            sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
+            releases: try reader.strings("releases").map { text in
+                do { return try SemanticVersion(parsing: text) } catch { throw reader.refusal("releases", "\(error)") }
+            }, reason: try reader.string("reason"))
+        if !ChannelFileName.isName(hold.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
+        if hold.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
+        guard (1...maximumReleases).contains(hold.releases.count), Set(hold.releases).count == hold.releases.count
+        else {
+            throw reader.refusal("releases", "is not 1 to \(maximumReleases) versions, each once")
+        }
+        return hold
+    }
+
+    /// An unsigned envelope around `hold`.
+    package static func envelope(_ hold: HoldDocument) -> SignedEnvelope {
+        var object: JSONObject = ["schema": .integer(1)]
+        object["appId"] = hold.appId.map(JSONValue.string)
+        object["channel"] = .string(hold.channel)
+        object["sequence"] = .integer(hold.sequence)
+        object["issuedAt"] = .string(hold.issuedAt.description)
+        object["releases"] = .array(hold.releases.map { .string($0.description) })
+        object["reason"] = .string(hold.reason)
+        return SignedEnvelope(
+            payloadType: payloadType, payload: JSONWriter.bytes(of: .object(object), layout: .pretty))
+    }
+}
+
+/// What a hold does to a channel document. A pure rule.
+package enum HoldRule: Sendable, Equatable {
+    /// The feed has none.
+    case none
+    /// These releases are held.
+    case holds([SemanticVersion])
+    /// Somebody signed a newer channel document since: the hold is over.
+    case over(since: Int)
+    /// It is for another application.
+    case otherApp
+
+    /// What `hold` does to `document`.
+    package static func judge(_ hold: VerifiedHold?, on document: ChannelDocument) -> HoldRule {
+        guard let hold = hold?.document else { return .none }
+        if hold.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) { return .otherApp }
+        if document.sequence > hold.sequence { return .over(since: document.sequence) }
+        return .holds(hold.releases)
+    }
+}
+
+extension HoldRule {
+    /// What the rule says of `hold`, for people.
+    func detail(_ hold: HoldDocument) -> String {
+        switch self {
+        case .none: "there is none"
+        case .holds(let versions):
+            "\(versions.map(\.description).joined(separator: ", ")) held since \(hold.issuedAt): "
+                + UntrustedName.display(hold.reason, limit: 400)
+        case .over(let sequence): "the hold of sequence \(hold.sequence) is over since \(sequence)"
+        case .otherApp: "the hold is for \(hold.appId ?? "no named application")"
+        }
+    }
+}
+
+extension ChannelDocument {
+    /// The document with the releases paused that `rule` holds.
+    package func held(by rule: HoldRule) -> ChannelDocument {
+        guard case .holds(let versions) = rule else { return self }
+        var document = self
+        for index in document.releases.indices where versions.contains(document.releases[index].version) {
+            document.releases[index].isPaused = true
+        }
+        return document
+    }
+}

@@ -1,0 +1,164 @@
+import ArchiveSource
+import BundleCore
+import BundleSigning
+import BundleTesting
+import BundleValues
+import Testing
+
+/// What a guard may do to devices, and what nobody may do in its name.
+@Suite struct `A guard` {
+    /// A feed with 1.0.0 and 1.1.0 at sequence 2, a guard with key 5, and a device that has 1.0.0.
+    private struct Scene {
+        let feed: TrustFeed
+        let device: Follower
+
+        var guardian: SigningPair { feed.keys[5] }
+
+        init(appId: String? = "com.example.kiosk", hasGuard: Bool = true) async throws {
+            feed = try TrustFeed(appId: appId)
+            let guardian = feed.keys[5]
+            device = try Follower(
+                feed, trusting: feed.pinned(feed.trustRoot { if hasGuard { $0.set(.guard, [guardian]) } }))
+            try feed.offer(1, ["1.0.0"])
+            try await device.installs("1.0.0")
+            try feed.offer(2, ["1.0.0", "1.1.0"])
+        }
+
+        func hold(
+            _ sequence: Int = 2, _ versions: [String] = ["1.1.0"], appId: String? = "com.example.kiosk",
+            channel: String = "stable"
+        ) throws -> SignedEnvelope {
+            HoldFormat.envelope(
+                HoldDocument(
+                    appId: appId, channel: channel, sequence: sequence, issuedAt: Day.number(9),
+                    releases: try versions.map { try SemanticVersion(parsing: $0) }, reason: "too many starts fail"))
+        }
+
+        func serve(_ envelope: SignedEnvelope, by signers: [SigningPair]? = nil) throws {
+            feed.server.set(
+                "/channels/stable.hold.json", Route(try envelope.signed(by: signers ?? [guardian]).document))
+        }
+
+        /// Whether the device keeps 1.0.0.
+        func isHeld() async throws -> Bool {
+            _ = try? await device.update()
+            return try device.inventory().bundles.map(\.version.description) == ["1.0.0"]
+        }
+    }
+
+    @Test func `keeps devices from a release, and leaves it to those that have it`() async throws {
+        let scene = try await Scene()
+        try await scene.device.installs("1.1.0")
+        try scene.serve(try scene.hold())
+        _ = try await scene.device.update()
+        #expect(try scene.device.inventory().bundles.count == 2)
+        let other = try await Scene()
+        try other.serve(try other.hold())
+        #expect(try await other.isHeld())
+    }
+
+    @Test func `holds for older documents as well, and for no newer one`() async throws {
+        let scene = try await Scene()
+        try scene.serve(try scene.hold(7))
+        #expect(try await scene.isHeld())
+        try scene.serve(try scene.hold(1))
+        #expect(try await !scene.isHeld())
+        let other = try await Scene()
+        try other.serve(try other.hold(2))
+        try other.feed.offer(3, ["1.0.0", "1.1.0"])
+        #expect(try await !other.isHeld())
+    }
+
+    @Test func `holds what it names, and nothing else`() async throws {
+        let scene = try await Scene()
+        try scene.serve(try scene.hold(2, ["1.2.0"]))
+        #expect(try await !scene.isHeld())
+    }
+
+    @Test func `counts only for its channel and its application`() async throws {
+        let scene = try await Scene()
+        try scene.serve(try scene.hold(channel: "beta"))
+        #expect(try await !scene.isHeld())
+        for appId in ["com.example.other", nil] {
+            let other = try await Scene()
+            try other.serve(try other.hold(appId: appId))
+            #expect(try await !other.isHeld(), "\(appId ?? "none")")
+        }
+    }
+
+    @Test(arguments: [10, 11, 0, 6]) func `is nobody else`(key: Int) async throws {
+        let scene = try await Scene()
+        try scene.serve(try scene.hold(), by: [scene.feed.keys[key]])
+        #expect(try await !scene.isHeld())
+    }
+
+    @Test func `is nobody where the trust root names none`() async throws {
+        let scene = try await Scene(hasGuard: false)
+        try scene.serve(try scene.hold())
+        #expect(try await !scene.isHeld())
+        #expect(!scene.feed.server.requests.contains { $0.target.contains("hold") })
+    }
+
+    @Test func `is many where the trust root asks for many`() async throws {
+        let feed = try TrustFeed()
+        let guards = [feed.keys[5], feed.keys[6]]
+        let device = try Follower(feed, trusting: feed.pinned(feed.trustRoot { $0.set(.guard, guards, threshold: 2) }))
+        try feed.offer(1, ["1.1.0"])
+        let hold = HoldFormat.envelope(
+            HoldDocument(
+                appId: nil, channel: "stable", sequence: 1, issuedAt: Day.number(9),
+                releases: [try SemanticVersion(parsing: "1.1.0")], reason: ""))
+        feed.server.set("/channels/stable.hold.json", Route(try hold.signed(by: guards).document))
+        _ = try? await device.update()
+        #expect(try device.inventory().bundles.isEmpty)
+        feed.server.set("/channels/stable.hold.json", Route(try hold.signed(by: [guards[0]]).document))
+        try await device.installs("1.1.0")
+    }
+
+    @Test func `signs nothing but holds`() async throws {
+        let scene = try await Scene()
+        try scene.feed.offer(3, ["1.0.0", "1.1.0", "1.2.0"], by: [scene.guardian])
+        await #expect(throws: UpdateFailure.self) { try await scene.device.update() }
+        try scene.feed.offer(scene.feed.document(3, [try scene.feed.release("1.2.0", by: [scene.guardian])]))
+        _ = try? await scene.device.update()
+        #expect(try scene.device.inventory().bundles.count == 1)
+    }
+
+    @Test(arguments: [
+        "", "{}", "<html>", "{\"payloadType\":\"x\",\"payload\":\"\",\"signatures\":[]}",
+    ])
+    func `that is not understood keeps nobody from updating`(text: String) async throws {
+        let scene = try await Scene()
+        scene.feed.server.set("/channels/stable.hold.json", Route(Array(text.utf8)))
+        #expect(try await !scene.isHeld())
+    }
+
+    @Test(arguments: [403, 404, 410]) func `has nothing to say where there is no hold`(status: Int) async throws {
+        let scene = try await Scene()
+        scene.feed.server.set("/channels/stable.hold.json", Route(status: status))
+        #expect(try await !scene.isHeld())
+    }
+
+    @Test func `that cannot be asked is asked again`() async throws {
+        let scene = try await Scene()
+        scene.feed.server.set("/channels/stable.hold.json", Route(status: 503))
+        #expect(try await scene.isHeld())
+    }
+
+    @Test(arguments: [
+        ("schema", JSONValue.integer(2)), ("channel", .string("../x")), ("sequence", .integer(0)),
+        ("releases", .array([])), ("releases", .array([.string("1.1.0"), .string("1.1.0")])),
+        ("releases", .array([.string("one")])), ("issuedAt", .string("yesterday")), ("more", .bool(true)),
+    ])
+    func `states a hold strictly`(member: String, value: JSONValue) async throws {
+        let scene = try await Scene()
+        let payload = try edited(scene.hold().payload) { $0[member] = value }
+        try scene.serve(SignedEnvelope(payloadType: HoldFormat.payloadType, payload: payload))
+        #expect(try await !scene.isHeld())
+    }
+
+    @Test func `a channel is not called like a hold`() {
+        #expect(ChannelFileName.isName("stable"))
+        #expect(!ChannelFileName.isName("stable.hold"))
+    }
+}
