@@ -109,6 +109,26 @@ class Following(Change):
             yield from self.stopped()
 
 
+class Telling(Change):
+    """A device that reports: the facts that wait are those of what happened, each once."""
+
+    def whole(self):
+        yield from super().whole()
+        try:
+            ledger = json.loads((self.world.store / "ledger.json").read_text())
+        except (OSError, ValueError):
+            return
+        facts = [(one["fact"], one["version"]) for one in (ledger["reports"] or {"waiting": []})["waiting"]]
+        if len(set(facts)) != len(facts):
+            yield f"a fact waits twice: {facts}"
+        happened = {("installed", one["version"]) for one in ledger["versions"]}
+        happened |= {("failed", one["version"]) for one in ledger["starts"] if one["failures"]}
+        happened |= {("blocked", one["version"]) for one in ledger["blocked"]}
+        told = {fact for fact in facts if fact[0] in ("installed", "failed", "blocked")}
+        if told != happened:
+            yield f"what happened is {sorted(happened)}, and what waits to be told is {sorted(told)}"
+
+
 class Locking(Change):
     """lock: the session's file is the one of before or the one of after, and no other."""
 

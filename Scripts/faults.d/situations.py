@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal, Sweep
+from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -43,6 +43,8 @@ def step(make):
 
 
 install = step(lambda world, last, version, keep=3: world.install(version, keep))
+# Nobody takes what is told, so it waits.
+install_told = step(lambda world, last, version: [*world.install(version, 3), "--report", "http://127.0.0.1:1/report"])
 push = step(lambda world, last, number, keep=3: world.push(number, keep))
 repair = step(lambda world, last, version: [
     "repair", "--store", str(world.store), "--manifest", f"{world.work}/feed-{version}/manifest.json", "--json"])
@@ -213,3 +215,8 @@ situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1
 plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
 situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
     "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
+# A device that reports.
+situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told("1.1.0"))
+situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())
+situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
+          fails(), until_tried_again(), fails())

@@ -95,8 +95,8 @@ def tree(folder):
 
 
 def state(folder):
-    """Everything below a folder, without the times, the checksum and the routes in a ledger: by which route a client came is
-    not known of one that was found whole after a kill."""
+    """Everything below a folder, without the times, the checksum, the ids of reports and the routes in a ledger: by which route a
+    client came is not known of one that was found whole after a kill."""
     folder = str(folder)
     found = {}
     for parent, folders, files in os.walk(folder):
@@ -110,7 +110,8 @@ def state(folder):
             if name == "ledger.json":
                 with open(path, encoding="utf-8", errors="replace") as file:
                     content = re.sub(r'"checksum": ".*"', "", TIME.sub("T", file.read()))
-                    content = re.sub(r',\s*"route(Reason|Detail)": [^\n]*?(?=,?\n)', "", content)
+                    content = re.sub(r',\s*"route(Reason|Detail)?": [^\n]*?(?=,?\n)', "", content)
+                    content = re.sub(r'"id": "[0-9a-f]{32}"', "I", content)
             elif stat.S_ISREG(mode):
                 content = digest(path)
             found[os.path.relpath(path, folder)] = (oct(mode), content)

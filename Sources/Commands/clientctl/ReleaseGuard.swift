@@ -68,6 +68,12 @@ struct ReleaseGuard: AsyncParsableCommand {
             valueName: "pause|revoke"))
     var onFailure: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "How many devices there are: a rollout does not move on where more report than can have the release.",
+            valueName: "n"))
+    var devices: String?
+
     @OptionGroup var keys: GuardKeyOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var edit: ChannelEditOptions
@@ -77,6 +83,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         let version = try version.semantic(settings)
         let plan = try plan(settings)
         let revokes = try revokes(settings)
+        let fleet = try settings.optional("devices", devices).map { try settings.integer("devices", $0, atLeast: 1) }
         let server = try FetchURL(parsing: settings.required("prometheus", prometheus))
         let (feed, channel) = try edit.place(settings)
         let guards = try keys.guards(edit, settings)
@@ -87,9 +94,10 @@ struct ReleaseGuard: AsyncParsableCommand {
             patience: try PublishTime.duration("verdict-within", verdictWithin, settings) ?? .seconds(600))
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
-        let situation = try GuardDecision.Situation(
+        var situation = try GuardDecision.Situation(
             version, in: document, at: terms.clock,
             verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server, settings), at: .now))
+        situation.devices = fleet
         let decision = GuardDecision.decide(situation, by: plan)
         // A person who edits the channel meanwhile knows more than this run.
         terms.expectedSequence = terms.expectedSequence ?? document.sequence
@@ -185,7 +193,7 @@ private struct GuardAnswer {
         case .advance, .complete: 0
         case .bake, .missing: ExitTable.nothingToDo
         case .stop, .stopByHand, .held: ExitTable.stopped
-        case .noData: ExitTable.noData
+        case .noData, .tooManyDevices: ExitTable.noData
         }
     }
 
@@ -196,7 +204,7 @@ private struct GuardAnswer {
         case .complete: "complete"
         case .bake, .missing: "waiting"
         case .stop, .stopByHand, .held: "stopped"
-        case .noData: "noData"
+        case .noData, .tooManyDevices: "noData"
         }
     }
 
@@ -218,6 +226,8 @@ private struct GuardAnswer {
         case .stopByHand:
             "fails too often, and every device may have it. Recall it: clientctl release revoke --version \(version)"
         case .held: "is paused or revoked. When it is mended: clientctl release resume --version \(version)"
+        case .tooManyDevices(let most):
+            "stays at \(share) of the devices: at most \(most) devices can have it, so somebody reports who is none. Have the host ask for tokens"
         case .noData: "stays at \(share) of the devices: there is no data. Check --prometheus, and that devices report"
         }
     }
@@ -273,7 +283,7 @@ extension GuardDecision {
         case .advance(let step): .rollout(version, step)
         case .stop where revokes: .revoke(version, reason: situation.reason)
         case .stop: .pause(version)
-        case .stopByHand, .held, .complete, .bake, .missing, .noData: nil
+        case .stopByHand, .held, .complete, .bake, .missing, .tooManyDevices, .noData: nil
         }
     }
 }

@@ -13,10 +13,9 @@ package actor ReportCounter: ReportReceiver {
     private var counts: ReportCounts
     private var names = ReportCounts.Names()
     private var namesAt: SuspendingClock.Instant?
-    /// How often something was counted, and which of these times are on the disk.
-    private var counted = 0
-    private var written = 0
-    private var writing: Task<Void, any Error>?
+    /// Who waits for the next write.
+    private var waiting: [CheckedContinuation<Void, any Error>] = []
+    private var isWriting = false
     private var allowance = MessageAllowance()
 
     /// Goes on with the counts in the file `name` of `folder`, or begins them; reports may be about what `feed` has.
@@ -42,9 +41,8 @@ package actor ReportCounter: ReportReceiver {
         do { parsed = try ReportMessage(parsing: message) } catch { return .malformed("\(error)") }
         lookAround()
         let new = counts.take(parsed, in: names)
-        counted += 1
         do {
-            try await persist(counted)
+            try await persist()
             return .taken(counted: new)
         } catch {
             return .failed
@@ -62,24 +60,32 @@ package actor ReportCounter: ReportReceiver {
         names = ReportCounts.Names(of: feed)
     }
 
-    /// Returns when everything up to `number` is on the disk; one write is for all who wait.
-    private func persist(_ number: Int) async throws {
-        while written < number {
-            if let writing {
-                _ = try? await writing.value
-                continue
-            }
-            let (state, now) = (counts, counted)
-            let task = Task { [folder, name] in
-                try await onThread {
+    /// Returns when what is counted by now is on the disk; one write is for all who wait.
+    private func persist() async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            waiting.append(continuation)
+            if isWriting { return }
+            isWriting = true
+            Task { await write() }
+        }
+    }
+
+    private func write() async {
+        while !waiting.isEmpty {
+            let (served, state) = (waiting, counts)
+            waiting = []
+            let result: Result<Void, any Error>
+            do {
+                try await onThread { [folder, name] in
                     try folder.replaceFile(name, with: JSONWriter.bytes(of: state.json, layout: .pretty), mode: 0o600)
                 }
+                result = .success(())
+            } catch {
+                result = .failure(error)
             }
-            writing = task
-            defer { writing = nil }
-            try await task.value
-            written = max(written, now)
+            for continuation in served { continuation.resume(with: result) }
         }
+        isWriting = false
     }
 }
 

@@ -115,6 +115,16 @@ import Testing
         #expect(try rollout() == "1%")
     }
 
+    @Test func `more devices than there can be move nothing on, and may stop it`() throws {
+        let engine = try Self.engine(["started": 500, "confirmed": 500])
+        let forged = try guarded("http://127.0.0.1:\(engine.port)", "--devices", "2000")
+        #expect(forged.status == 61)
+        #expect(forged.string("reason")?.contains("at most 38 devices") == true)
+        #expect(try rollout() == "1%")
+        let bad = try Self.engine(["started": 500, "failed": 500])
+        #expect(try guarded("http://127.0.0.1:\(bad.port)", "--devices", "2000").status == 60)
+    }
+
     @Test func `a dry run changes nothing`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let sequence = try site.sequence()

@@ -114,13 +114,27 @@ package enum GuardDecision: Sendable, Equatable {
         package var sinceChange: Duration
         /// What devices said; nil where nobody counts.
         package var verdicts: FirstVerdicts?
+        /// How many devices there are; nil where nobody says.
+        package var devices: Int?
 
         /// States what is known.
-        package init(rollout: Int, isHeld: Bool, sinceChange: Duration, verdicts: FirstVerdicts?) {
+        package init(
+            rollout: Int, isHeld: Bool, sinceChange: Duration, verdicts: FirstVerdicts?, devices: Int? = nil
+        ) {
             self.rollout = rollout
             self.isHeld = isHeld
             self.sinceChange = sinceChange
             self.verdicts = verdicts
+            self.devices = devices
+        }
+
+        /// The most devices that the rollout can have reached: what is drawn differs from its share by four standard deviations in
+        /// one of 30,000 rollouts. Nil where nobody says how many there are.
+        package var mostDevices: Int? {
+            guard let devices else { return nil }
+            let share = Double(min(1000, max(0, rollout))) / 1000
+            let mean = Double(devices) * share
+            return min(devices, Int((mean + 4 * (mean * (1 - share)).squareRoot()).rounded(.up)))
         }
     }
 
@@ -155,6 +169,8 @@ package enum GuardDecision: Sendable, Equatable {
     case bake(Duration)
     /// So many good starts are missing.
     case missing(Int)
+    /// More devices have spoken than can have the release: somebody reports who is no device.
+    case tooManyDevices(most: Int)
     /// Nobody counts, or nothing was counted.
     case noData
 
@@ -166,6 +182,7 @@ package enum GuardDecision: Sendable, Equatable {
         let isForAll = situation.rollout >= 1000
         if finding == .tooMany { return isForAll ? .stopByHand : .stop }
         guard verdicts.count > 0 else { return .noData }
+        if let most = situation.mostDevices, verdicts.count > most { return .tooManyDevices(most: most) }
         if situation.sinceChange < plan.bake { return .bake(plan.bake - situation.sinceChange) }
         switch finding {
         case .tooMany: return .stop
