@@ -75,6 +75,9 @@ struct Inspect: AsyncParsableCommand {
         case TrustRootFormat.payloadType:
             let root = TrustFile.of(try TrustRootFormat.parse(bytes))
             told = ("trustRoot", TrustView.object(root), TrustView.lines(root, now: .now))
+        case HoldFormat.payloadType:
+            let hold = try HoldFormat.parse(try HoldFormat.envelope(parsing: bytes))
+            told = ("hold", HoldView.object(hold), HoldView.lines(hold))
         case DeltaListFormat.payloadType:
             let list = try DeltaListFormat.parse(try DeltaListFormat.envelope(parsing: bytes))
             told = ("deltas", DeltaOutput.object(list), ["deltas to \(list.version)"] + DeltaOutput.lines(list))

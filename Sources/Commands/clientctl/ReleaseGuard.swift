@@ -234,9 +234,7 @@ private struct GuardAnswer {
 
     var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) + holdLines }
 
-    private var holdLines: [String] {
-        hold.map { ["held for documents of \($0.channel) up to sequence \($0.sequence)"] } ?? []
-    }
+    private var holdLines: [String] { hold.map(HoldView.lines) ?? [] }
 
     var object: JSONObject {
         var missing: JSONValue = .null
@@ -247,12 +245,7 @@ private struct GuardAnswer {
             "good": situation.verdicts.map { .integer($0.good) } ?? .null,
             "failed": situation.verdicts.map { .integer($0.failed) } ?? .null, "missing": missing,
             "reason": .string(words), "change": report.map { .object(ChannelOutput.object($0)) } ?? .null,
-            "hold": hold.map { hold in
-                .object([
-                    "channel": .string(hold.channel), "sequence": .integer(hold.sequence),
-                    "releases": .array(hold.releases.map { .string($0.description) }), "reason": .string(hold.reason),
-                ])
-            } ?? .null,
+            "hold": hold.map { .object(HoldView.object($0)) } ?? .null,
         ]
     }
 }
@@ -312,5 +305,23 @@ struct GuardKeyOptions: ParsableArguments {
             throw ValidationError("Give --guard-key, which only stops a rollout, or --channel-key: one of them.")
         }
         return guards
+    }
+}
+
+/// A hold, for people and programs.
+enum HoldView {
+    static func object(_ hold: HoldDocument) -> JSONObject {
+        [
+            "channel": .string(hold.channel), "sequence": .integer(hold.sequence),
+            "issuedAt": .string(hold.issuedAt.description),
+            "releases": .array(hold.releases.map { .string($0.description) }), "reason": .string(hold.reason),
+        ]
+    }
+
+    static func lines(_ hold: HoldDocument) -> [String] {
+        [
+            "holds \(hold.releases.map(\.description).joined(separator: ", ")) in documents of \(hold.channel) up to sequence "
+                + "\(hold.sequence), since \(hold.issuedAt): \(UntrustedName.display(hold.reason, limit: 400))"
+        ]
     }
 }

@@ -65,7 +65,9 @@ struct Verify: AsyncParsableCommand {
         if url.description.contains("/channels/"), rebuild == nil {
             let file = try await SpoolFile.fetch(
                 url, with: fetcher, maximumBytes: ChannelFormat.maximumBytes, into: temporary.directory)
-            return try verifyChannel(try file.readAll(maximumBytes: ChannelFormat.maximumBytes), anchor, settings)
+            let bytes = try file.readAll(maximumBytes: ChannelFormat.maximumBytes)
+            return url.path.hasSuffix(".hold.json")
+                ? try verifyHold(bytes, anchor, settings) : try verifyChannel(bytes, anchor, settings)
         }
         let report = try await ReleaseVerifier(
             manifestURL: url, trusted: anchor.keys(for: .release, at: .now),
@@ -91,6 +93,26 @@ struct Verify: AsyncParsableCommand {
                 "  archive  sha256 \(manifest.sha256.hex)", "  content  sha256 \(report.contentSha256.hex)",
             ] + report.deltas.map { "  delta    from \($0.baseName), sha256 \($0.sha256.hex)" }
                 + (rebuild.map { ["  \($0) is what was released"] } ?? []))
+    }
+
+    private func verifyHold(_ bytes: [UInt8], _ anchor: TrustAnchor, _ settings: Settings) throws {
+        let envelope = try HoldFormat.envelope(parsing: bytes)
+        guard case .root(let root) = anchor, root.root.roles[.guard] != nil else {
+            throw UpdateFailure(
+                .keyUnknown, subject: "hold", "--trust names no guard, so no device heeds this hold: give the trust root that does.")
+        }
+        let hold = try HoldVerifier.verify(
+            envelope, channel: try HoldFormat.parse(envelope).channel, trusted: anchor.keys(for: .guard, at: .now))
+        Output.give(
+            json: try settings.isOn("json", common.json),
+            [
+                "outcome": .string("verified"), "keyIds": .array(hold.signers.map { .string($0.id) }),
+                "hold": .object(HoldView.object(hold.document)),
+            ],
+            [
+                "verified: signed by "
+                    + hold.signers.map { "\($0.algorithm.rawValue) key \($0.id)" }.joined(separator: ", ")
+            ] + HoldView.lines(hold.document))
     }
 
     /// What a device that knows nothing yet would take; which release of it, `check` tells.

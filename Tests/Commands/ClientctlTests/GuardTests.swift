@@ -240,6 +240,10 @@ import Testing
         #expect(
             try contents(ofFile: "\(copy)/channels/stable.hold.json")
                 == contents(ofFile: "\(site.feed)/channels/stable.hold.json"))
+        let path = "\(site.feed)/channels/stable.hold.json"
+        #expect(try Clientctl.run(["inspect", path, "--json"]).string("kind") == "hold")
+        try Clientctl.run(["verify", path, "--trust", site.trust, "--json"]).succeeded("verified")
+        try Clientctl.run(["verify", path, "--trust", site.pinned, "--json"]).failed(20, "keyUnknown")
         let host = try Hosting(site.feed)
         #expect(try host.ask("/channels/stable.hold.json").status == 200)
         #expect(

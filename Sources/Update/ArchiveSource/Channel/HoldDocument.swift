@@ -85,7 +85,7 @@ package enum HoldFormat {
     }
 
     /// Reads the payload strictly; members that this version does not know are none.
-    static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> HoldDocument {
+    package static func parse(_ envelope: SignedEnvelope) throws(DocumentRefusal) -> HoldDocument {
         do {
             return try read(
                 try MemberReader(try JSONScanner.parse(envelope.payload, maximumBytes: maximumBytes), of: name))
