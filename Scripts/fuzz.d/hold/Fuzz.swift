@@ -8,7 +8,8 @@
 func fuzz(_ input: [UInt8]) throws {
     do throws(DocumentRefusal) {
         let envelope = try HoldFormat.envelope(parsing: input)
-        require((try? HoldFormat.envelope(parsing: envelope.document)) == envelope, "an envelope is read as it was written")
+        require(
+            (try? HoldFormat.envelope(parsing: envelope.document)) == envelope, "an envelope is read as it was written")
     } catch {
         require(error.failure.code == .manifestMalformed, "a refusal is manifestMalformed")
     }

@@ -27,5 +27,6 @@ func fuzz(_ input: [UInt8]) throws {
         counts.counters.keys.allSatisfy { names.versions.contains($0.version) && $0.channel ?? "stable" == "stable" },
         "only what the feed has is a label")
     let bytes = JSONWriter.bytes(of: counts.json)
-    require(try ReportCounts(parsing: bytes, maximumBytes: bytes.count) == counts, "counts are read as they were written")
+    require(
+        try ReportCounts(parsing: bytes, maximumBytes: bytes.count) == counts, "counts are read as they were written")
 }

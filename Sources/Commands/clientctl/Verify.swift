@@ -99,7 +99,8 @@ struct Verify: AsyncParsableCommand {
         let envelope = try HoldFormat.envelope(parsing: bytes)
         guard case .root(let root) = anchor, root.root.roles[.guard] != nil else {
             throw UpdateFailure(
-                .keyUnknown, subject: "hold", "--trust names no guard, so no device heeds this hold: give the trust root that does.")
+                .keyUnknown, subject: "hold",
+                "--trust names no guard, so no device heeds this hold: give the trust root that does.")
         }
         let hold = try HoldVerifier.verify(
             envelope, channel: try HoldFormat.parse(envelope).channel, trusted: anchor.keys(for: .guard, at: .now))
