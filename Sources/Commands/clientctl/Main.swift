@@ -121,10 +121,10 @@ enum Main {
     nonisolated private static func end(with error: any Error, of running: (any ParsableCommand.Type)? = nil) -> Never {
         for folder in made.withLock({ $0 }) { rmdir(folder) }
         if let status = error as? ExitCode { exit(status.rawValue) }
+        let kind = kind(of: error)
+        if case .help = kind { Clientctl.exit(withError: error) }
         let wantsJSON = Settings.askForJSON(CommandLine.arguments)
-        if Clientctl.exitCode(for: error) == .success { Clientctl.exit(withError: error) }
-        if isUsage(error) {
-            let message = Clientctl.message(for: error)
+        if case .usage(let message) = kind {
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
             // The parser knows which command's words it did not take; of what the command itself refuses it does not.
             let words = running.flatMap { CommandName.words(of: $0) }
@@ -141,10 +141,24 @@ enum Main {
         exit(failure.code.exitStatus)
     }
 
-    /// What ArgumentParser throws is about the arguments; everything of ours is classified or a fault.
-    nonisolated private static func isUsage(_ error: any Error) -> Bool {
-        if error is UpdateFailure || error is any ClassifiedFailure { return false }
-        return Clientctl.exitCode(for: error) == .validationFailure
+    private enum Kind {
+        /// Somebody asked for help, and gets it.
+        case help
+        /// The arguments are wrong.
+        case usage(message: String)
+        /// The command could not do what was asked.
+        case failure
+    }
+
+    /// The parser is asked about its own errors only: it looks at every flag of every command before it answers.
+    nonisolated private static func kind(of error: any Error) -> Kind {
+        if error is UpdateFailure || error is any ClassifiedFailure { return .failure }
+        if let error = error as? ValidationError { return .usage(message: error.message) }
+        return switch Clientctl.exitCode(for: error) {
+        case .success: .help
+        case .validationFailure: .usage(message: Clientctl.message(for: error))
+        default: .failure
+        }
     }
 }
 
