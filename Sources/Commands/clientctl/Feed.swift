@@ -8,7 +8,7 @@ struct FeedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "feed",
         abstract: "Maintain a feed as a whole.",
-        subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedCollect.self])
+        subcommands: [FeedCheckCommand.self, FeedCopyCommand.self, FeedExportCommand.self, FeedCollect.self])
 }
 
 /// `clientctl feed gc`.

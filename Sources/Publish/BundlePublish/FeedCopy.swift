@@ -29,7 +29,7 @@ package enum FeedCopy {
         guard try bring(archive, from: source, to: target, by: scratch) else { throw missing(archive, in: source) }
     }
 
-    private static func missing(_ name: String, in place: any FeedPlace) -> UpdateFailure {
+    static func missing(_ name: String, in place: any FeedPlace) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "\(place.address)/\(name)",
             "There is no \(UntrustedName.display(name)) at \(place.address): check the address.")

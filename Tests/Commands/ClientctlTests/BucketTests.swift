@@ -75,6 +75,10 @@ import Testing
         let back = site.folder.file("back")
         try run(["feed", "copy", feed, back, "--json"]).succeeded("copied")
         #expect(try TreeSnapshot(of: back).files == TreeSnapshot(of: site.feed).files)
+        let kit = site.folder.file("kit")
+        let exported = try run(["feed", "export", "--feed", feed, "--to", kit, "--json"]).succeeded("exported")
+        #expect(exported.strings("releases") == ["1.1.0"])
+        try Clientctl.run(["verify", kit, "--trust", site.trust, "--json"]).succeeded("verified")
         let gc = ["feed", "gc", "--feed", feed, "--keep", "1", "--json"]
         #expect(try run(gc + ["--remove"]).succeeded("unchanged")["removed"] == .array([]))
         try run(gc + ["--min-age", "0s", "--remove"]).succeeded("removed")

@@ -72,6 +72,7 @@ import Testing
             return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
+        case "feed export": return ["--feed", "feed", "--to", "kit"]
         case "feed gc": return ["--feed", "feed", "--json"]
         case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
         case "release resign", "release restore": return channel
@@ -162,7 +163,7 @@ import Testing
         switch flag {
         case "version": "one"
         case "reason": words == ["fail"] ? "seen" : "worse"
-        case "to": words == ["release", "promote"] ? "A/B" : "x"
+        case "to": words == ["release", "promote"] ? "A/B" : words == ["feed", "export"] ? "web" : "x"
         case "out": "elsewhere/none/file"
         case "channel" where ["release", "publish", "feed"].contains(words.first): "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",

@@ -1,0 +1,90 @@
+import ArchiveSource
+import ArgumentParser
+import BundlePublish
+import BundleValues
+import ClientShell
+
+/// `clientctl feed export`.
+struct FeedExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Write a kit to a folder, such as on a stick: all that devices need of a feed now.",
+        discussion: """
+            The kit has trust roots, channels, manifest.json, and the releases that these
+            offer, with their deltas; no copies of documents and no older releases. It is
+            checked as a device would before it gets its name: what stops halfway leaves
+            no kit. Its README.txt says how a device installs from it.
+
+            Examples:
+              clientctl feed export --feed feed --to /media/usb/kit
+              clientctl feed export --feed s3://bucket/prefix --to kit --channel stable \\
+                --trust trust.json
+            """)
+
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    var feed: String?
+
+    @Option(
+        help: ArgumentHelp("The kit: a folder that is not there yet, or empty.", valueName: "dir"),
+        completion: .directory)
+    var to: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A channel for the kit; all by default. manifest.json comes with stable. Repeat it for more.",
+            valueName: "name"))
+    var channel: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "What devices trust, to check the kit with: a key, folder of keys or trust root; by default the feed's own root.",
+            valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var reading: BucketReading
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let target = try settings.required("to", to)
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let channels = try settings.list("channel", channel)
+        for channel in channels { try ChannelView.requireName(channel) }
+        let source = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
+            to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true, Self.object(report, target),
+            Self.lines(report, target))
+    }
+
+    private static func bytes(_ report: FeedExport.Report) -> Int { report.written.reduce(0) { $0 + $1.size } }
+
+    private static func object(_ report: FeedExport.Report, _ target: String) -> JSONObject {
+        [
+            "outcome": .string("exported"), "to": .string(target), "verifiedBy": .string(report.verifiedBy.rawValue),
+            "bytes": .integer(bytes(report)),
+            "offered": report.offered.map { .string($0.description) } ?? .null,
+            "channels": .array(
+                report.channels.sorted { $0.key < $1.key }.map {
+                    .object(["channel": .string($0.key), "sequence": .integer($0.value)])
+                }),
+            "releases": .array(report.releases.map { .string($0.description) }),
+            "written": .array(report.written.map { .string($0.name) }),
+        ]
+    }
+
+    private static func lines(_ report: FeedExport.Report, _ target: String) -> [String] {
+        let verdict =
+            switch report.verifiedBy {
+            case .given: "a device that trusts the same would take it"
+            case .feed: "it was checked with its own trust root; --trust checks it with what devices have"
+            case .nobody: "nothing in it is verified: give --trust"
+            }
+        return report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
+            + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
+            + ["releases: \(report.releases.map(\.description).joined(separator: ", "))"]
+            + ["wrote \(report.written.count) files, \(ByteCount(bytes: bytes(report))), to \(target)", verdict]
+    }
+}

@@ -1,0 +1,233 @@
+package import ArchiveSource
+import BundleCore
+import BundleDisk
+import BundleSigning
+package import BundleValues
+
+/// A kit: a feed of its own in a folder, such as on a stick, with all that devices need for the documents that are live.
+package struct FeedExport {
+    /// What is in it.
+    package struct Report: Sendable {
+        /// Its files, in the order in which they were written.
+        package internal(set) var written: [FeedEntry] = []
+        /// The sequence of each channel in it.
+        package internal(set) var channels: [String: Int] = [:]
+        /// The version that its `manifest.json` offers; nil where it has none.
+        package internal(set) var offered: SemanticVersion?
+        /// The releases in it, the highest first.
+        package internal(set) var releases: [SemanticVersion] = []
+        /// What its signatures were checked with.
+        package internal(set) var verifiedBy = Voucher.nobody
+    }
+
+    /// What vouches for a kit.
+    package enum Voucher: String, Sendable {
+        /// What devices trust, as it was given.
+        case given
+        /// The feed's own trust root, which finds mistakes and no thief.
+        case feed
+        case nobody
+    }
+
+    private let source: any FeedPlace
+    private let trust: TrustAnchor?
+    private let clock: Timestamp
+
+    /// Of the feed `source`; `trust` is what devices trust, where that is known.
+    package init(of source: any FeedPlace, trust: TrustAnchor?, clock: Timestamp) {
+        (self.source, self.trust, self.clock) = (source, trust, clock)
+    }
+
+    /// Writes the kit to the folder `path`, which is not there or empty, with the channels `channels`, all where none are named; checked by
+    /// `fetcher` as a device would before it gets its name.
+    package func run(to path: String, channels: [String], with fetcher: any Fetcher) async throws -> Report {
+        try source.requireThere()
+        let folder = try KitFolder(path)
+        let documents = try documents(of: channels)
+        var report = Report()
+        for (name, hold) in try files(of: documents.compactMap(\.live)).sorted(by: { $0.key < $1.key }) {
+            report.written.append(try folder.bring(name, from: source, hold))
+        }
+        for document in documents {
+            report.written.append(try folder.write(document.bytes, to: document.name))
+            document.live?.add(to: &report)
+        }
+        report.releases.sort(by: >)
+        report.written.append(try folder.write(Self.readme(report, clock), to: Self.readmeName))
+        report.verifiedBy = try await check(folder, report, with: fetcher)
+        try folder.publish()
+        return report
+    }
+
+    // MARK: What is live
+
+    /// A document of the feed.
+    private struct Document {
+        let name: String
+        let bytes: [UInt8]
+        /// What it offers; nil for a trust root.
+        var live: Live?
+    }
+
+    /// What a document offers.
+    private struct Live {
+        let name: String
+        let manifests: [Manifest]
+        /// Its channel and sequence; nil for `manifest.json`.
+        var channel: (name: String, sequence: Int)?
+
+        func add(to report: inout Report) {
+            if let channel {
+                report.channels[channel.name] = channel.sequence
+            } else {
+                report.offered = manifests.first?.version
+            }
+            for manifest in manifests where !report.releases.contains(manifest.version) {
+                report.releases.append(manifest.version)
+            }
+        }
+    }
+
+    /// The documents, each before what it stands for: trust, channels, `manifest.json`.
+    private func documents(of chosen: [String]) throws -> [Document] {
+        let names = try chosen.isEmpty ? ChannelDesk.channels(in: source) : chosen
+        let channels = try names.sorted().map { name in
+            let path = ChannelDesk.path(of: name)
+            guard let record = try ChannelDesk.record(of: name, in: source) else {
+                throw FeedCopy.missing(path, in: source)
+            }
+            let claims = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
+            let live = Live(
+                name: path, manifests: claims.releases.map(\.manifest.claims), channel: (name, claims.sequence))
+            return Document(name: path, bytes: record.bytes, live: live)
+        }
+        // It follows the default channel, so whoever wants other channels alone does not want its release.
+        let isNewestWanted = chosen.isEmpty || chosen.contains(ChannelFileName.standard)
+        let newest = try isNewestWanted ? ReleaseFeed.newestRecord(in: source) : nil
+        let last = newest.map { found in
+            Document(
+                name: ReleaseFeed.manifestName, bytes: found.record.bytes,
+                live: Live(name: ReleaseFeed.manifestName, manifests: [found.manifest.claims]))
+        }
+        if channels.isEmpty, last == nil {
+            throw UpdateFailure(
+                .configInvalid, subject: source.address,
+                "\(source.address) has no manifest.json and no channel, so there is nothing for a device: check --feed."
+            )
+        }
+        return try roots() + channels + (last.map { [$0] } ?? [])
+    }
+
+    /// All trust roots: a device goes from the one that it was given to the newest.
+    private func roots() throws -> [Document] {
+        let names = try source.list("trust").map(\.name).sorted() + [FeedTrust.fileName]
+        return try names.compactMap { name in
+            try source.read(name, maximumBytes: TrustRootFormat.maximumBytes).map {
+                Document(name: name, bytes: $0.bytes)
+            }
+        }
+    }
+
+    // MARK: The files of releases
+
+    /// What a document says of a file that it names.
+    struct Hold {
+        var sha256: SHA256Digest?
+        var size: Int?
+    }
+
+    /// The files of the releases that `live` offers, by their paths.
+    private func files(of live: [Live]) throws -> [String: Hold] {
+        var files: [String: Hold] = [:]
+        for document in live {
+            for manifest in document.manifests {
+                let archive = try path(of: manifest.url, from: document.name)
+                files[archive] = Hold(sha256: manifest.sha256, size: manifest.size)
+                let own = try path(of: ReleaseFeed.manifestName, from: archive)
+                if own != ReleaseFeed.manifestName,
+                    try source.read(own, maximumBytes: ManifestFormat.maximumBytes) != nil
+                {
+                    files[own] = Hold()
+                }
+                let list = try path(of: DeltaListFormat.fileName, from: archive)
+                guard let record = try source.read(list, maximumBytes: DeltaListFormat.maximumBytes) else { continue }
+                files[list] = Hold(sha256: try SHA256Digest.of(record.bytes), size: record.bytes.count)
+                for delta in try DeltaListFormat.parse(DeltaListFormat.envelope(parsing: record.bytes)).deltas {
+                    files[try path(of: delta.url, from: list)] = Hold(sha256: delta.sha256, size: delta.size)
+                }
+            }
+        }
+        return files
+    }
+
+    private func path(of url: String, from document: String) throws -> String {
+        if let path = Self.path(of: url, from: document) { return path }
+        throw UpdateFailure(
+            .configInvalid, subject: "\(source.address)/\(document)",
+            "\(source.address)/\(document) leads to \(UntrustedName.display(url)), which is not in the feed, so a kit cannot hold it."
+        )
+    }
+
+    /// Where `url` leads from the file `document` of a feed; nil for what is outside of the feed. A pure rule.
+    static func path(of url: String, from document: String) -> String? {
+        guard !url.hasPrefix("/"), !url.contains(where: { ":?#%\\".contains($0) }) else { return nil }
+        var parts = document.split(separator: "/").dropLast().map(String.init)
+        for part in url.split(separator: "/", omittingEmptySubsequences: false).map(String.init) {
+            switch part {
+            case "": return nil
+            case ".": continue
+            case "..": if parts.popLast() == nil { return nil }
+            default: parts.append(part)
+            }
+        }
+        return parts.isEmpty ? nil : parts.joined(separator: "/")
+    }
+
+    // MARK: For people
+
+    private static let readmeName = "README.txt"
+
+    /// Three lines for whoever stands before the device.
+    private static func readme(_ report: Report, _ clock: Timestamp) -> [UInt8] {
+        let channels = report.channels.sorted { $0.key < $1.key }
+        let what =
+            channels.map { "channel \($0.key) at \($0.value)" }
+            + (report.offered.map { ["manifest.json with \($0)"] } ?? [])
+        let standard = channels.first { $0.key == ChannelFileName.standard } ?? channels.first
+        let source =
+            standard.map { "--channel KIT/channels/\(ChannelFileName.file(of: $0.key))" }
+            ?? "--manifest KIT/manifest.json"
+        return Array(
+            """
+            A feed for clientctl, exported at \(clock): \(what.joined(separator: ", ")).
+            On the device, with this folder as KIT and what the device trusts (trust.json or a public key) as TRUST:
+            clientctl install \(source) --trust TRUST --store STORE --shell-version VERSION
+
+            """.utf8)
+    }
+
+    // MARK: The devices' check
+
+    private func check(_ folder: KitFolder, _ report: Report, with fetcher: any Fetcher) async throws -> Voucher {
+        let base = try FetchURL(filePath: Array("\(try folder.path)/".utf8))
+        let anchor = try trust ?? folder.root()
+        var check = FeedCheck(
+            base, with: fetcher, trust: try await newest(anchor, base, fetcher), origin: nil, clock: clock)
+        let found = try await check.run(channels: report.channels.keys.sorted()).findings
+        if let worst = found.first(where: { $0.code.failure != nil }), let code = worst.code.failure {
+            let place = base.display
+            let subject =
+                worst.subject.hasPrefix(place) ? String(worst.subject.dropFirst(place.utf8.count)) : worst.subject
+            throw UpdateFailure(
+                code, subject: "\(source.address)/\(subject)",
+                "No device would take all of this, so nothing was written. \(subject): \(worst.message)")
+        }
+        return anchor == nil ? .nobody : trust == nil ? .feed : .given
+    }
+
+    /// What a device with that anchor trusts by the kit's own roots.
+    private func newest(_ anchor: TrustAnchor?, _ base: FetchURL, _ fetcher: any Fetcher) async throws -> TrustAnchor? {
+        guard case .root(let root)? = anchor else { return anchor }
+        return .root(try await TrustChain.newest(after: root, inFeed: base, fetcher: fetcher, now: clock))
+    }
+}

@@ -1,0 +1,131 @@
+import ArchiveSource
+import BundleDisk
+import BundleSigning
+import BundleValues
+import Glibc
+
+/// A folder that gets its name when all is in it: until then it is a hidden one beside it.
+final class KitFolder {
+    private static let prefix = ".clientctl-kit-"
+
+    private let parent: Directory
+    private let name: String
+    private let aside: String
+    private let folder: Directory
+    /// Says that somebody is at work on it.
+    private let lock: FileLock
+    private var isPublished = false
+
+    /// To be at `path`, where nothing is, or an empty folder of the same file system.
+    init(_ path: String) throws {
+        var trimmed = path
+        while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
+        let parts = trimmed.split(separator: "/")
+        guard let last = parts.last.map(String.init), ![".", ".."].contains(last) else { throw Self.refusal(path) }
+        let above = parts.dropLast().joined(separator: "/")
+        let top = (trimmed.hasPrefix("/") ? "/" : "") + above
+        name = last
+        parent = try Directory.open(top.isEmpty ? "." : top)
+        for left in try parent.list() where left.hasPrefix(Self.prefix) { try Self.removeAbandoned(left, parent) }
+        try Self.requireRoom(for: last, in: parent, path)
+        aside = randomName(Self.prefix)
+        try parent.makeDirectory(aside)
+        folder = try parent.directory(aside)
+        guard let lock = try FileLock.take(folder) else { throw DiskError("lock", folder.path, code: EWOULDBLOCK) }
+        self.lock = lock
+    }
+
+    deinit {
+        if !isPublished { try? parent.removeTree(aside) }
+    }
+
+    /// Where it is while it is filled, from the root.
+    var path: String {
+        get throws {
+            guard let found = realpath("\(parent.path)/\(aside)", nil) else {
+                throw DiskError("find", folder.path, code: errno)
+            }
+            defer { free(found) }
+            return String(cString: found)
+        }
+    }
+
+    private static func removeAbandoned(_ name: String, _ parent: Directory) throws {
+        guard case .directory? = try parent.kind(of: name), let lock = try FileLock.take(parent.directory(name)) else {
+            return
+        }
+        try withExtendedLifetime(lock) { try parent.removeTree(name) }
+    }
+
+    private static func requireRoom(for name: String, in parent: Directory, _ path: String) throws {
+        guard let kind = try parent.kind(of: name) else { return }
+        guard case .directory = kind, try parent.directory(name).list().isEmpty else { throw refusal(path) }
+        // Where a file system begins, nothing can be renamed to.
+        var (own, above) = (stat(), stat())
+        guard stat("\(parent.path)/\(name)", &own) == 0, stat(parent.path, &above) == 0, own.st_dev == above.st_dev
+        else { throw refusal(path) }
+    }
+
+    private static func refusal(_ path: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: path,
+            "\(UntrustedName.display(path)) is there already and is no empty folder, or a file system begins there: name a folder below it "
+                + "that is not there yet, such as \(UntrustedName.display(path))/kit.")
+    }
+
+    // MARK: Files
+
+    func write(_ bytes: [UInt8], to name: String) throws -> FeedEntry {
+        let file = try create(name)
+        try bytes.withUnsafeBytes { try file.write($0) }
+        return FeedEntry(name: name, size: bytes.count)
+    }
+
+    /// Brings a file, which is what its document says.
+    func bring(_ name: String, from source: any FeedPlace, _ hold: FeedExport.Hold) throws -> FeedEntry {
+        let file = try create(name)
+        var hasher = try SHA256Hasher()
+        var size = 0
+        let isThere = try source.stream(name) {
+            try hasher.update($0)
+            try file.write($0)
+            size += $0.count
+        }
+        guard isThere else { throw FeedCopy.missing(name, in: source) }
+        let digest = try hasher.finish()
+        guard hold.sha256.map({ $0 == digest }) ?? true, hold.size.map({ $0 == size }) ?? true else {
+            throw UpdateFailure(
+                .digestMismatch, subject: "\(source.address)/\(name)",
+                "\(source.address)/\(name) is not what its document says, so no kit was made: restore it, or publish it again."
+            )
+        }
+        return FeedEntry(name: name, size: size)
+    }
+
+    private func create(_ name: String) throws -> File {
+        var above = folder
+        var parts = name.split(separator: "/").map(String.init)
+        let last = parts.popLast() ?? ""
+        for part in parts { above = try above.directory(creating: part) }
+        return try above.file(creating: last)
+    }
+
+    /// The kit's own trust root; nil where it has none.
+    func root() throws -> TrustAnchor? {
+        guard case .file? = try folder.kind(of: FeedTrust.fileName) else { return nil }
+        return try TrustAnchor.read(at: "\(folder.path)/\(FeedTrust.fileName)")
+    }
+
+    /// Gives it its name, durably.
+    func publish() throws {
+        try folder.syncFileSystem()
+        if try parent.kind(of: name) == nil {
+            try parent.move(aside, to: parent, as: name)
+        } else {
+            // Refused by the system if anything is in it by now.
+            try parent.rename(aside, to: name)
+        }
+        isPublished = true
+        try parent.sync()
+    }
+}

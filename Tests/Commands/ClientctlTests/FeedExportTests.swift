@@ -1,0 +1,120 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// `clientctl feed export` by the built program.
+@Suite(.ownThread) struct FeedExportTests {
+    private let site: ChannelSite
+    private let kit: String
+
+    init() throws {
+        site = try ChannelSite()
+        // A folder of its own: what is left beside a kit is seen.
+        kit = try site.folder.writeTree(["usb/other": []], to: ".") + "/usb/kit"
+    }
+
+    private func export(_ more: String...) throws -> Outcome {
+        try Clientctl.run(["feed", "export", "--feed", site.feed, "--to", kit, "--json"] + more)
+    }
+
+    private var beside: Set<String> {
+        get throws { Set(try TreeSnapshot(of: site.folder.file("usb")).files.keys) }
+    }
+
+    @Test func `a device installs from the kit, by its channel and by its manifest`() throws {
+        for version in ["0.9.0", "1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]) }
+        try site.release("remove", "--version", "0.9.0").succeeded("changed")
+        let done = try export("--trust", site.pinned).succeeded("exported")
+        #expect(done.string("verifiedBy") == "given" && done.string("offered") == "1.1.0")
+        #expect(done["channels"] == .array([.object(["channel": .string("stable"), "sequence": .integer(4)])]))
+        let files = try TreeSnapshot(of: kit).files
+        #expect(Set(files.keys) == Set(done.strings("written") ?? []))
+        #expect(files["trust.json"] != nil && files["trust/1.json"] != nil && files["channels/stable/1.json"] == nil)
+        #expect(!files.keys.contains { $0.hasPrefix("releases/v0.9.0") })
+        let readme = String(decoding: files["README.txt"] ?? [], as: UTF8.self)
+        #expect(
+            readme.split(separator: "\n").count == 3
+                && readme.contains("clientctl install --channel KIT/channels/stable.json"))
+        // The feed itself is gone.
+        try Clientctl.stock(["mv", site.feed, site.folder.file("elsewhere")])
+        func install(_ store: String, _ more: String...) throws -> Outcome {
+            try Clientctl.run(
+                [
+                    "install", "--trust", site.pinned, "--store", site.folder.file(store), "--shell-version", "1.5.0",
+                    "--app-id", ChannelSite.appId, "--device-id", "x", "--json",
+                ] + more)
+        }
+        let channel = try install("fresh", "--channel", "file://\(kit)/channels/stable.json").succeeded("installed")
+        #expect(channel.string("version") == "1.1.0")
+        try install("flat", "--manifest", "file://\(kit)/manifest.json").succeeded("installed")
+        try Clientctl.run(["feed", "check", "file://\(kit)/", "--trust", site.pinned, "--json"]).succeeded("good")
+        try Clientctl.run(["verify", kit, "--trust", site.trust, "--json"]).succeeded("verified")
+    }
+
+    @Test func `a device that has the release before takes the delta of the kit`() throws {
+        let site = try Site()
+        var generator = SeededGenerator(seed: 1)
+        let lines = (0..<800).map { _ in "const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n" }
+        func files(_ version: String) -> [String: [UInt8]] {
+            Site.client(version).merging(["app/large.js": bytes(lines.joined() + "// \(version)")]) { $1 }
+        }
+        try site.publish("1.0.0", files("1.0.0"))
+        try site.install().succeeded("installed")
+        try site.publish("1.1.0", files("1.1.0"))
+        let kit = site.folder.file("kit")
+        let done = try Clientctl.run(
+            ["feed", "export", "--feed", site.feed, "--to", kit, "--trust", site.trust, "--json"]
+        ).succeeded("exported")
+        #expect(done.strings("releases") == ["1.1.0"])
+        let installed = try Clientctl.run([
+            "install", "--manifest", "file://\(kit)/manifest.json", "--trust", site.trust, "--store", site.store,
+            "--shell-version", "1.5.0", "--json",
+        ]).succeeded("installed")
+        #expect(installed["route"] == .string("delta"))
+        #expect(try site.installed("1.1.0") == files("1.1.0"))
+    }
+
+    @Test func `a channel alone comes without the manifest that follows another`() throws {
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.publish("1.1.0", ["--no-deltas"], channel: "beta")
+        let beta = try export("--channel", "beta").succeeded("exported")
+        #expect(beta["offered"] == .null && beta.string("verifiedBy") == "feed")
+        #expect(beta.strings("releases") == ["1.1.0"])
+        // Twice in the same place: it is not empty.
+        let refused = try export().failed(78, "configInvalid")
+        #expect(refused.errors.contains("not there yet"))
+        try Clientctl.stock(["rm", "-r", kit])
+        try Clientctl.stock(["mkdir", kit])
+        #expect(try export().succeeded("exported").strings("releases") == ["1.1.0", "1.0.0"])
+        #expect(try beside.allSatisfy { $0 == "other" || $0.hasPrefix("kit/") })
+    }
+
+    @Test func `nothing is left of a kit that no device would take`() throws {
+        try export().failed(78, "configInvalid")
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try export("--channel", "beta").failed(78, "configInvalid")
+        try export("--trust", site.pub("new")).failed(20, "signatureInvalid")
+        let archive = "\(site.feed)/releases/v1.0.0/client-v1.0.0.tar.zst"
+        try Clientctl.stock(["mv", archive, archive + ".away"])
+        try export().failed(78, "configInvalid")
+        try Clientctl.stock(["sh", "-c", "echo x >'\(archive)'"])
+        #expect(try export().failed(23, "digestMismatch").subject?.hasSuffix("client-v1.0.0.tar.zst") == true)
+        #expect(try beside == ["other"])
+        try site.folder.write(bytes("x"), to: "usb/kit")
+        try export().failed(78, "configInvalid")
+    }
+
+    @Test func `what a run left that was killed goes with the next, and what is at work stays`() throws {
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.folder.writeTree(
+            ["usb/.clientctl-kit-dead/a": [1], "usb/.clientctl-kit-live/b": [2]], to: ".")
+        let live = open(site.folder.file("usb/.clientctl-kit-live"), O_RDONLY | O_DIRECTORY)
+        #expect(flock(live, LOCK_EX | LOCK_NB) == 0)
+        try export().succeeded("exported")
+        close(live)
+        #expect(access(site.folder.file("usb/.clientctl-kit-dead"), F_OK) != 0)
+        #expect(access(site.folder.file("usb/.clientctl-kit-live/b"), F_OK) == 0)
+    }
+}
