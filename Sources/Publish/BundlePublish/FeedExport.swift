@@ -115,7 +115,17 @@ package struct FeedExport {
                 "\(source.address) has no manifest.json and no channel, so there is nothing for a device: check --feed."
             )
         }
-        return try roots() + channels + (last.map { [$0] } ?? [])
+        return try roots() + holds(of: names) + channels + (last.map { [$0] } ?? [])
+    }
+
+    /// What guards say of the channels.
+    private func holds(of channels: [String]) throws -> [Document] {
+        try channels.compactMap { channel in
+            let path = HoldDesk.path(of: channel)
+            return try source.read(path, maximumBytes: HoldFormat.maximumBytes).map {
+                Document(name: path, bytes: $0.bytes)
+            }
+        }
     }
 
     /// All trust roots: a device goes from the one that it was given to the newest.

@@ -241,6 +241,9 @@ import Testing
             try contents(ofFile: "\(copy)/channels/stable.hold.json")
                 == contents(ofFile: "\(site.feed)/channels/stable.hold.json"))
         let path = "\(site.feed)/channels/stable.hold.json"
+        let kit = site.folder.file("kit")
+        try Clientctl.run(["feed", "export", "--feed", site.feed, "--to", kit, "--json"]).succeeded("exported")
+        #expect(try contents(ofFile: "\(kit)/channels/stable.hold.json") == contents(ofFile: path))
         #expect(try Clientctl.run(["inspect", path, "--json"]).string("kind") == "hold")
         try Clientctl.run(["verify", path, "--trust", site.trust, "--json"]).succeeded("verified")
         try Clientctl.run(["verify", path, "--trust", site.pinned, "--json"]).failed(20, "keyUnknown")
