@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal, Sweep
+from judges import Addition, Change, Confirmation, Drawing, Following, Launch, Locking, Mending, Publication, Removal, Sweep
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -76,6 +76,12 @@ publish_to_channel = step(lambda world, last, version: [
     *creating(world, "stable"), *LASTING])
 revoke = step(lambda world, last, version: release_line(
     world, "stable", "revoke", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
+@step
+def draw(world, last):
+    (world.place / "page").mkdir(exist_ok=True)
+    return ["release", "page", "--out", str(world.place / "page/page.html"), "--feed", str(world.feed), "--json"]
+
+
 follow = step(lambda world, last, root=None: world.follow(root_file(world, root) if root else world.trust))
 publish_root = step(lambda world, last, number: [
     "trust", "publish", str(root_file(world, number)), "--feed", str(world.feed), "--json"])
@@ -213,3 +219,6 @@ situation("release-delta", Addition, "", publish("1.1.0"), add_delta("1.1.0", "1
 plain = step(lambda world, last, version: [*publish_line(world, version, world.feed), "--no-deltas"])
 situation("feed-gc", Sweep, "", plain("1.0.0"), plain("1.1.0"), plain("1.2.0"), step(lambda world, last: [
     "feed", "gc", "--feed", str(world.feed), "--keep", "1", "--min-age", "0s", "--remove", "--json"])())
+
+# A page takes the place of the one before.
+situation("release-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())
