@@ -294,6 +294,9 @@ let package = Package(
             ]),
         tests(
             .commands, "BrowserTests",
-            ["BundleValues", "BundleCore", "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting"]),
+            [
+                "BundleSigning", "BundleValues", "BundleCore", "ArchiveSource", "clientctl", "BundleTestTraits",
+                "BundleTesting", "MeteorTesting",
+            ]),
     ]
 )

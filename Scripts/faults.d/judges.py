@@ -311,6 +311,36 @@ class Sweep(Addition):
                 yield f"{path} is new"
 
 
+class Drawing(Judge):
+    """release page: the file is the old page or a new one, whole, and the next run writes one."""
+
+    def observe(self):
+        file = self.world.place / "page/page.html"
+        return file.read_text() if file.is_file() else None
+
+    def whole(self):
+        self.now = self.observe()
+        is_whole = self.now is not None and self.now.startswith("<!doctype html>") and self.now.endswith("</html>\n")
+        if self.now != self.before and not is_whole:
+            yield f"the page is neither the old nor a new one: {self.now!r:.300}"
+
+    def stopped(self):
+        return []
+
+    failed = stopped
+
+    def done(self, answer):
+        if self.now == self.before:
+            yield "exit 0, but the page is the old one"
+
+    def heal(self):
+        again = self.world.run(self.arguments)
+        if again.status != 0:
+            yield f"the second run ends with exit {again.status}: {again.out[:300]}{again.err[:300]}"
+        yield from self.whole()
+        yield from self.done(again)
+
+
 def plant_damage(world):
     """Cuts one file that devices see; false where there is none. For proving that judges see it."""
     for pattern in ("feed/releases/v*/client-*", "store/clients/v*/assets/file-1.css", "store/meteor/*/**/*.css"):

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Callable, NamedTuple
 
-from judges import Addition, Change, Confirmation, Following, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
+from judges import Addition, Change, Confirmation, Drawing, Following, Launch, Locking, Mending, Publication, Removal, Sweep, Telling
 from published import APP_ID, LASTING, Answer, creating, publish_line, release_line
 
 
@@ -78,6 +78,12 @@ publish_to_channel = step(lambda world, last, version: [
     *creating(world, "stable"), *LASTING])
 revoke = step(lambda world, last, version: release_line(
     world, "stable", "revoke", "--version", version, "--reason", "white screen", "--channel-key", str(world.key), *LASTING))
+@step
+def draw(world, last):
+    (world.place / "page").mkdir(exist_ok=True)
+    return ["release", "page", "--out", str(world.place / "page/page.html"), "--feed", str(world.feed), "--json"]
+
+
 follow = step(lambda world, last, root=None: world.follow(root_file(world, root) if root else world.trust))
 publish_root = step(lambda world, last, number: [
     "trust", "publish", str(root_file(world, number)), "--feed", str(world.feed), "--json"])
@@ -220,3 +226,6 @@ situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told
 situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())
 situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
           fails(), until_tried_again(), fails())
+
+# A page takes the place of the one before.
+situation("release-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())

@@ -12,7 +12,7 @@ enum ExitTable {
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["done, or already so"], nothingToDo: ["check: nothing to do", "release guard: waiting"],
-            stopped: ["release guard: stopped"], noData: ["release guard: no data"],
+            stopped: ["release guard: stopped"], noData: ["release guard, insights: no data"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
         let lines = codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }

@@ -24,7 +24,7 @@ struct Release: ParsableCommand {
             ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
-            ReleaseDelta.self,
+            ReleaseDelta.self, ReleasePageCommand.self, ReleaseInsightsCommand.self,
         ])
 }
 

@@ -32,9 +32,7 @@ struct ReleaseGuard: AsyncParsableCommand {
             """)
 
     @OptionGroup var version: VersionOption
-
-    @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that counts what devices report.", valueName: "url"))
-    var prometheus: String?
+    @OptionGroup var limits: GuardOptions
 
     @Option(
         help: ArgumentHelp(
@@ -42,25 +40,12 @@ struct ReleaseGuard: AsyncParsableCommand {
             valueName: "promql"))
     var query: String?
 
-    @Option(help: ArgumentHelp("The share of starts that may fail, 0.1% to 45%; 2% by default.", valueName: "percent"))
-    var maxFailures: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "In place of --max-failures, without statistics: so many failed starts, or such a share.",
-            valueName: "n|percent"))
-    var allowFailures: String?
-
     @Option(
         help: ArgumentHelp("The shares of devices, ascending; 1%,5%,25%,100% by default.", valueName: "percent,..."))
     var steps: String?
 
     @Option(help: ArgumentHelp("How long each step lasts at least; 2h by default.", valueName: "duration"))
     var bake: String?
-
-    @Option(
-        help: ArgumentHelp("A start without a verdict for so long has failed; 10m by default.", valueName: "duration"))
-    var verdictWithin: String?
 
     @Option(
         help: ArgumentHelp(
@@ -84,14 +69,14 @@ struct ReleaseGuard: AsyncParsableCommand {
         let plan = try plan(settings)
         let revokes = try revokes(settings)
         let fleet = try settings.optional("devices", devices).map { try settings.integer("devices", $0, atLeast: 1) }
-        let server = try FetchURL(parsing: settings.required("prometheus", prometheus))
+        let server = try limits.server(settings)
         let (feed, channel) = try edit.place(settings)
         let guards = try keys.guards(edit, settings)
         var terms = try guards.isEmpty ? edit.options(settings) : edit.terms(guards, settings)
         let query = VerdictQuery(
             server: server,
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
-            patience: try PublishTime.duration("verdict-within", verdictWithin, settings) ?? .seconds(600))
+            patience: try limits.patience(settings))
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
         var situation = try GuardDecision.Situation(
@@ -126,7 +111,7 @@ struct ReleaseGuard: AsyncParsableCommand {
     private func plan(_ settings: Settings) throws -> GuardDecision.Plan {
         GuardDecision.Plan(
             steps: try steps(settings), bake: try PublishTime.duration("bake", bake, settings) ?? .seconds(7200),
-            rule: try rule(settings))
+            rule: try limits.rule(settings))
     }
 
     private func steps(_ settings: Settings) throws -> [Int] {
@@ -138,23 +123,6 @@ struct ReleaseGuard: AsyncParsableCommand {
             throw ValidationError("--steps takes shares that ascend, such as 1%,5%,25%,100%.")
         }
         return steps
-    }
-
-    private func rule(_ settings: Settings) throws -> GuardRule {
-        let share = try settings.optional("max-failures", maxFailures)
-        if let text = try settings.optional("allow-failures", allowFailures) {
-            if maxFailures != nil { throw ValidationError("Give --max-failures or --allow-failures, one of them.") }
-            if text.hasSuffix("%") {
-                return .simple(starts: 0, permille: try ChannelEditOptions.share("--allow-failures", text).permille)
-            }
-            return .simple(starts: try settings.integer("allow-failures", text, atLeast: 0), permille: 0)
-        }
-        let permille = try share.map { try ChannelEditOptions.share("--max-failures", $0).permille } ?? 20
-        guard (1...450).contains(permille) else {
-            throw ValidationError(
-                "--max-failures takes 0.1% to 45%. To allow no failure at all, give --allow-failures 0.")
-        }
-        return .rate(permille: permille)
     }
 
     private func revokes(_ settings: Settings) throws -> Bool {

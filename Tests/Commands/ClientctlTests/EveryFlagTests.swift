@@ -83,6 +83,9 @@ import Testing
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "release poll": return ["--interval", "5m"] + channel
         case "release revoke": return version + ["--reason", "bad"] + channel
+        case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
+        case "release insights":
+            return version + ["--feed", "feed", "--channel", "stable", "--prometheus", "http://127.0.0.1:1/"]
         case "release guard": return version + ["--prometheus", "http://127.0.0.1:1/"] + channel
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]

@@ -162,14 +162,17 @@ import Testing
         #expect(VerdictQuery.verdicts(["started": 3], before: [:])?.failed == 0)
     }
 
+    private static func facts(_ response: [UInt8]) throws -> [String: Int]? {
+        try VerdictQuery.facts(try MetricsEngine.series(parsing: response, of: "http://h"), of: "http://h")
+    }
+
     @Test func `counts come out of a vector`() throws {
-        let facts = try VerdictQuery.facts(
-            parsing: Self.response(
+        let facts = try Self.facts(
+            Self.response(
                 #"{"metric":{"fact":"started"},"value":[1700000000,"12"]}"#,
-                #"{"metric":{"fact":"failed"},"value":[1700000000,"2.4"]}"#),
-            of: "http://h")
+                #"{"metric":{"fact":"failed"},"value":[1700000000,"2.4"]}"#))
         #expect(facts == ["started": 12, "failed": 2])
-        #expect(try VerdictQuery.facts(parsing: Self.response(), of: "http://h") == nil)
+        #expect(try Self.facts(Self.response()) == nil)
     }
 
     @Test(arguments: [
@@ -180,13 +183,11 @@ import Testing
         #"{"metric":{"fact":"failed"},"value":[1,"1"]},{"metric":{"fact":"failed"},"value":[1,"2"]}"#,
     ])
     func `a series that is no count is refused`(series: String) {
-        #expect(throws: UpdateFailure.self) {
-            try VerdictQuery.facts(parsing: Self.response(series), of: "http://h")
-        }
+        #expect(throws: UpdateFailure.self) { try Self.facts(Self.response(series)) }
     }
 
     @Test(arguments: ["", "[]", "<html>", #"{"status":"error","error":"bad"}"#, #"{"status":"success","data":{}}"#])
     func `a response that is no vector is refused`(response: String) {
-        #expect(throws: UpdateFailure.self) { try VerdictQuery.facts(parsing: Array(response.utf8), of: "http://h") }
+        #expect(throws: UpdateFailure.self) { try Self.facts(Array(response.utf8)) }
     }
 }

@@ -17,12 +17,18 @@ package struct ChannelHistory: Sendable {
 
     /// The oldest first.
     package let entries: [Entry]
+    /// How many older copies were left out.
+    package let older: Int
 
-    /// Reads the history of `channel` in `feed`, judged by `trust` where one is given.
-    package init(_ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp) throws {
+    /// Reads the history of `channel` in `feed`, the `newest` copies of it, judged by `trust` where one is given.
+    package init(
+        _ channel: String, in feed: any FeedPlace, newest: Int = .max, trust: TrustAnchor?, clock: Timestamp
+    ) throws {
         try feed.requireThere()
         var entries: [Entry] = []
-        for sequence in try Self.sequences(of: channel, in: feed) {
+        let sequences = try Self.sequences(of: channel, in: feed)
+        // One more, which the oldest of them is compared with.
+        for sequence in sequences.suffix(newest == .max ? newest : newest + 1) {
             let path = ChannelDesk.copyPath(of: channel, sequence)
             guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
             let envelope = try ChannelFormat.envelope(parsing: record.bytes)
@@ -33,7 +39,8 @@ package struct ChannelHistory: Sendable {
                     document: document, keyIds: envelope.signatures.compactMap(\.keyId), isVerified: isVerified,
                     changes: document.changes(since: entries.last?.document)))
         }
-        self.entries = entries
+        self.entries = entries.suffix(newest)
+        older = max(0, sequences.count - newest)
     }
 
     private static func vouches(

@@ -37,7 +37,7 @@ package enum GuardRule: Sendable, Equatable {
     /// False alarms are at most 1 in this many, however often one looks (Ville's inequality).
     private static let stoppingEvidence = 100.0
     /// The chance to go on with a release that fails twice as often as it may, at one look.
-    private static let risk = 0.05
+    static let risk = 0.05
     /// How much worse a bad release is thought to be.
     private static let excesses = [1.5, 2, 4, 8, 16]
 

@@ -2,8 +2,6 @@ package import BundleValues
 
 /// Counts the first verdicts of devices by the HTTP API of Prometheus (`/api/v1/query`), which VictoriaMetrics has as well.
 package struct VerdictQuery: Sendable {
-    private static let maximumBytes = 1 << 20
-
     private let server: FetchURL
     private let query: String
     private let patience: Duration
@@ -41,42 +39,23 @@ package struct VerdictQuery: Sendable {
         return FirstVerdicts(good: confirmed, failed: failed + max(0, due - confirmed - failed))
     }
 
-    /// A whole second, so that the response has whole numbers.
     private func facts(by fetcher: some Fetcher, at time: Timestamp) async throws -> [String: Int]? {
-        let address = server.description.hasSuffix("/") ? "\(server.description.dropLast())" : server.description
-        let url = try FetchURL(
-            parsing: address + "/api/v1/query?query=" + PercentEncoding.encode(path: Array(query.utf8))
-                + "&time=\(time.secondsSinceEpoch)")
-        return try Self.facts(parsing: try await fetcher.fetchBytes(url, maximumBytes: Self.maximumBytes), of: address)
+        try Self.facts(try await MetricsEngine(server).counts(query, at: time, by: fetcher), of: server.description)
     }
 
-    static func facts(parsing response: [UInt8], of server: String) throws -> [String: Int]? {
+    /// The count of each fact; nil where there is none.
+    static func facts(_ series: [MetricsEngine.Series], of server: String) throws -> [String: Int]? {
         func refused(_ why: String) -> UpdateFailure {
-            UpdateFailure(
-                .manifestMalformed, subject: server,
-                "The response of \(server) is not used: \(why). --prometheus names a Prometheus or VictoriaMetrics, and --query "
-                    + "gives one value for each fact: started, confirmed, failed.")
+            MetricsEngine.refusal(
+                why, of: server, hint: ", and --query gives one value for each fact: started, confirmed, failed")
         }
-        let root: JSONObject
-        do {
-            guard case .object(let object) = try JSONScanner.parse(response, maximumBytes: maximumBytes) else {
-                throw refused("it is no JSON object")
-            }
-            root = object
-        } catch let error as JSONError {
-            throw refused("\(error)")
-        }
-        guard root["status"]?.stringValue == "success", let data = root["data"]?.objectValue,
-            data["resultType"]?.stringValue == "vector", let series = data["result"]?.arrayValue
-        else { throw refused("it has no vector") }
         if series.isEmpty { return nil }
         var facts: [String: Int] = [:]
         for one in series {
-            guard let fact = one.objectValue?["metric"]?.objectValue?["fact"]?.stringValue,
-                let value = one.objectValue?["value"]?.arrayValue, value.count == 2,
-                let number = value[1].stringValue.flatMap(Double.init), (0...1e15).contains(number)
-            else { throw refused("a series has no fact, or no count") }
-            guard facts.updateValue(Int(number.rounded()), forKey: fact) == nil else {
+            guard let fact = one.labels["fact"], let count = one.samples.last?.count else {
+                throw refused("a series has no fact")
+            }
+            guard facts.updateValue(count, forKey: fact) == nil else {
                 throw refused("\(UntrustedName.display(fact)) is there twice")
             }
         }

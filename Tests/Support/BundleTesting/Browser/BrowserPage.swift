@@ -127,6 +127,23 @@ package final class BrowserPage: Sendable {
         try wait("\(what), within \(limit)", ContinuousClock.now + limit) { _ in try condition(self) ? true : nil }
     }
 
+    /// Shows the page as on a screen of `width` columns, in the color scheme `light` or `dark`; on paper where `isPrinted`.
+    package func emulate(
+        width: Int, height: Int = 800, scheme: String = "light", isPrinted: Bool = false,
+        within limit: Duration = Browser.patience
+    ) throws {
+        _ = try call(
+            "Emulation.setDeviceMetricsOverride",
+            [
+                "width": .integer(width), "height": .integer(height), "deviceScaleFactor": .integer(1),
+                "mobile": .bool(true),
+            ], within: limit)
+        let feature: JSONObject = ["name": .string("prefers-color-scheme"), "value": .string(scheme)]
+        _ = try call(
+            "Emulation.setEmulatedMedia",
+            ["media": .string(isPrinted ? "print" : ""), "features": .array([.object(feature)])], within: limit)
+    }
+
     /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves.
     package func screenshot(within limit: Duration = Browser.patience) throws -> [UInt8] {
         let answer = try call("Page.captureScreenshot", ["format": .string("png")], within: limit)

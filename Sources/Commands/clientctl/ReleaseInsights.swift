@@ -1,0 +1,157 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundlePublish
+import BundleValues
+
+struct ReleaseInsightsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "insights",
+        abstract: "Show what devices report of a release, and what the guard makes of it.",
+        discussion: """
+            Reads from Prometheus how many devices installed the release, how many starts
+            were confirmed and how many failed, by code. Changes nothing.
+
+            A device tells each fact once, so the numbers are devices. The fleet has at
+            least as many as any release of the channel; its real size is not known.
+
+            Ends with 61 where no device reported the release.
+
+            Example:
+              clientctl release insights --version 1.5.1 --feed feed --channel stable \\
+                --prometheus http://127.0.0.1:9090
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    var feed: String?
+
+    @Option(help: ArgumentHelp("The channel.", valueName: "name"))
+    var channel: String?
+
+    @Option(
+        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @OptionGroup var limits: GuardOptions
+    @OptionGroup var reading: BucketReading
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let version = try version.semantic(settings)
+        let (server, rule, patience) = try (
+            limits.server(settings), limits.rule(settings), limits.patience(settings)
+        )
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let channel = try settings.required("channel", channel)
+        try ChannelView.requireName(channel)
+        let now = Timestamp.now
+        let document = try ChannelEditor.read(channel, in: feed, trust: trust, clock: now)
+        let fetcher = try Wiring.fetcher(network, for: server, settings)
+        let query = VerdictQuery(
+            server: server, query: VerdictQuery.standard(version, channel: channel), patience: patience)
+        let insights = ReleaseInsights(
+            version, in: document, deltas: DeltaEditor.list(of: version, in: feed),
+            reports: try await ChannelReports.ask(
+                MetricsEngine(server), channel: channel, at: now, withCourses: false, by: fetcher),
+            verdicts: try await query.verdicts(by: fetcher, at: now), rule: rule)
+        Output.give(
+            json: try settings.isOn("json", common.json), InsightsOutput.object(insights),
+            InsightsOutput.lines(insights))
+        if insights.reports == nil { throw ExitCode(ExitTable.noData) }
+    }
+}
+
+/// Insights as they are shown.
+private enum InsightsOutput {
+    private static let facts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"]
+
+    static func object(_ insights: ReleaseInsights) -> JSONObject {
+        var object: JSONObject = [
+            "version": .string(insights.version.description), "channel": .string(insights.channel),
+            "rollout": .string(orNull: insights.release.map { RolloutShare(permille: $0.rollout).description }),
+            "paused": insights.release.map { .bool($0.isPaused) } ?? .null, "revoked": .bool(insights.isRecalled),
+        ]
+        for fact in facts { object[fact] = insights.reports.map { .integer($0.count(fact)) } ?? .null }
+        object["failures"] = .array(
+            insights.failures.map { .object(["code": .string($0.code), "devices": .integer($0.devices)]) })
+        object["routes"] = .array(
+            insights.routes.map {
+                .object([
+                    "route": .string($0.name), "installs": .integer($0.installs),
+                    "bytes": $0.bytes.map(JSONValue.integer) ?? .null,
+                ])
+            })
+        object["fleet"] = insights.fleet.map(JSONValue.integer) ?? .null
+        object["share"] = .string(orNull: insights.share?.description)
+        object["guard"] = insights.verdicts.map { .object(self.object($0, insights.rule)) } ?? .null
+        return object
+    }
+
+    private static func object(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> JSONObject {
+        let finding = rule.finding(verdicts)
+        var missing = JSONValue.null
+        if case .undecided(let count) = finding { missing = .integer(count) }
+        return [
+            "finding": .string(finding.code), "good": .integer(verdicts.good), "failed": .integer(verdicts.failed),
+            "missing": missing, "bound": .string(RolloutShare(permille: GuardRule.bound(verdicts)).description),
+            "reason": .string(rule.words(verdicts)),
+        ]
+    }
+
+    static func lines(_ insights: ReleaseInsights) -> [String] {
+        let head = "\(insights.version) in channel \(insights.channel): \(state(insights))"
+        guard let reports = insights.reports else {
+            return [head, "no device reported it: check --prometheus, and that devices report"]
+        }
+        return [
+            head, row("installed", reports.count("installed"), insights.routes.map(words)),
+            row("confirmed", reports.count("confirmed")),
+            row(
+                "failed", reports.count("failed"),
+                insights.failures.map { "\($0.devices) \($0.code.isEmpty ? "without a code" : shown($0.code))" }),
+            row("rolled back", reports.count("rolledBack")), row("blocked", reports.count("blocked")),
+        ]
+            + share(insights)
+            + (insights.verdicts.map { lines($0, insights.rule) }
+                ?? ["  nothing is known of starts, or they were counted anew: ask again later"])
+    }
+
+    private static func state(_ insights: ReleaseInsights) -> String {
+        if insights.isRecalled { return "revoked" }
+        guard let release = insights.release else { return "not in the channel" }
+        return "for \(RolloutShare(permille: release.rollout)) of the devices" + (release.isPaused ? ", paused" : "")
+    }
+
+    private static func row(_ name: String, _ count: Int, _ parts: [String] = []) -> String {
+        let label = name + String(repeating: " ", count: max(0, 12 - name.count))
+        return "  \(label)\(count)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+    }
+
+    private static func words(_ route: ReleaseInsights.Route) -> String {
+        let name = route.name.isEmpty ? "without a route" : "by \(shown(route.name))"
+        return "\(route.installs) \(name)" + (route.bytes.map { ", about \(ByteCount(bytes: $0))" } ?? "")
+    }
+
+    private static func share(_ insights: ReleaseInsights) -> [String] {
+        guard let fleet = insights.fleet, let share = insights.share else { return [] }
+        return ["  share       at most \(share) of the fleet, which has \(fleet) devices or more"]
+    }
+
+    private static func lines(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> [String] {
+        let bound = RolloutShare(permille: GuardRule.bound(verdicts))
+        return [
+            "  guard       \(rule.words(verdicts))",
+            "              \(verdicts.good) good starts, \(verdicts.failed) failed or without a verdict; fewer than \(bound) "
+                + "fail, with 95% confidence",
+        ]
+    }
+
+    /// Nobody vouches for what an engine says.
+    private static func shown(_ text: String) -> String { UntrustedName.display(text, limit: 40) }
+}

@@ -1,0 +1,135 @@
+import ArchiveSource
+import ArgumentParser
+import BundleCore
+import BundleDisk
+import BundlePublish
+import BundleValues
+
+struct ReleasePageCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "page",
+        abstract: "Write a web page that shows a feed: channels, rollouts, history, recalls.",
+        discussion: """
+            One HTML file for people. It has no scripts and loads nothing, so any web
+            server, or none, can show it. With --prometheus it also shows what devices
+            report. What --trust does not vouch for is on the page, and marked.
+
+            Examples:
+              clientctl release page --out page.html --feed feed --trust trust.json
+              clientctl release page --out page.html --feed s3://bucket/prefix \\
+                --trust trust.json --prometheus http://127.0.0.1:9090
+            """)
+
+    @Option(help: ArgumentHelp("The page. What was there is replaced.", valueName: "file"), completion: .file())
+    var out: String?
+
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
+    var feed: String?
+
+    @Option(
+        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
+    var trust: String?
+
+    @Option(help: ArgumentHelp("The Prometheus or VictoriaMetrics that counts what devices report.", valueName: "url"))
+    var prometheus: String?
+
+    @OptionGroup var reading: BucketReading
+    @OptionGroup var network: NetworkOptions
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let settings = try common.settings()
+        let file = try PageFile(settings.required("out", out))
+        let trust = try settings.optional("trust", trust).map(TrustAnchor.read)
+        let engine = try settings.optional("prometheus", prometheus).map { try FetchURL(parsing: $0) }
+        let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        let now = Timestamp.now
+        var page = try PageReader(feed, trust: trust, clock: now).page()
+        if let engine { try await ask(engine, about: &page, settings) }
+        let html = Array(try page.html().utf8)
+        try file.write(html)
+        let warnings = page.warnings + page.channels.compactMap(Self.warning)
+        for warning in warnings { Output.say("clientctl: warning: \(warning)") }
+        Output.give(
+            json: try settings.isOn("json", common.json), afterChange: true,
+            [
+                "outcome": .string("written"), "file": .string(file.path), "bytes": .integer(html.count),
+                "channels": .array(page.channels.map { .object(Self.object($0)) }),
+                "warnings": .array(warnings.map(JSONValue.string)),
+            ],
+            ["wrote \(file.path), \(ByteCount(bytes: html.count))"]
+                + (trust == nil ? ["nothing in it is verified: give --trust"] : []))
+    }
+
+    /// An engine that does not answer takes nothing from the rest of the page, which says so.
+    private func ask(_ server: FetchURL, about page: inout ReleasePage, _ settings: Settings) async throws {
+        let fetcher = try Wiring.fetcher(network, for: server, settings)
+        do {
+            for index in page.channels.indices {
+                page.channels[index].reports = try await ChannelReports.ask(
+                    MetricsEngine(server), channel: page.channels[index].name, at: page.clock, withCourses: true,
+                    by: fetcher)
+            }
+        } catch {
+            page.warnings.append("What devices report is not shown. \(UpdateFailure(error).message)")
+        }
+    }
+
+    private static func object(_ channel: ReleasePage.Channel) -> JSONObject {
+        let content = channel.content.content
+        var verified = JSONValue.bool(false)
+        switch content?.proof {
+        case .vouched: verified = .bool(true)
+        case .unchecked: verified = .null
+        case .refused, nil: break
+        }
+        return [
+            "channel": .string(channel.name), "verified": verified,
+            "sequence": content.map { .integer($0.document.sequence) } ?? .null,
+            "releases": .integer(content?.releases.count ?? 0),
+        ]
+    }
+
+    private static func warning(_ channel: ReleasePage.Channel) -> String? {
+        switch channel.content {
+        case .unreadable(let why): "channel \(channel.name) cannot be read: \(why)"
+        case .read(let content):
+            if case .refused(let reason, _) = content.proof {
+                "channel \(channel.name) is not vouched for: \(reason)"
+            } else {
+                nil
+            }
+        }
+    }
+}
+
+/// The file of a page, which is replaced whole.
+struct PageFile {
+    let path: String
+    private let folder: String
+    private let name: String
+
+    init(_ path: String) throws {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        self.path = path
+        name = String(parts.last ?? "")
+        let parent = parts.dropLast().joined(separator: "/")
+        folder = parts.count == 1 ? "." : parent.isEmpty ? "/" : parent
+        if ["", ".", ".."].contains(name) {
+            throw ValidationError("--out takes the name of a file, such as page.html.")
+        }
+    }
+
+    /// A link or a device in its place is somebody else's.
+    func write(_ bytes: [UInt8]) throws {
+        let folder = try Directory.open(folder)
+        switch try folder.kind(of: name) {
+        case nil, .file?: try folder.replaceFile(name, with: bytes)
+        case .directory?, .symbolicLink?, .other?:
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "\(UntrustedName.display(path)) is no file, so it was left as it is: name another one with --out.")
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/// Drawings in SVG that stretch to the width of the page: numbers and names stand beside them, as text. Sizes are attributes, since the
+/// page's policy forbids style in them.
+enum PagePlot {
+    /// How many lines have a color of their own.
+    static let colors = 6
+
+    private static func drawing(_ kind: String, height: Int, label: String, _ content: [Markup]) -> Markup {
+        Markup(
+            "svg",
+            [
+                "class": kind, "viewBox": "0 0 1000 \(height)", "preserveAspectRatio": "none", "role": "img",
+                "aria-label": label,
+            ], content)
+    }
+
+    private static func block(_ kind: String, _ start: Int, _ width: Int) -> Markup {
+        Markup("rect", ["class": kind, "x": "\(start)", "y": "0", "width": "\(width)", "height": "10"])
+    }
+
+    /// The share of devices that may have a release, with a mark for each share that comes later.
+    static func rollout(permille: Int, isHeld: Bool, steps: [Int]) -> Markup {
+        let share = min(1000, max(0, permille))
+        return drawing(
+            "bar", height: 10, label: "\(share / 10)% of the devices",
+            [block("rail", 0, 1000), block(isHeld ? "held" : "full", 0, share)]
+                + steps.map { block("step", min(996, max(0, $0 - 2)), 4) })
+    }
+
+    /// Confirmed and failed starts, against the most devices that any release has.
+    static func verdicts(good: Int, failed: Int, of most: Int) -> Markup {
+        let whole = max(most, good + failed, 1)
+        // Any failure is seen.
+        func width(_ count: Int) -> Int { count == 0 ? 0 : max(8, Int(1000 * Double(count) / Double(whole))) }
+        let bad = width(failed)
+        let fine = min(width(good), 1000 - bad)
+        return drawing(
+            "bar", height: 10, label: "\(good) confirmed, \(failed) failed",
+            [block("rail", 0, 1000), block("fine", 0, fine), block("fault", fine, bad)])
+    }
+
+    /// One line for each of `courses`.
+    static func courses(
+        _ courses: [[ChannelReports.Course.Point]], times: ClosedRange<Int>, most: Int
+    ) -> Markup {
+        let span = Double(max(1, times.upperBound - times.lowerBound))
+        let lines = courses.enumerated().map { index, points in
+            let places = points.map { point in
+                let across = Int(1000 * Double(point.time - times.lowerBound) / span)
+                return "\(across),\(300 - Int(300 * Double(point.count) / Double(max(1, most))))"
+            }
+            // A single point would not be seen.
+            let start = points.first.map { first in
+                "\(max(0, Int(1000 * Double(first.time - times.lowerBound) / span) - 8)),300 "
+            }
+            return Markup(
+                "polyline", ["class": "c\(index)", "points": (start ?? "") + places.joined(separator: " ")])
+        }
+        let grid = [0, 150, 300].map { height in
+            Markup("line", ["x1": "0", "x2": "1000", "y1": "\(height)", "y2": "\(height)"])
+        }
+        return drawing(
+            "course", height: 300, label: "Devices with a confirmed start, by version, over time", grid + lines)
+    }
+
+    /// The color of a line, for its name.
+    static func swatch(_ index: Int) -> Markup {
+        Markup(
+            "svg", ["class": "swatch", "viewBox": "0 0 10 10", "aria-hidden": "true"],
+            [Markup("rect", ["class": "c\(index)", "width": "10", "height": "10"])])
+    }
+}

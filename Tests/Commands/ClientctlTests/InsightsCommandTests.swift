@@ -1,0 +1,99 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Testing
+
+/// `release insights` by the built program.
+@Suite(.ownThread) struct InsightsCommandTests {
+    private let site: ChannelSite
+
+    init() throws {
+        site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0", ["--rollout", "100%"]).succeeded("published")
+        try site.publish("1.1.0", ["--rollout", "25%"]).succeeded("published")
+    }
+
+    private func insights(_ server: String, _ more: [String] = [], version: String = "1.1.0") throws -> Outcome {
+        try Clientctl.run(
+            [
+                "release", "insights", "--version", version, "--feed", site.feed, "--channel", "stable",
+                "--prometheus", server,
+            ] + more)
+    }
+
+    private static func vector(_ series: [(labels: String, count: Int)]) -> Route {
+        let result = series.map { #"{"metric":{\#($0.labels)},"value":[1700000000,"\#($0.count)"]}"# }
+        return Route(
+            bytes(
+                #"{"status":"success","data":{"resultType":"vector","result":[\#(result.joined(separator: ","))]}}"#))
+    }
+
+    /// An engine that counts the same whenever it is asked, by version and without.
+    private static func engine(confirmed: Int = 500, failed: Int = 1) throws -> LoopbackServer {
+        let version = #""version":"1.1.0""#
+        let all = [
+            (#"\#(version),"fact":"installed","route":"delta""#, 400),
+            (#"\#(version),"fact":"installed","route":"archive""#, 120), (#"\#(version),"fact":"started""#, 510),
+            (#"\#(version),"fact":"confirmed""#, confirmed),
+            (#"\#(version),"fact":"failed","code":"health\u001bFailed""#, failed),
+            (#"\#(version),"fact":"rolledBack""#, 1), (#""version":"1.0.0","fact":"confirmed""#, 2000),
+        ]
+        let facts = [(#""fact":"confirmed""#, confirmed), (#""fact":"failed""#, failed)]
+        return try LoopbackServer { vector($0.target.contains("route") ? all : facts) }
+    }
+
+    @Test func `tells what devices report, by route and by code, and what the guard makes of it`() throws {
+        let engine = try Self.engine()
+        let told = try insights("http://127.0.0.1:\(engine.port)/", ["--json", "--trust", site.pub("channel")])
+        #expect(told.status == 0)
+        let counts = ["installed", "started", "confirmed", "failed", "rolledBack", "blocked"].map {
+            told[$0]?.integerValue
+        }
+        #expect(counts == [520, 510, 500, 1, 1, 0])
+        #expect(told.string("rollout") == "25%" && told["paused"] == .bool(false) && told["revoked"] == .bool(false))
+        #expect(told["fleet"] == .integer(2000) && told.string("share") == "25%")
+        let routes = (told["routes"]?.arrayValue ?? []).compactMap(\.objectValue)
+        #expect(routes.map { $0["route"] } == [.string("delta"), .string("archive")])
+        #expect(routes.map { $0["installs"] } == [.integer(400), .integer(120)])
+        #expect((routes.last?["bytes"]?.integerValue ?? 0) % 120 == 0 && routes.last?["bytes"] != .integer(0))
+        let guarding = told["guard"]?.objectValue
+        #expect(guarding?["finding"] == .string("fewEnough") && guarding?["missing"] == .null)
+        #expect(guarding?["good"] == .integer(500) && guarding?["bound"] == .string("1%"))
+        let people = try insights("http://127.0.0.1:\(engine.port)")
+        #expect(
+            people.text.hasPrefix("1.1.0 in channel stable: for 25% of the devices\n  installed   520 (400 by delta"))
+        #expect(people.text.contains("  failed      1 (1 health\\x1BFailed)\n"))
+        #expect(people.text.contains("at most 25% of the fleet, which has 2000 devices or more"))
+        #expect(people.text.contains("few enough starts fail, where 2% may") && people.text.contains("fewer than 1%"))
+        #expect(!people.text.contains("\u{1B}"))
+    }
+
+    @Test func `judges as the guard is told to`() throws {
+        let engine = try Self.engine(confirmed: 70, failed: 3)
+        let server = "http://127.0.0.1:\(engine.port)"
+        func finding(_ more: String...) throws -> JSONObject? {
+            try insights(server, ["--json"] + more)["guard"]?.objectValue
+        }
+        #expect(try finding()?["finding"] == .string("undecided"))
+        #expect(try (finding()?["missing"]?.integerValue ?? 0) > 0)
+        #expect(try finding("--max-failures", "20%")?["finding"] == .string("fewEnough"))
+        #expect(try finding("--allow-failures", "2")?["finding"] == .string("tooMany"))
+        try insights(server, ["--json", "--max-failures", "50%"]).failed(64, "usage")
+    }
+
+    @Test func `says so where nobody reported the release`() throws {
+        let engine = try LoopbackServer { _ in Self.vector([]) }
+        let server = "http://127.0.0.1:\(engine.port)"
+        let told = try insights(server, ["--json"])
+        #expect(told.status == 61)
+        #expect(told["installed"] == .null && told["guard"] == .null && told["routes"] == .array([]))
+        #expect(try insights(server).text.contains("no device reported it"))
+        let other = try insights(server, ["--json"], version: "9.9.9")
+        #expect(other.status == 61 && other["rollout"] == .null)
+        try site.release("revoke", "--version", "1.1.0", "--reason", "bad").succeeded("changed")
+        #expect(try insights(server, ["--json"])["revoked"] == .bool(true))
+        engine.stop()
+        try insights(server, ["--json"]).failed(10, "networkUnavailable")
+        try insights(server, ["--json", "--trust", site.pub("new")]).failed(20, "keyUnknown")
+    }
+}
