@@ -143,7 +143,8 @@ let package = Package(
         ours(
             .publish, "FeedHost",
             [
-                "BundleThreads", "BundleDisk", "BundleSockets", "ArchiveSource", "BundleServe",
+                "BundleThreads", "BundleDisk", "BundleValues", "BundlePush", "BundleSockets", "ArchiveSource",
+                "BundleServe",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
@@ -285,6 +286,9 @@ let package = Package(
                 "BundlePlatform", "BundlePublish", "BundleServe", "FeedHost",
                 "BundleTesting",
             ]),
+        tests(
+            .publish, "FeedHostTests",
+            ["BundleValues", "BundlePush", "ArchiveSource", "FeedHost", "BundleTesting"]),
         tests(
             .commands, "ClientctlTests",
             [

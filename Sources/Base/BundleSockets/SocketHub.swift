@@ -4,10 +4,16 @@ import Synchronization
 
 /// Sockets that are told the same things, without a task for each.
 ///
-/// What the other sides say is dropped. One that does not take what it is told, so that more than the limit of `unsent` bytes
-/// waits for it, is closed: it comes back and asks.
+/// Each may be there for one topic only. What the other sides say is dropped. One that does not take what it is told, so that
+/// more than the limit of `unsent` bytes waits for it, is closed: it comes back and asks.
 package final class SocketHub: Sendable {
-    private let sockets = Mutex<[ObjectIdentifier: SocketTransport]>([:])
+    private struct Member {
+        let socket: SocketTransport
+        /// Nil is every topic.
+        let topic: String?
+    }
+
+    private let sockets = Mutex<[ObjectIdentifier: Member]>([:])
 
     /// A hub without sockets.
     package init() {}
@@ -16,12 +22,13 @@ package final class SocketHub: Sendable {
     package var count: Int { sockets.withLock { $0.count } }
 
     /// Takes in a socket and tells it `greeting`, one text message each, before anything else. It is let go when it closes.
-    package func add(_ socket: SocketTransport, greeting: [String] = []) {
+    /// With a `topic` it is told of no other.
+    package func add(_ socket: SocketTransport, topic: String? = nil, greeting: [String] = []) {
         let id = ObjectIdentifier(socket)
         socket.ignoreIncoming()
         sockets.withLock { sockets in
             for text in greeting { socket.post(ByteBuffer(string: text)) }
-            sockets[id] = socket
+            sockets[id] = Member(socket: socket, topic: topic)
         }
         socket.closed.whenComplete { [weak self] _ in
             // The last reference may be this one, and its end must not come inside the lock.
@@ -30,17 +37,19 @@ package final class SocketHub: Sendable {
         }
     }
 
-    /// Tells a text message to all that are there now; the bytes are shared.
-    package func announce(_ text: String) {
+    /// Tells a text message about `topic` to those that are there now for it, or for every topic; the bytes are shared.
+    package func announce(_ text: String, topic: String) {
         let bytes = ByteBuffer(string: text)
-        for socket in sockets.withLock({ Array($0.values) }) { socket.post(bytes) }
+        for member in sockets.withLock({ Array($0.values) }) where member.topic == nil || member.topic == topic {
+            member.socket.post(bytes)
+        }
     }
 
     /// Closes all.
     package func close() async {
         let all = sockets.withLock { Array($0.values) }
         await withTaskGroup(of: Void.self) { group in
-            for socket in all { group.addTask { await socket.close() } }
+            for member in all { group.addTask { await member.socket.close() } }
         }
     }
 }

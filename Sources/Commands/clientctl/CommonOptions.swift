@@ -69,6 +69,19 @@ struct LimitOptions: ParsableArguments {
 
 /// How to reach a server.
 struct NetworkOptions: ParsableArguments {
+    @OptionGroup var way: WayOptions
+
+    @Option(
+        help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
+        completion: .file())
+    var tokenFile: String?
+
+    /// How this program fetches and connects.
+    func fetching(_ settings: Settings) throws -> FetchOptions { try way.fetching(settings) }
+}
+
+/// The way out to the network.
+struct WayOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"),
         completion: .file())
@@ -79,11 +92,6 @@ struct NetworkOptions: ParsableArguments {
             "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
             valueName: "url"))
     var proxy: String?
-
-    @Option(
-        help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
-        completion: .file())
-    var tokenFile: String?
 
     /// How this program fetches and connects.
     func fetching(_ settings: Settings) throws -> FetchOptions {

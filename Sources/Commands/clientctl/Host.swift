@@ -1,3 +1,4 @@
+import ArchiveSource
 import ArgumentParser
 import BundleValues
 import BundleDisk
@@ -25,17 +26,27 @@ struct Host: AsyncParsableCommand {
             their facts are added up for good, and /metrics has the sums for Prometheus.
             Whoever can ask can report; only versions that the feed has are counted.
 
+            With --upstream it is a relay: it has no files. It watches the channels of a
+            feed that is served elsewhere, such as by a CDN, and announces changes. It asks
+            for each document once a second (If-None-Match), and less often while the feed
+            fails. Any number of relays work side by side. Devices name their channel in
+            the address: /push?channel=stable.
+
             Examples:
               clientctl host feed
               clientctl host /srv/feed --bind 0.0.0.0 --port 8080 \\
                 --token-file /etc/clientctl/tokens \\
                 --access-log /var/log/clientctl/access.log
+              clientctl host --upstream https://cdn.example.com/ --channel stable \\
+                --bind 0.0.0.0 --port 8080
               clientctl install --channel http://127.0.0.1:8080/channels/stable.json \\
                 --token-file token --trust trust.json --store store --shell-version 1.2.0
             """)
 
     @Argument(help: ArgumentHelp("The feed's folder.", valueName: "feed"), completion: .directory)
     var feed: String?
+
+    @OptionGroup var relay: RelayOptions
 
     @Option(
         help: ArgumentHelp(
@@ -69,21 +80,20 @@ struct Host: AsyncParsableCommand {
         let manager = Wiring.serviceManager()
         let settings = try common.settings()
         try logging.begin(settings)
-        var configuration = FeedConfiguration(feed: try folder(settings))
+        let source = try source(settings)
+        var configuration = FeedConfiguration()
         configuration.address = try settings.optional("bind", bind) ?? configuration.address
         configuration.port = try settings.port(port) ?? 0
         let tokens = try settings.optional("token-file", tokenFile)
         configuration.tokens = try tokens.map { try BearerTokens(file: $0) }
         configuration.reports = try settings.optional("reports", reports).map {
-            try counter($0, of: configuration.feed)
+            try counter($0, of: source)
         }
         configuration.limits.connections = min(
             configuration.limits.connections, max(16, OpenFiles.raiseLimit() - 128))
         let log = try AccessLog(to: try settings.optional("access-log", accessLog))
         configuration.log = { log.note($0) }
-        let host = try await FeedHost.start(configuration, at: configuration.feed.path) {
-            Output.say("clientctl: \($0)")
-        }
+        let host = try await source.start(configuration) { Output.say("clientctl: \($0)") }
         let hangup = HangupSignal { Self.readAgain(tokens, host, log) }
         // Whoever reads the address may end it at once.
         let signals = StopSignals()
@@ -110,7 +120,11 @@ struct Host: AsyncParsableCommand {
         }
     }
 
-    private func counter(_ path: String, of feed: Directory) throws -> ReportCounter {
+    private func counter(_ path: String, of source: Source) throws -> ReportCounter {
+        guard case .folder(let feed) = source else {
+            throw ValidationError(
+                "--reports goes with a feed's folder, which says what can be reported: give it to the feed's own host.")
+        }
         let path = try Wiring.absolute(path)
         let parts = path.split(separator: "/", omittingEmptySubsequences: true)
         guard let name = parts.last else { throw ValidationError("--reports takes the path of a file.") }
@@ -118,10 +132,41 @@ struct Host: AsyncParsableCommand {
         return try ReportCounter(String(name), in: parent, of: feed)
     }
 
-    private func folder(_ settings: Settings) throws -> Directory {
-        guard let given = try settings.optional("feed", feed), !given.isEmpty else {
-            throw ValidationError("Missing <feed>: name the folder that publish writes.")
+    /// What is announced. The command line names it; where it does not, the environment and the file.
+    private enum Source {
+        case folder(Directory)
+        case upstream(Upstream)
+
+        func start(_ configuration: FeedConfiguration, say: @escaping @Sendable (String) -> Void) async throws
+            -> FeedHost
+        {
+            switch self {
+            case .folder(let feed): try await FeedHost.start(configuration, serving: feed, say: say)
+            case .upstream(let upstream): try await FeedHost.start(configuration, relaying: upstream, say: say)
+            }
         }
+    }
+
+    private func source(_ settings: Settings) throws -> Source {
+        let isNamed = feed != nil || relay.upstream != nil
+        let folder = isNamed ? feed : try settings.optional("feed", nil)
+        let upstream = isNamed ? relay.upstream : try settings.optional("upstream", nil)
+        switch (folder.flatMap { $0.isEmpty ? nil : $0 }, upstream.flatMap { $0.isEmpty ? nil : $0 }) {
+        case (let folder?, nil):
+            try relay.refuseFlags()
+            return .folder(try self.folder(folder, settings))
+        case (nil, let upstream?): return .upstream(try relay.upstream(at: upstream, settings))
+        case (nil, nil):
+            throw ValidationError(
+                "Missing <feed>: name the folder that publish writes, or with --upstream a feed that is served elsewhere."
+            )
+        case (_?, _?):
+            throw ValidationError(
+                "Give a feed's folder or --upstream, not both: a relay announces a feed that is served elsewhere.")
+        }
+    }
+
+    private func folder(_ given: String, _ settings: Settings) throws -> Directory {
         let path = try settings.feedFolder(given)
         do throws(DiskError) {
             return try Directory.open(path)
@@ -140,5 +185,52 @@ struct Host: AsyncParsableCommand {
         }
         Output.give(
             json: try settings.isOn("json", common.json), ["url": .string(url), "port": .integer(port)], [url])
+    }
+}
+
+/// What makes a host a relay.
+struct RelayOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Instead of a folder, the address of a feed that is served elsewhere: announce its changes, serve no files.",
+            valueName: "url"))
+    var upstream: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --upstream, a channel to watch; may be repeated. By default those that devices ask for, at most 64.",
+            valueName: "name"))
+    var channel: [String] = []
+
+    @Option(
+        help: ArgumentHelp("With --upstream, file with a bearer token that is sent there.", valueName: "file"),
+        completion: .file())
+    var upstreamTokenFile: String?
+
+    @OptionGroup var way: WayOptions
+
+    /// The feed that is served elsewhere.
+    func upstream(at text: String, _ settings: Settings) throws -> Upstream {
+        let channels = try settings.list("channel", channel)
+        if let other = channels.first(where: { !ChannelFileName.isName($0) }) {
+            throw ValidationError(
+                "--channel takes the name of a channel with --upstream, such as stable, not \(UntrustedName.display(other))."
+            )
+        }
+        let url = try settings.parsed("upstream", text) { try FetchURL(parsing: $0) }
+        let fetcher = try Wiring.fetcher(self, for: url, settings)
+        return try settings.parsed("upstream", text) { _ in try Upstream(url, channels: channels, fetcher: fetcher) }
+    }
+
+    /// What would be ignored is refused, where it is on the command line: a file of settings may be shared.
+    func refuseFlags() throws {
+        let given = [
+            ("channel", !channel.isEmpty), ("upstream-token-file", upstreamTokenFile != nil),
+            ("ca-file", way.caFile != nil),
+            ("proxy", way.proxy != nil),
+        ]
+        guard let flag = given.first(where: \.1)?.0 else { return }
+        throw ValidationError(
+            "--\(flag) is for --upstream: a folder's channels are all announced, and nothing is fetched.")
     }
 }

@@ -94,11 +94,25 @@ enum Wiring {
             report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
     }
 
+    /// What a relay looks at its upstream with: it looks again soon, so it waits for nothing.
+    static func fetcher(_ relay: RelayOptions, for url: FetchURL, _ settings: Settings) throws -> any Fetcher {
+        var options = try relay.way.fetching(settings)
+        options.credential = try settings.optional("upstream-token-file", relay.upstreamTokenFile)
+            .map { try credential($0, for: url) }
+        options.connectTimeout = .seconds(5)
+        options.stallTimeout = .seconds(10)
+        options.minimumCeiling = .seconds(30)
+        return try DeviceContainer.fetcher(options)
+    }
+
     /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
     static func credential(
         _ network: NetworkOptions, for url: FetchURL, _ settings: Settings
     ) throws -> BearerCredential? {
-        guard let path = try settings.optional("token-file", network.tokenFile) else { return nil }
+        try settings.optional("token-file", network.tokenFile).map { try credential($0, for: url) }
+    }
+
+    private static func credential(_ path: String, for url: FetchURL) throws -> BearerCredential {
         let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
         do {
             return try BearerCredential(tokenFile: bytes, origin: url.origin)

@@ -4,8 +4,8 @@ import NIOCore
 
 /// How a feed is served.
 package struct FeedConfiguration: Sendable {
-    /// The feed's folder.
-    package var feed: Directory
+    /// The feed's folder; nil for a server that has no files.
+    package var feed: Directory?
     /// An address of this machine, in numbers.
     package var address = "127.0.0.1"
     /// The port; 0 is any that is free.
@@ -21,11 +21,8 @@ package struct FeedConfiguration: Sendable {
     /// How much and how long.
     package var limits = ServerLimits()
 
-    /// The defaults, for the feed in a folder.
-    package init(feed: Directory) {
-        self.feed = feed
-        limits.connections = 10_000
-    }
+    /// The defaults, without files.
+    package init() { limits.connections = 10_000 }
 }
 
 /// An HTTP/1.1 server that shows the files of a feed to devices.

@@ -3,7 +3,7 @@ import BundleValues
 import NIOCore
 import Synchronization
 
-/// Answers devices: with the files of a feed, and with push.
+/// Answers devices: with the files of a feed, if there are any, and with push.
 final class FeedService: Service {
     let limits: ServerLimits
     let fields = ResponseFields()
@@ -22,11 +22,12 @@ final class FeedService: Service {
 
     /// What is shown, and to whom: as one value, so that no answer has half of each.
     private struct Shown: Sendable {
-        let files: FeedFiles
+        /// Nil where there are none to show.
+        let files: FeedFiles?
         let tokens: BearerTokens?
 
-        init(_ feed: Directory, _ tokens: BearerTokens?) {
-            files = FeedFiles(feed, isPrivate: tokens != nil)
+        init(_ feed: Directory?, _ tokens: BearerTokens?) {
+            files = feed.map { FeedFiles($0, isPrivate: tokens != nil) }
             self.tokens = tokens
         }
 
@@ -40,7 +41,7 @@ final class FeedService: Service {
     func show(_ feed: Directory) { shown.withLock { $0 = Shown(feed, $0.tokens) } }
 
     /// Answers those with `tokens` from the next request on; never everybody in place of some.
-    func admit(_ tokens: BearerTokens) { shown.withLock { $0 = Shown($0.files.root, tokens) } }
+    func admit(_ tokens: BearerTokens) { shown.withLock { $0 = Shown($0.files?.root, tokens) } }
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         let isForOneHost = !request.head.repeatsHost && (request.has(.host) || request.head.isOldVersion)
@@ -64,7 +65,8 @@ final class FeedService: Service {
         }
     }
 
-    private func show(_ file: FeedFile, of files: FeedFiles, _ request: Request) -> Response {
+    private func show(_ file: FeedFile, of files: FeedFiles?, _ request: Request) -> Response {
+        guard let files else { return .text(.notFound, "This is a relay, which has no files: ask the feed itself.") }
         do {
             return try files.find(file)?.response(to: request) ?? .refusal(.notFound)
         } catch {

@@ -48,12 +48,12 @@ extension Listening.Host {
         switch feed {
         case .channel(let document):
             let channel = try ChannelFileName.name(in: document)
-            self.init(url: url, channel: channel, connector: connector) {
+            try self.init(url: url, channel: channel, connector: connector) {
                 (try? Inventory.read(at: store))?.ledger.feed.channel(channel)?.sequence
             }
         case .manifest:
             // A feed's flat manifest is the newest release of its standard channel, and has no sequence.
-            self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
+            try self.init(url: url, channel: ChannelFileName.standard, connector: connector) { nil }
         }
     }
 }

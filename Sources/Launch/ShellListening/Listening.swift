@@ -12,11 +12,25 @@ import MeteorSource
 public struct Listening: Sendable {
     /// Whoever announces what is new in the followed feed.
     package struct Host: Sendable {
+        /// As it was named.
         let url: SocketURL
+        /// The same, with the channel that is listened for.
+        let address: SocketURL
         let channel: String
         let connector: any TransportConnector
         /// The sequence of the document that was taken last.
         let sequence: @Sendable () -> Int?
+
+        init(
+            url: SocketURL, channel: String, connector: any TransportConnector,
+            sequence: @escaping @Sendable () -> Int?
+        ) throws(TransportError) {
+            self.url = url
+            address = try ChannelSubscription.url(url, for: channel)
+            self.channel = channel
+            self.connector = connector
+            self.sequence = sequence
+        }
     }
 
     /// The Meteor server that is followed.
@@ -79,7 +93,7 @@ public struct Listening: Sendable {
 
     private func follow(_ host: Host, _ shell: ClientShell) async {
         let watcher = ReleaseWatcher(
-            SyncClient.Configuration(url: host.url), channel: host.channel, connector: host.connector,
+            SyncClient.Configuration(url: host.address), channel: host.channel, connector: host.connector,
             known: { host.sequence() },
             // The shell knows the jitter that the channel asks for, and waits.
             check: { await shell.checkSoon() }

@@ -9,20 +9,28 @@ final class Announcer: Sendable {
 
     var sequences: ChannelSequences { present.withLock { $0 } }
 
-    /// Whoever comes is told all there is; what changes from then on is announced to it, too.
-    func add(_ socket: SocketTransport) {
+    /// Whoever comes is told all there is that it wants to hear of; what changes from then on is announced to it, too.
+    func add(_ socket: SocketTransport, _ subscription: ChannelSubscription) {
         present.withLock { present in
+            let news = present.news(since: ChannelSequences()).filter {
+                [nil, $0.channel].contains(subscription.channel)
+            }
             hub.add(
-                socket,
-                greeting: [SyncMessage.hello(version: SyncMessage.version).text]
-                    + present.news(since: ChannelSequences()))
+                socket, topic: subscription.channel,
+                greeting: [SyncMessage.hello(version: SyncMessage.version).text] + news.map(\.text))
         }
     }
 
     /// Notes what the channels have now, and announces what is new.
-    func update(to fresh: ChannelSequences) {
+    func update(to fresh: ChannelSequences) { update { _ in fresh } }
+
+    /// Notes what one channel has now, and announces it where that is new.
+    func update(_ channel: String, to sequence: Int) { update { $0.with(sequence, of: channel) } }
+
+    private func update(_ change: (ChannelSequences) -> ChannelSequences) {
         present.withLock { present in
-            for text in fresh.news(since: present) { hub.announce(text) }
+            let fresh = change(present)
+            for news in fresh.news(since: present) { hub.announce(news.text, topic: news.channel) }
             present = fresh
         }
     }

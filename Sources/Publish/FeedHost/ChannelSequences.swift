@@ -21,7 +21,9 @@ struct ChannelSequences: Equatable {
         for file in (try? folder?.list()) ?? [] where file.hasSuffix(Self.suffix) {
             let name = String(file.dropLast(Self.suffix.count))
             guard ChannelFileName.isName(name) else { continue }
-            if let number = Self.sequence(of: name, in: folder) {
+            if let bytes = try? folder?.contents(file, maximumBytes: ChannelFormat.maximumBytes),
+                let number = try? Self.sequence(in: bytes, of: name)
+            {
                 fresh.numbers[name] = number
             } else {
                 fresh.unreadable.insert(name)
@@ -31,18 +33,30 @@ struct ChannelSequences: Equatable {
         return fresh
     }
 
-    private static func sequence(of name: String, in folder: Directory?) -> Int? {
-        guard
-            let bytes = try? folder?.contents(ChannelFileName.file(of: name), maximumBytes: ChannelFormat.maximumBytes),
-            let envelope = try? ChannelFormat.envelope(parsing: bytes),
-            let document = try? ChannelFormat.parse(envelope).claims, document.channel == name
-        else { return nil }
+    /// The sequence that the document of a channel states. Throws `DocumentRefusal` where it is none, and `OtherChannel`.
+    static func sequence(in bytes: [UInt8], of channel: String) throws -> Int {
+        let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes)).claims
+        guard document.channel == channel else { throw OtherChannel(name: document.channel) }
         return document.sequence
     }
 
+    /// The document says that it is another channel's.
+    struct OtherChannel: Error, CustomStringConvertible {
+        let name: String
+
+        var description: String { "it is the document of the channel \(name)" }
+    }
+
+    /// The same with this sequence for one channel.
+    func with(_ sequence: Int, of channel: String) -> ChannelSequences {
+        var changed = self
+        changed.numbers[channel] = sequence
+        return changed
+    }
+
     /// What is to be said about the channels whose sequence is another one than `before`.
-    func news(since before: ChannelSequences) -> [String] {
+    func news(since before: ChannelSequences) -> [(channel: String, text: String)] {
         numbers.sorted { $0.key < $1.key }.filter { before.numbers[$0.key] != $0.value }
-            .map { SyncMessage.release(channel: $0.key, sequence: $0.value).text }
+            .map { ($0.key, SyncMessage.release(channel: $0.key, sequence: $0.value).text) }
     }
 }

@@ -1,3 +1,4 @@
+import ArchiveSource
 import BundleServe
 import BundleSockets
 import NIOCore
@@ -9,9 +10,15 @@ struct SocketSwitch: ProtocolSwitch {
     private let rule: UpgradeRule
     private let upgrader: NIOTypedWebSocketServerUpgrader<Void>
 
-    init(_ upgrade: WebSocketUpgrade) {
-        rule = upgrade.rule
-        upgrader = upgrade.handler {}
+    /// Sockets at `path`; `onOpen` is told each and what it wants to hear of, on the event loop of its connection.
+    init(
+        _ path: String, _ limits: SocketLimits,
+        onOpen: @escaping @Sendable (SocketTransport, ChannelSubscription) -> Void
+    ) {
+        rule = UpgradeRule(path: path)
+        upgrader = WebSocketUpgrade(rule, limits: limits) { socket, head in
+            onOpen(socket, ChannelSubscription(target: head.uri) ?? .all)
+        }.handler {}
     }
 
     func verdict(on request: SwitchRequest) async throws -> SwitchVerdict {
@@ -21,9 +28,9 @@ struct SocketSwitch: ProtocolSwitch {
         case .refused(let status): return .refused(status: status)
         case .opens:
             // RFC 6455, 4.2.1: what is not said about this connection is meant for another.
-            guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }) else {
-                return .refused(status: 400)
-            }
+            guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }),
+                ChannelSubscription(target: request.target) != nil
+            else { return .refused(status: 400) }
             let fields = try await upgrader.buildUpgradeResponse(
                 channel: request.channel, upgradeRequest: head,
                 initialResponseHeaders: ["Connection": "Upgrade", "Upgrade": upgrader.supportedProtocol]

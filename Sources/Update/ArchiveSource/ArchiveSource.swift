@@ -3,6 +3,7 @@ import BundleDisk
 import BundleSigning
 import BundleThreads
 package import BundleValues
+import Synchronization
 
 /// The signed archive channel: manifests, the archives that they name, and what a channel document says about them.
 package struct ArchiveSource: UpdateSource {
@@ -28,6 +29,7 @@ package struct ArchiveSource: UpdateSource {
     private let fetcher: any Fetcher
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (UpdateEvent) -> Void
+    private let last = LastDocument()
 
     /// Follows `source`, believing what `anchor` vouches for; a delta may build on the folder `seed`.
     package init(
@@ -64,11 +66,13 @@ package struct ArchiveSource: UpdateSource {
             return try look.offer(of: try ManifestFormat.parse(bytes))
         case .channel(let url):
             let name = try ChannelFileName.name(in: url)
-            let envelope = try ChannelFormat.envelope(
-                parsing: try await ManifestRequest.fetchChannel(url, with: fetcher))
+            let fetched = try await ManifestRequest.fetchChannel(url, with: fetcher, knowing: last.document)
+            let envelope = try ChannelFormat.envelope(parsing: fetched.bytes)
             let hold =
                 look.trust.hasGuard ? try await ManifestRequest.fetchHold(of: name, beside: url, with: fetcher) : nil
-            return try look.offer(of: envelope, channel: name, deviceId: deviceId, hold: hold)
+            let offer = try look.offer(of: envelope, channel: name, deviceId: deviceId, hold: hold)
+            last.keep(fetched)
+            return offer
         }
     }
 
@@ -146,6 +150,21 @@ package struct ArchiveSource: UpdateSource {
     }
 }
 
+/// The channel document that counted last, in memory: a server that has no other one need not send it again. Its signatures and its
+/// age are judged anew each time. One that did not count is not kept, since it may have been damaged on its way.
+final class LastDocument: Sendable {
+    struct Document {
+        let bytes: [UInt8]
+        let tag: String?
+    }
+
+    private let kept = Mutex<Document?>(nil)
+
+    var document: Document? { kept.withLock { $0 } }
+
+    func keep(_ document: Document) { kept.withLock { $0 = document.tag == nil ? nil : document } }
+}
+
 /// Where a manifest and its archive come from.
 package enum ManifestRequest {
     static func fetch(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
@@ -158,8 +177,23 @@ package enum ManifestRequest {
 
     /// The bytes of a channel document, unread.
     package static func fetchChannel(_ url: FetchURL, with fetcher: any Fetcher) async throws -> [UInt8] {
+        try await fetchChannel(url, with: fetcher, knowing: nil).bytes
+    }
+
+    /// The same, which costs no bytes where the document is the known one still.
+    static func fetchChannel(
+        _ url: FetchURL, with fetcher: any Fetcher, knowing known: LastDocument.Document?
+    ) async throws -> LastDocument.Document {
         do {
-            return try document(try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes), of: url)
+            let fetched = try await fetcher.fetchBytes(
+                url, maximumBytes: ChannelFormat.maximumBytes, unless: known?.tag)
+            if let fetched {
+                return LastDocument.Document(bytes: try document(fetched.bytes, of: url), tag: fetched.tag)
+            }
+            guard let known else {
+                throw FetchError.invalidResponse(url, reason: "it says that nothing has changed, and nothing was known")
+            }
+            return known
         } catch FetchError.tooLarge {
             throw DocumentRefusal("channel document", problem: "is longer than \(ChannelFormat.maximumBytes) bytes")
         }

@@ -149,7 +149,7 @@ struct ServerTests {
         // More than may wait to be received anywhere else.
         for _ in 0..<100 { clients[0].send(Frames.client(Frames.text, [UInt8](repeating: 0x61, count: 10_000))) }
         clients[1].send(Frames.client(Frames.close, Frames.code(1000)))
-        hub.announce("18")
+        hub.announce("18", topic: "stable")
         for (index, client) in clients.enumerated() {
             #expect(try client.frame() == RawClient.Frame(Frames.text, Array("hello".utf8)))
             #expect(try client.frame() == RawClient.Frame(Frames.text, Array("17".utf8)))
@@ -170,6 +170,24 @@ struct ServerTests {
         await echo.server.stop()
     }
 
+    @Test func `a hub tells those of a topic about nothing else`() async throws {
+        let hub = SocketHub()
+        let echo = try await EchoServer.start(echoes: false)
+        var opened = echo.opened.makeAsyncIterator()
+        var clients: [RawClient] = []
+        for topic in ["beta", nil] as [String?] {
+            clients.append(try RawClient(port: echo.port))
+            hub.add(try #require(await opened.next()), topic: topic)
+        }
+        for (text, topic) in [("1", "stable"), ("2", "beta"), ("3", "stable"), ("4", "beta")] {
+            hub.announce(text, topic: topic)
+        }
+        for (client, texts) in zip(clients, [["2", "4"], ["1", "2", "3", "4"]]) {
+            for text in texts { #expect(try client.frame() == RawClient.Frame(Frames.text, Array(text.utf8))) }
+        }
+        await echo.server.stop()
+    }
+
     @Test func `a hub closes who takes nothing`() async throws {
         let hub = SocketHub()
         var limits = SocketLimits()
@@ -179,7 +197,7 @@ struct ServerTests {
         hub.add(try #require(await echo.opened.first { _ in true }))
         let text = String(repeating: "a", count: 64 << 10)
         for _ in 0..<1000 where hub.count > 0 {
-            hub.announce(text)
+            hub.announce(text, topic: "stable")
             await Task.yield()
         }
         // Its loop may not have had its turn yet.

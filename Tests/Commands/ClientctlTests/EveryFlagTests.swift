@@ -154,6 +154,8 @@ import Testing
             arguments += ["--sign-command", "exit 3"]
         // Only a key that is encrypted asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
+        case ("host", "channel"), ("host", "ca-file"), ("host", "proxy"), ("host", "upstream-token-file"):
+            arguments = ["--upstream", "http://127.0.0.1:1/"]
         default: break
         }
         // By itself it would run for ever.
@@ -168,8 +170,9 @@ import Testing
         case "reason": words == ["fail"] ? "seen" : "worse"
         case "to": words == ["release", "promote"] ? "A/B" : words == ["feed", "export"] ? "web" : "x"
         case "out": "elsewhere/none/file"
-        case "channel" where ["release", "publish", "feed"].contains(words.first): "A/B"
+        case "channel" where ["release", "publish", "feed", "host"].contains(words.first): "A/B"
         case "notes", "key", "public", "channel-key", "channel-public", "trust", "token-file", "ca-file", "seed",
+            "upstream-token-file",
             "passphrase-file", "new-passphrase-file", "root-key", "release-key", "guard-key", "guard-public",
             "sign-key", "rebuild", "manifest",
             "channel", "access-log",
@@ -181,7 +184,7 @@ import Testing
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
         case "metrics-file": "wrong.txt"
-        case "push", "prometheus", "report": "ftp://h"
+        case "push", "prometheus", "report", "upstream": "ftp://h"
         case "key-id": String(repeating: "0", count: 64)
         case "token": ""
         case "app-id" where words.first == "publish" || words.first == "trust": "other"

@@ -45,6 +45,26 @@ import Testing
         await second.close()
     }
 
+    @Test func `who asks for one channel hears of no other`() async throws {
+        try site.publish("1.0.0").succeeded()
+        try site.publish("1.0.0", channel: "beta").succeeded()
+        let host = try Hosting(site.feed)
+        let beta = try await host.listen(for: "beta")
+        let nightly = try await host.listen(for: "nightly")
+        try await hello(beta, ["beta": 1])
+        try await hello(nightly, [:])
+        try site.publish("1.0.1").succeeded()
+        try site.publish("1.0.1", channel: "beta").succeeded()
+        try site.publish("1.0.1", channel: "nightly").succeeded()
+        #expect(try await beta.next() == .release(channel: "beta", sequence: 2))
+        #expect(try await nightly.next() == .release(channel: "nightly", sequence: 1))
+        for name in ["Stable", "", "a&channel=b"] {
+            await #expect(throws: TransportError.refused(status: 400, retryAfter: nil)) {
+                try await host.listen(for: name)
+            }
+        }
+    }
+
     @Test func `a feed's first channel is heard of, too`() async throws {
         let empty = try site.folder.makeFolder("empty")
         let host = try Hosting(empty)

@@ -15,8 +15,17 @@ final class Hosting {
     let url: String
 
     /// Starts it for a feed, and waits for its address.
-    init(_ feed: String, _ more: [String] = [], port: Int = 0) throws {
-        program = try Clientctl.start(["host", feed, "--port", "\(port)", "--json"] + more)
+    convenience init(_ feed: String, _ more: [String] = [], port: Int = 0) throws {
+        try self.init(arguments: [feed] + more, port: port)
+    }
+
+    /// Starts a relay of the feed at `upstream`, and waits for its address.
+    convenience init(relaying upstream: String, _ more: [String] = [], port: Int = 0) throws {
+        try self.init(arguments: ["--upstream", upstream] + more, port: port)
+    }
+
+    private init(arguments: [String], port: Int) throws {
+        program = try Clientctl.start(["host", "--port", "\(port)", "--json"] + arguments)
         let deadline = ContinuousClock.now + .seconds(60)
         var object: JSONObject?
         while object == nil {
@@ -53,8 +62,19 @@ final class Hosting {
     // MARK: Push
 
     /// Opens a socket where devices listen.
-    func listen(token: String? = nil) async throws -> any SyncTransport {
-        try await Self.connector(token).connect(try SocketURL(parsing: "\(url)push"))
+    func listen(token: String? = nil, for channel: String? = nil) async throws -> any SyncTransport {
+        let query = channel.map { "?channel=\($0)" } ?? ""
+        return try await Self.connector(token).connect(try SocketURL(parsing: "\(url)push\(query)"))
+    }
+
+    /// Waits until it has said this to people that often.
+    func wait(until text: String, times: Int = 1) throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try program.printed().errors.ranges(of: text).count < times {
+            let said = try program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\"\(text)\" is not said: \(said)")
+            poll(nil, 0, 20)
+        }
     }
 
     static func connector(_ token: String? = nil) -> SocketConnector {

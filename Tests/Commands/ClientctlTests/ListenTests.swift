@@ -113,10 +113,10 @@ import Testing
         serving.program.send(SIGTERM)
         _ = try serving.program.wait()
 
-        let other = try LoopbackServer(["/push": Route(status: 403)])
+        let other = try LoopbackServer(["/push?channel=stable": Route(status: 403)])
         let elsewhere = try serve(
             following(host).dropLast() + ["ws://127.0.0.1:\(other.port)/push"] + more)
-        #expect(other.wait(for: "/push"))
+        #expect(other.wait(for: "/push?channel=stable"))
         #expect(other.requests.allSatisfy { $0["Authorization"] == nil })
         try elsewhere.wait(until: "answered with status 403")
     }
@@ -211,7 +211,7 @@ import Testing
         let trusting = try serve(flags + ["--ca-file", authority.authorityFile])
         try trusting.wait(until: "wss://127.0.0.1:\(front.port)/push is listened to")
         try site.publish("1.0.1").succeeded()
-        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
+        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text, topic: "stable")
         try trusting.wait(untilInstalled: "v1.0.1")
         trusting.program.send(SIGTERM)
         _ = try trusting.program.wait()
@@ -238,7 +238,7 @@ import Testing
         try serving.wait(until: "wss://feed.example/push is listened to")
         #expect(proxy.nextRequest().hasPrefix("CONNECT feed.example:443 HTTP/1.1|"))
         try site.publish("1.0.1").succeeded()
-        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text)
+        hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text, topic: "stable")
         try serving.wait(untilInstalled: "v1.0.1")
         await server.stop()
         await hub.close()

@@ -37,6 +37,9 @@ package struct FetcherContract: Sendable {
         if await !throwsErrorsOfSinks() { broken.append("what a sink throws is thrown, and ends the transfer") }
         if await !goesOn() { broken.append("a download goes on, or starts over and says so") }
         if await !startsOver() { broken.append("another resource is not gone on with") }
+        if await !tellsWhatIsUnchanged() {
+            broken.append("what is known already comes again, or 304 does and shows the sink nothing")
+        }
         if await !keepsCallsApart() { broken.append("calls at once are kept apart") }
         if await !endsWhenCancelled() { broken.append("who is cancelled hears CancellationError") }
         return broken
@@ -55,13 +58,15 @@ package struct FetcherContract: Sendable {
 
     private func fetch(
         _ url: FetchURL? = nil, maximum: Int? = nil, resume: FetchRequest.Resume? = nil,
-        throwing moment: ThrowingSink.Moment? = nil
+        knownTag: String? = nil, throwing moment: ThrowingSink.Moment? = nil
     ) async -> Ending {
         var ending = Ending()
         var sink = ThrowingSink(moment)
         do {
             ending.head = try await fetcher.fetch(
-                FetchRequest(url: url ?? place.url, maximumBytes: maximum ?? place.bytes.count, resume: resume),
+                FetchRequest(
+                    url: url ?? place.url, maximumBytes: maximum ?? place.bytes.count, resume: resume,
+                    knownTag: knownTag),
                 into: &sink)
         } catch {
             ending.error = error
@@ -110,6 +115,14 @@ package struct FetcherContract: Sendable {
         let other = FetchRequest.Resume(offset: 1, validator: "\"of another resource\"")
         let ending = await fetch(resume: other)
         return ending.head?.rangeStart == nil && ending.bytes == place.bytes
+    }
+
+    private func tellsWhatIsUnchanged() async -> Bool {
+        let tag = await fetch().head?.entityTag ?? "\"none\""
+        let same = await fetch(knownTag: tag)
+        let isSame = same.head?.status == 304 ? same.heads.isEmpty && same.bytes.isEmpty : same.bytes == place.bytes
+        let other = await fetch(knownTag: "\"of another time\"")
+        return isSame && other.head?.status == 200 && other.bytes == place.bytes
     }
 
     private func keepsCallsApart() async -> Bool {

@@ -52,7 +52,7 @@ package struct Route: Sendable {
     package var raw: [UInt8]?
     /// Has the connection to itself behind the head, where it is set; it ends when this returns.
     package var takeover: (@Sendable (TakenConnection) -> Void)?
-    /// When set, the answer is a resource with this entity tag: Range and If-Range are honoured.
+    /// When set, the answer is a resource with this entity tag: Range, If-Range and If-None-Match are honoured.
     package var entityTag: String?
     /// The like with a Last-Modified date.
     package var lastModified: String?
@@ -93,12 +93,18 @@ package struct Route: Sendable {
         return changed
     }
 
-    /// The route with a range request worked in: 206, 416, or itself.
+    /// The route with a range or a condition worked in: 206, 304, 416, or itself.
     func answering(_ request: LoopbackServer.Request) -> Route {
         guard entityTag != nil || lastModified != nil, case .bytes(let bytes) = body else { return self }
         var answer = self
         if let entityTag { answer.headers.append((entityTagName, entityTag)) }
         if let lastModified { answer.headers.append(("Last-Modified", lastModified)) }
+        if let entityTag, request["If-None-Match"] == entityTag {
+            answer.status = 304
+            answer.body = .bytes([])
+            answer.framing = .none
+            return answer
+        }
         let condition = request["If-Range"]
         guard let range = request["Range"].flatMap({ Self.range($0, of: bytes.count) }),
             condition == nil || condition == entityTag ?? lastModified

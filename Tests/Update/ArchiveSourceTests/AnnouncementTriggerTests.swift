@@ -10,6 +10,7 @@ import Testing
         case due(Duration?)
         case check(Int?, known: Int?)
         case rest(at: Duration)
+        case repeatCheck
     }
 
     static let rows: [(String, [Step])] = [
@@ -38,6 +39,19 @@ import Testing
                 .check(17, known: 16), .rest(at: .seconds(2)), .connect, .hear(17), .check(nil, known: 16),
             ]
         ),
+        (
+            "one that a check did not bring is tried again when caches have had their time, and then no more",
+            [
+                .connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(17, known: 16),
+                .rest(at: .seconds(60)), .repeatCheck, .check(nil, known: 16), .connect, .hear(17),
+                .check(nil, known: 16),
+            ]
+        ),
+        (
+            "one that a check did bring is not tried again",
+            [.connect, .hear(17), .check(17, known: 16), .rest(at: .zero), .repeatCheck, .check(nil, known: 17)]
+        ),
+        ("nothing is tried again where nothing was heard", [.repeatCheck, .due(nil)]),
         (
             "it is tried again where the device has learnt something since",
             [
@@ -69,6 +83,7 @@ import Testing
             case .due(let due): #expect(trigger.due == due, place)
             case .check(let sequence, let known): #expect(trigger.decide(known: known) == sequence, place)
             case .rest(let now): trigger.rest(at: now)
+            case .repeatCheck: trigger.repeatCheck()
             }
         }
     }

@@ -102,6 +102,24 @@ import Testing
         }
     }
 
+    @Test func `has the feed looked at once more where a cache on the way was older, and no more then`() async throws {
+        try await Watch().run { watch in
+            watch.know(16)
+            let host = try await watch.accept()
+            host.say(release(17))
+            await watch.checked()
+            await watch.pass(.seconds(60))
+            await watch.checked()
+            #expect(watch.reports == [.link(.connected), .heard(sequence: 17), .heard(sequence: 17)])
+            // What comes between is heard at once, and not when its turn is.
+            watch.know(17)
+            host.say(release(18))
+            await watch.pass(.seconds(2))
+            await watch.checked()
+            #expect(watch.reports.last == .heard(sequence: 18))
+        }
+    }
+
     @Test func `cancelling ends a check that is under way`() async throws {
         try await Watch().run { watch in
             watch.keepChecking(true)

@@ -81,6 +81,27 @@ import Testing
         #expect(fetched.sink.heads.isEmpty && fetched.sink.bytes.isEmpty)
     }
 
+    @Test func `asks for what it knows only if that has changed`() async throws {
+        let server = try LoopbackServer(["/a": .resource([1, 2], entityTag: "W/\"1\"")])
+        let url = try server.url("/a")
+        let first = try #require(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: nil))
+        #expect(first.bytes == [1, 2] && first.tag == "W/\"1\"")
+        let same = await Fetched(fetcher, url, knownTag: first.tag)
+        #expect(same.head?.status == 304 && same.sink.heads.isEmpty && same.sink.bytes.isEmpty)
+        #expect(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: first.tag) == nil)
+        server.set("/a", .resource([3], entityTag: "\"2\""))
+        #expect(try await fetcher.fetchBytes(url, maximumBytes: 9, unless: first.tag)?.bytes == [3])
+        #expect(server.requests.map { $0["If-None-Match"] } == [nil, first.tag, first.tag, first.tag])
+    }
+
+    @Test(arguments: ["", "\"a\"\r\nX-Evil: 1", "\"\u{E9}\"", String(repeating: "x", count: 1025)])
+    func `sends no tag that is no field value`(tag: String) async throws {
+        let server = try LoopbackServer(["/a": Route([1])])
+        let fetched = await Fetched(fetcher, try server.url("/a"), knownTag: tag)
+        #expect(fetched.sink.bytes == [1])
+        #expect(server.requests[0].headers.allSatisfy { !["If-None-Match", "X-Evil"].contains($0.name) })
+    }
+
     @Test(arguments: [("7", Duration.seconds(7)), ("99999999", .seconds(86400)), ("soon", nil), ("-1", nil)])
     func `passes on how long the server asks to wait, up to a day`(text: String, wait: Duration?) async throws {
         let route = Route([], status: 503).with { $0.headers = [("Retry-After", text)] }

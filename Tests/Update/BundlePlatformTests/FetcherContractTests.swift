@@ -51,7 +51,7 @@ import Testing
 
     /// The contract notices.
     @Test func `a fetcher that keeps nothing is found out`() async throws {
-        #expect(await FetcherContract(Careless(), at: try overHTTP()).broken().count == 8)
+        #expect(await FetcherContract(Careless(), at: try overHTTP()).broken().count == 9)
     }
 
     /// Brings something else, too much of it, and listens to nobody.

@@ -35,12 +35,12 @@ struct Fetched {
 
     init(
         _ fetcher: some Fetcher, _ url: FetchURL, maximumBytes: Int = 1 << 20, resume: FetchRequest.Resume? = nil,
-        sink given: sending RecordingSink = RecordingSink()
+        knownTag: String? = nil, sink given: sending RecordingSink = RecordingSink()
     ) async {
         var sink = given
         do {
             head = try await fetcher.fetch(
-                FetchRequest(url: url, maximumBytes: maximumBytes, resume: resume), into: &sink)
+                FetchRequest(url: url, maximumBytes: maximumBytes, resume: resume, knownTag: knownTag), into: &sink)
         } catch {
             self.error = error
         }

@@ -22,12 +22,16 @@ public struct FetchRequest: Sendable {
             self.bytes = bytes
         }
     }
+    /// The entity tag of what is already here, sent as `If-None-Match`: an answer of 304 brings nothing then.
+    package let knownTag: String?
 
-    /// Creates a request for at most `maximumBytes` bytes of `url`.
-    package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil) {
+    /// Creates a request for at most `maximumBytes` bytes of `url`. A `knownTag` that is no field value is left out: what a
+    /// server once sent must not be able to add header lines.
+    package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil, knownTag: String? = nil) {
         self.url = url
         self.maximumBytes = maximumBytes
         self.resume = resume
+        self.knownTag = knownTag.flatMap { FetchHead.isField($0) ? $0 : nil }
     }
 
     /// The place to go on from, and the proof that the resource is still the same one (RFC 9110, section 13.1.5).
@@ -49,7 +53,7 @@ public struct FetchRequest: Sendable {
 
 /// What the final answer said before its first body byte.
 public struct FetchHead: Sendable, Equatable {
-    /// 200 for a whole resource, 206 for the rest of one; the same two for a file.
+    /// 200 for a whole resource, 206 for the rest of one, the same two for a file; 304 where it still has the tag that was known.
     public var status: Int
     /// Where the answer came from, after redirects.
     public var effectiveURL: FetchURL
@@ -91,17 +95,18 @@ public struct FetchHead: Sendable, Equatable {
         [entityTag, lastModified].lazy.compactMap(\.self).first(where: Self.isStrong(validator:))
     }
 
-    static func isStrong(validator: String) -> Bool {
-        let bytes = validator.utf8
-        return !bytes.isEmpty && bytes.count <= 1024 && !validator.hasPrefix("W/")
-            && bytes.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
+    static func isStrong(validator: String) -> Bool { !validator.hasPrefix("W/") && isField(validator) }
+
+    static func isField(_ value: String) -> Bool {
+        let bytes = value.utf8
+        return !bytes.isEmpty && bytes.count <= 1024 && bytes.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
     }
 }
 
 /// Receives one answer: the head once, then the body in order.
 ///
-/// Throwing from either ends the transfer, and `fetch` throws that very error. Neither is called for a redirect or an
-/// answer that is an error.
+/// Throwing from either ends the transfer, and `fetch` throws that very error. Neither is called for a redirect, an
+/// answer that is an error, or one that says that nothing has changed (304).
 public protocol FetchSink: ~Copyable {
     /// The answer is acceptable and its body follows; `rangeStart` nil means from byte 0, whatever was asked.
     mutating func begin(_ head: FetchHead) throws
@@ -134,6 +139,16 @@ extension Fetcher {
         var request = FetchRequest(url: url, maximumBytes: 64 << 10)
         request.upload = upload
         _ = try await fetch(request, into: &sink)
+    }
+
+    /// The same unless it still has the entity tag that is known: nil then. With the bytes comes their tag, where there is one.
+    package func fetchBytes(
+        _ url: FetchURL, maximumBytes: Int, unless knownTag: String?
+    ) async throws -> (bytes: [UInt8], tag: String?)? {
+        var sink = ByteSink()
+        let request = FetchRequest(url: url, maximumBytes: maximumBytes, knownTag: knownTag)
+        let head = try await fetch(request, into: &sink)
+        return head.status == 304 ? nil : (sink.bytes, head.entityTag)
     }
 }
 

@@ -3,7 +3,8 @@ import BundleValues
 /// When what a host announces is a reason to check (DECISIONS 63). Moments count from any beginning.
 ///
 /// Nothing that is announced is believed: it can only make a device look at its feed, and that seldom. A check that does not lead
-/// to the announced sequence is repeated once, with the next connection, since the network may have failed it; then no more.
+/// to the announced sequence is repeated once, since the network may have failed it, or a cache on the way may have been older than
+/// the host: with the next connection, or when a cache has had its time. Then no more.
 struct AnnouncementTrigger {
     /// How soon after one check there may be another one.
     struct Pace: Sendable, Equatable {
@@ -11,6 +12,8 @@ struct AnnouncementTrigger {
         var apart = Duration.seconds(1)
         /// The longest, for a host whose announcements lead nowhere: the pause doubles with each.
         var longest = Duration.seconds(300)
+        /// From a check to its repetition: longer than caches keep a document of a feed (30 s).
+        var again = Duration.seconds(60)
     }
 
     private static let mostChecks = 2
@@ -35,6 +38,9 @@ struct AnnouncementTrigger {
         announced = sequence
         isOpen = true
     }
+
+    /// A while after a check: one that did not lead to what was announced is due once more.
+    mutating func repeatCheck() { isOpen = announced != nil }
 
     /// When to ask `decide`; nil for not at all.
     var due: Duration? { isOpen ? earliest : nil }

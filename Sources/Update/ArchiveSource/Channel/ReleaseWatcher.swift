@@ -44,11 +44,23 @@ package struct ReleaseWatcher: Sendable {
     /// Watches until the task is cancelled; leaves nothing running, and no connection open.
     package func run() async {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let state = ReleaseWatchState(channel, wanted: asking, reading: clock.reading(), report)
-        async let checking: Void = checks(wanted, state)
+        let (checked, checking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        let state = ReleaseWatchState(channel, wanted: asking, checked: checking, reading: clock.reading(), report)
+        async let checks: Void = checks(wanted, state)
+        async let repetitions: Void = repetitions(checked, state)
         await client.run { state.take($0) }
         asking.finish()
-        await checking
+        checking.finish()
+        await checks
+        await repetitions
+    }
+
+    /// Has checks repeated that may have met an older copy.
+    private func repetitions(_ checked: AsyncStream<Void>, _ state: ReleaseWatchState) async {
+        for await _ in checked {
+            do { try await clock.sleep(for: AnnouncementTrigger.Pace().again) } catch { return }
+            state.repeatCheck()
+        }
     }
 
     /// One check after the other.
@@ -77,15 +89,17 @@ private final class ReleaseWatchState: Sendable {
     private let channel: String
     private let fields = Mutex(Fields())
     private let wanted: AsyncStream<Void>.Continuation
+    private let checked: AsyncStream<Void>.Continuation
     private let reading: @Sendable () -> Duration
     private let report: @Sendable (ReleaseWatcher.Report) -> Void
 
     init(
-        _ channel: String, wanted: AsyncStream<Void>.Continuation, reading: @escaping @Sendable () -> Duration,
-        _ report: @escaping @Sendable (ReleaseWatcher.Report) -> Void
+        _ channel: String, wanted: AsyncStream<Void>.Continuation, checked: AsyncStream<Void>.Continuation,
+        reading: @escaping @Sendable () -> Duration, _ report: @escaping @Sendable (ReleaseWatcher.Report) -> Void
     ) {
         self.channel = channel
         self.wanted = wanted
+        self.checked = checked
         self.reading = reading
         self.report = report
     }
@@ -128,5 +142,11 @@ private final class ReleaseWatchState: Sendable {
     func rest() {
         let now = reading()
         fields.withLock { $0.trigger.rest(at: now) }
+        checked.yield()
+    }
+
+    func repeatCheck() {
+        fields.withLock { $0.trigger.repeatCheck() }
+        wanted.yield()
     }
 }

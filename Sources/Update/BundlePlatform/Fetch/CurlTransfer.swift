@@ -59,7 +59,7 @@ final class CurlTransfer: @unchecked Sendable {
         bodyBytes = 0
         pace = nil
         let context = Unmanaged.passUnretained(self).toOpaque()
-        try easy?.prepare(url, request, options: options, context: context)
+        try easy?.prepare(url, for: request, options: options, context: context)
         guard let handle = easy?.handle else { throw .exhausted(url, reason: "there is no memory left") }
         return handle
     }
@@ -129,7 +129,7 @@ final class CurlTransfer: @unchecked Sendable {
             let rule = ResponseRule(request: request, maximumRedirects: options.maximumRedirects)
             let decided = rule.verdict(on: head, at: url, redirects: redirects)
             verdict = decided
-            guard case .accept(let accepted) = decided else { return true }
+            guard case .accept(let accepted) = decided, accepted.status != 304 else { return true }
             try sink.begin(accepted)
             return true
         }
@@ -138,7 +138,9 @@ final class CurlTransfer: @unchecked Sendable {
     func take(body chunk: UnsafeRawBufferPointer) -> Bool {
         bodyBytes += chunk.count
         defer { pace?.received(chunk.count, at: .now) }
-        guard case .accept(let accepted) = verdict else { return bodyBytes <= Self.maximumUnwantedBytes }
+        guard case .accept(let accepted) = verdict, accepted.status != 304 else {
+            return bodyBytes <= Self.maximumUnwantedBytes
+        }
         return attempt {
             // Without overflow: an accepted start is at most the limit.
             guard bodyBytes <= request.maximumBytes - (accepted.rangeStart ?? 0) else {
@@ -211,7 +213,7 @@ struct CurlEasy: ~Copyable {
 
     /// Prepares one hop to `url`; `context` is handed to the callbacks.
     mutating func prepare(
-        _ url: FetchURL, _ request: FetchRequest, options: FetchOptions, context: UnsafeMutableRawPointer
+        _ url: FetchURL, for request: FetchRequest, options: FetchOptions, context: UnsafeMutableRawPointer
     ) throws(FetchError) {
         reset()
         setConnection(url, options: options)
@@ -297,6 +299,7 @@ struct CurlEasy: ~Copyable {
             add(header: "\(credential.field.name): \(credential.field.value)")
         }
         if let upload = request.upload { add(header: "Content-Type: \(upload.type)") }
+        if let tag = request.knownTag { add(header: "If-None-Match: \(tag)") }
         if let resume = request.resume {
             add(header: "Range: bytes=\(resume.offset)-")
             add(header: "If-Range: \(resume.validator)")

@@ -119,6 +119,8 @@ struct ResponseRule {
                 return .accept(try accept(head, at: url))
             case 206:
                 return .accept(try acceptRest(head, at: url))
+            case 304 where request.knownTag != nil:
+                return .accept(FetchHead(status: 304, effectiveURL: url, entityTag: head.value(of: "etag")))
             default:
                 break
             }

@@ -1,0 +1,55 @@
+"""An nginx of our own on free ports of this machine."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+BASE = """daemon off;
+worker_processes 1;
+worker_rlimit_nofile 65000;
+pid "{work}/nginx.pid";
+error_log "{work}/nginx-error.log";
+{user}
+events {{ worker_connections 30000; }}
+http {{
+    access_log off;
+    default_type application/octet-stream;
+    client_body_temp_path "{work}/nginx-tmp";
+    proxy_temp_path "{work}/nginx-tmp";
+    fastcgi_temp_path "{work}/nginx-tmp";
+    uwsgi_temp_path "{work}/nginx-tmp";
+    scgi_temp_path "{work}/nginx-tmp";
+{http}
+}}
+"""
+
+
+class Nginx:
+    """Runs with `http` as the content of its http block until `end`; ready when `port` answers."""
+
+    def __init__(self, work, http, port):
+        program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+        if program is None:
+            raise SystemExit("no nginx: Scripts/bootstrap installs it")
+        work = pathlib.Path(work)
+        user = "user root;" if os.getuid() == 0 else ""
+        conf = work / "nginx.conf"
+        conf.write_text(BASE.format(work=work, user=user, http=http))
+        self.child = subprocess.Popen(
+            [program, "-e", str(work / "nginx-error.log"), "-c", str(conf)], stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            if self.child.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.end()
+        raise SystemExit(f"nginx does not start: {(work / 'nginx-error.log').read_text()}")
+
+    def end(self):
+        self.child.terminate()
+        self.child.wait()

@@ -1,0 +1,143 @@
+import Testing
+
+@testable import FeedHost
+
+/// When a document of an upstream is looked at again, and what is announced of it.
+@Suite struct DocumentWatchTests {
+    typealias Answer = DocumentWatch.Answer
+    typealias Report = DocumentWatch.Report
+
+    /// One look: what it brought, what is announced, what people are told, and the wait where the back-off draws all of it.
+    struct Look: Sendable {
+        let answer: Answer
+        var announced: Int?
+        var report: Report?
+        var wait = Duration.seconds(1)
+
+        init(_ answer: Answer, announced: Int? = nil, _ report: Report? = nil, wait: Duration = .seconds(1)) {
+            self.answer = answer
+            self.announced = announced
+            self.report = report
+            self.wait = wait
+        }
+    }
+
+    private static func document(_ sequence: Int) -> Answer { .document(sequence: sequence, tag: "\"\(sequence)\"") }
+    private static func watched(_ sequence: Int) -> Report { .watched(sequence: sequence, hasTag: true) }
+    private static let failure = Answer.failed("refused", retryAfter: nil)
+
+    static let rows: [(String, [Look])] = [
+        (
+            "a document, and the next",
+            [
+                Look(document(17), announced: 17, watched(17)), Look(.unchanged), Look(.unchanged),
+                Look(document(18), announced: 18), Look(document(18)), Look(.unchanged),
+            ]
+        ),
+        (
+            "an older copy is announced to nobody, and told of once",
+            [
+                Look(document(17), announced: 17, watched(17)), Look(document(16), .older(sequence: 16, than: 17)),
+                Look(.unchanged), Look(document(16)), Look(document(17), watched(17)),
+                Look(document(18), announced: 18),
+            ]
+        ),
+        (
+            "an upstream that dies is asked less and less, and as before when it is back",
+            [
+                Look(document(17), announced: 17, watched(17)),
+                Look(failure, .failed("refused"), wait: .seconds(2)), Look(failure, wait: .seconds(4)),
+                Look(failure, wait: .seconds(8)), Look(failure, wait: .seconds(16)), Look(failure, wait: .seconds(32)),
+                Look(failure, wait: .seconds(60)), Look(failure, wait: .seconds(60)),
+                Look(.unchanged, watched(17)), Look(failure, .failed("refused"), wait: .seconds(2)),
+                Look(document(18), announced: 18, watched(18)),
+            ]
+        ),
+        (
+            "it may ask for more time, and for an hour at most",
+            [
+                Look(.failed("503", retryAfter: .seconds(90)), .failed("503"), wait: .seconds(92)),
+                Look(.missing(retryAfter: .seconds(7)), .missing, wait: .seconds(11)),
+                Look(.failed("429", retryAfter: .seconds(86400)), .failed("429"), wait: .seconds(3608)),
+            ]
+        ),
+        (
+            "a channel that comes later",
+            [
+                Look(.missing(retryAfter: nil), .missing, wait: .seconds(2)),
+                Look(.missing(retryAfter: nil), wait: .seconds(4)), Look(document(1), announced: 1, watched(1)),
+            ]
+        ),
+        (
+            "what is no document is told of, and asked for seldom until it is known",
+            [
+                Look(document(17), announced: 17, watched(17)),
+                Look(.unreadable("a page", tag: "\"p\""), .unreadable("a page"), wait: .seconds(2)), Look(.unchanged),
+                Look(.unreadable("a page", tag: nil), wait: .seconds(2)),
+                Look(.unreadable("a page", tag: nil), wait: .seconds(4)),
+                Look(document(18), announced: 18, watched(18)),
+            ]
+        ),
+        (
+            "a server without entity tags",
+            [
+                Look(.document(sequence: 1, tag: nil), announced: 1, .watched(sequence: 1, hasTag: false)),
+                Look(.document(sequence: 1, tag: nil)), Look(.document(sequence: 2, tag: nil), announced: 2),
+            ]
+        ),
+    ]
+
+    @Test(arguments: rows.indices)
+    func `looks, announces and tells`(row: Int) {
+        let (name, looks) = Self.rows[row]
+        var watch = DocumentWatch(newest: nil)
+        for (index, look) in looks.enumerated() {
+            let step = watch.take(look.answer, took: .zero) { $0.upperBound }
+            #expect(step.announced == look.announced, "\(name), look \(index)")
+            #expect(step.report == look.report, "\(name), look \(index)")
+            #expect(step.wait == look.wait, "\(name), look \(index)")
+        }
+    }
+
+    @Test func `what was announced before it began counts`() {
+        var watch = DocumentWatch(newest: 17)
+        for (sequence, announced) in [(16, nil), (17, nil), (18, 18)] as [(Int, Int?)] {
+            let step = watch.take(Self.document(sequence), took: .zero) { $0.upperBound }
+            #expect(step.announced == announced)
+        }
+    }
+
+    @Test func `a slow look counts for the pause`() {
+        var watch = DocumentWatch(newest: nil)
+        let first = watch.take(Self.document(1), took: .milliseconds(300)) { $0.upperBound }
+        #expect(first.wait == .milliseconds(700))
+        let second = watch.take(.unchanged, took: .seconds(5)) { $0.upperBound }
+        #expect(second.wait == .zero)
+    }
+
+    @Test func `many relays do not come back at one moment, and none at once`() {
+        for draw in [0.5, 0.75, 1] {
+            var watch = DocumentWatch(newest: nil)
+            let step = watch.take(Self.failure, took: .zero) { range in
+                #expect(range == 0.5...1)
+                return draw
+            }
+            #expect(step.wait == .seconds(2) * draw)
+            #expect(step.wait >= DocumentWatch.interval)
+        }
+    }
+
+    @Test func `the tag is that of what came last, and none of what is gone`() {
+        var watch = DocumentWatch(newest: nil)
+        func take(_ answer: Answer) -> String? {
+            _ = watch.take(answer, took: .zero) { $0.upperBound }
+            return watch.tag
+        }
+        #expect(take(Self.document(1)) == "\"1\"")
+        #expect(take(.unchanged) == "\"1\"")
+        #expect(take(Self.failure) == "\"1\"")
+        #expect(take(.unreadable("a page", tag: "\"p\"")) == "\"p\"")
+        #expect(take(.missing(retryAfter: nil)) == nil)
+        #expect(take(.document(sequence: 2, tag: nil)) == nil)
+    }
+}

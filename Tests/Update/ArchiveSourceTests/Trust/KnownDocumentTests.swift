@@ -1,0 +1,77 @@
+import ArchiveSource
+import BundleCore
+import BundlePlatform
+import BundleTesting
+import BundleValues
+import Synchronization
+import Testing
+
+@Suite struct `A channel document that is known` {
+    private static let path = "/channels/stable.json"
+
+    private let feed: TrustFeed
+    private let device: Follower
+    private let clock = DeviceClock()
+    private let updater: Updater<ArchiveSource>
+
+    private final class DeviceClock: Sendable {
+        let now = Mutex(Day.number(10))
+    }
+
+    init() throws {
+        feed = try TrustFeed()
+        device = try Follower(feed)
+        let source = ArchiveSource(
+            source: .channel(try feed.server.url(Self.path)), anchor: device.anchor,
+            deviceId: ArchiveSource.DeviceId(given: "device-1"), limits: ArchiveLimits(), fetcher: device.fetcher,
+            now: { [clock] in clock.now.withLock { $0 } }, report: { _ in })
+        updater = Updater(
+            source: source,
+            device: Updater<ArchiveSource>.Device(
+                store: device.store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: 8),
+            warn: { _ in })
+    }
+
+    /// A document with an entity tag; the same one for another document if a server is told so.
+    private func offer(_ sequence: Int, _ versions: [String], tag: String) throws {
+        var document = feed.document(sequence, try versions.map { try feed.release($0) })
+        document.sequence = sequence
+        let bytes = try ChannelFormat.envelope(document).signed(by: [feed.channel]).document
+        feed.server.set(Self.path, .resource(bytes, entityTag: tag))
+    }
+
+    /// The tags of the requests for the document.
+    private var tags: [String?] { feed.server.requests.filter { $0.target == Self.path }.map { $0["If-None-Match"] } }
+
+    @Test func `is not sent again, and decides as before`() async throws {
+        try offer(1, ["1.0.0"], tag: "\"1\"")
+        _ = try await updater.update()
+        try device.runs("v1.0.0")
+        _ = try await updater.update()
+        try offer(2, ["1.1.0"], tag: "\"2\"")
+        _ = try await updater.update()
+        try device.runs("v1.1.0")
+        #expect(tags == [nil, "\"1\"", "\"1\""])
+        #expect(try device.sequence() == 2)
+    }
+
+    @Test func `grows old nevertheless`() async throws {
+        try offer(1, ["1.0.0"], tag: "\"1\"")
+        _ = try await updater.update()
+        clock.now.withLock { $0 = Day.number(41) }
+        let failure = await #expect(throws: (any Error).self) { try await updater.update() }
+        #expect(failure.map { UpdateFailure($0).code } == .expired)
+        #expect(tags == [nil, "\"1\""])
+    }
+
+    @Test func `is kept only if it counted: the next one may be whole, with the same tag`() async throws {
+        let document = feed.document(1, [try feed.release("1.0.0")])
+        let bytes = try ChannelFormat.envelope(document).signed(by: [feed.release]).document
+        feed.server.set(Self.path, .resource(bytes, entityTag: "\"1\""))
+        await #expect(throws: (any Error).self) { try await updater.update() }
+        try offer(1, ["1.0.0"], tag: "\"1\"")
+        _ = try await updater.update()
+        try device.runs("v1.0.0")
+        #expect(tags == [nil, nil])
+    }
+}
