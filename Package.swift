@@ -132,6 +132,12 @@ let package = Package(
         ours(
             .launch, "LoopbackShell",
             ["BundleDisk", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell"]),
+        ours(
+            .launch, "DeviceDoctor",
+            [
+                "BundleThreads", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform",
+                "ClientShell",
+            ]),
 
         // Publish: what release engineers run.
         ours(
@@ -155,7 +161,8 @@ let package = Package(
             dependencies: [
                 "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundlePush",
                 "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundlePlatform", "ShellBoot",
-                "BundleServe", "ClientShell", "ShellListening", "LoopbackShell", "BundlePublish", "FeedHost",
+                "BundleServe", "ClientShell", "ShellListening", "LoopbackShell", "DeviceDoctor", "BundlePublish",
+                "FeedHost",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/Commands/clientctl", swiftSettings: strict),
@@ -278,6 +285,12 @@ let package = Package(
             [
                 "BundleSigning", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell",
                 "LoopbackShell", "BundleTesting",
+            ]),
+        tests(
+            .launch, "DeviceDoctorTests",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundlePlatform", "DeviceDoctor",
+                "BundleTesting",
             ]),
         tests(
             .publish, "BundlePublishTests",

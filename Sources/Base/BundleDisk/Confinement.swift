@@ -60,9 +60,9 @@ package struct Confinement: Equatable, Sendable {
         defer { close(rules) }
         try Self.allow(Self.reading, at: "/", in: rules)
         for folder in made + folders {
-            try Self.allow(Self.changing & handled, at: Self.nearest(to: folder), in: rules)
+            try Self.allow(Self.changing & handled, at: PathLook.nearest(to: folder), in: rules)
         }
-        for folder in new { try Self.allow(CLINUX_MAY_REMOVE_FOLDER, at: Self.parent(of: folder), in: rules) }
+        for folder in new { try Self.allow(CLINUX_MAY_REMOVE_FOLDER, at: PathLook.parent(of: folder), in: rules) }
         for file in files where access(file, F_OK) == 0 { try Self.allow(Self.writing & handled, at: file, in: rules) }
         _ = try checkedNegative(clinux_landlock_enforce(rules), "confine", "this process")
         return new
@@ -77,19 +77,5 @@ package struct Confinement: Equatable, Sendable {
 
     private static func allow(_ rights: Int, at path: String, in rules: Int32) throws(DiskError) {
         _ = try checkedNegative(clinux_landlock_allow(rules, UInt64(rights), path), "confine", path)
-    }
-
-    /// The folder at `path`, or the first one above it that is there.
-    private static func nearest(to path: String) -> String {
-        var path = path
-        while access(path, F_OK) != 0, errno == ENOENT, path != "." { path = parent(of: path) }
-        return path
-    }
-
-    private static func parent(of path: String) -> String {
-        var path = path
-        while path.hasSuffix("/") && path != "/" { path.removeLast() }
-        guard let slash = path.lastIndex(of: "/") else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 }

@@ -33,7 +33,20 @@ package final class FileLock: Sendable {
     /// The process that holds the lock on the folder itself, where the kernel says so: it does not tell of processes elsewhere, or on
     /// file systems in layers.
     package static func holder(of directory: Directory) throws(DiskError) -> Int32? {
-        let status = try File(duplicating: directory).status()
+        holder(of: try File(duplicating: directory).status())
+    }
+
+    /// The same of the lock at `name`; nil, too, where there is no such file.
+    package static func holder(of name: String, in directory: Directory) throws(DiskError) -> Int32? {
+        do throws(DiskError) {
+            return holder(of: try directory.file(name).status())
+        } catch {
+            if error.kind == .missing { return nil }
+            throw error
+        }
+    }
+
+    private static func holder(of status: stat) -> Int32? {
         // As makedev(3) puts them together.
         let device = UInt64(status.st_dev)
         let major = (device >> 8) & 0xFFF | (device >> 32) & ~0xFFF

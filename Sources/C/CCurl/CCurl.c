@@ -94,6 +94,16 @@ CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback) 
 CURLcode ccurl_active_socket(CURL *handle, curl_socket_t *socket) {
     return loaded.curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, socket);
 }
+CURLcode ccurl_get_progress(CURL *handle, ccurl_progress *progress) {
+    curl_off_t name = 0, connection = 0, tls = 0;
+    long tunnel = 0;
+    CURLcode code = loaded.curl_easy_getinfo(handle, CURLINFO_NAMELOOKUP_TIME_T, &name);
+    if (code == CURLE_OK) code = loaded.curl_easy_getinfo(handle, CURLINFO_CONNECT_TIME_T, &connection);
+    if (code == CURLE_OK) code = loaded.curl_easy_getinfo(handle, CURLINFO_APPCONNECT_TIME_T, &tls);
+    if (code == CURLE_OK) code = loaded.curl_easy_getinfo(handle, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+    *progress = (ccurl_progress){name, connection, tls, tunnel};
+    return code;
+}
 CURLcode ccurl_system_error(CURL *handle, long *code) {
     return loaded.curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, code);
 }

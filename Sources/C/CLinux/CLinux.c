@@ -84,6 +84,10 @@ int clinux_rename_noreplace(int from_directory, const char *from, int to_directo
     return answer(renameat(from_directory, from, to_directory, to));
 }
 
+int clinux_rename_noreplace_strictly(int from_directory, const char *from, int to_directory, const char *to) {
+    return answer(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+}
+
 int clinux_sync_file_system(int descriptor) { return answer(syncfs(descriptor)); }
 
 void *clinux_open_stream(int directory, int *error) {

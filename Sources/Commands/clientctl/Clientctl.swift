@@ -35,8 +35,8 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Device",
                 subcommands: [
-                    Check.self, Install.self, Serve.self, Status.self, List.self, Rollback.self, Unblock.self,
-                    Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
+                    Check.self, Install.self, Serve.self, Status.self, Doctor.self, List.self, Rollback.self,
+                    Unblock.self, Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
                 ]),
             CommandGroup(
                 name: "Shell", subcommands: [LaunchCommand.self, Confirm.self, Fail.self, Events.self, Report.self]),

@@ -8,11 +8,14 @@ enum ExitTable {
     static let stopped: Int32 = 60
     /// Nobody counts what devices report.
     static let noData: Int32 = 61
+    /// `doctor` has found something that keeps the device from its work.
+    static let unwell: Int32 = 62
 
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["done, or already so"], nothingToDo: ["check: nothing to do", "release guard: waiting"],
             stopped: ["release guard: stopped"], noData: ["release guard, insights: no data"],
+            unwell: ["doctor: a finding is a failure"],
         ]
         for code in FailureCode.allCases { codes[code.exitStatus, default: []].append(code.rawValue) }
         let lines = codes.sorted { $0.key < $1.key }.map { "  \($0.key)\t\($0.value.joined(separator: ", "))" }

@@ -82,15 +82,18 @@ enum Wiring {
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 
-    /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone.
+    /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone. A session that is kept
+    /// outlives its refusal.
     static func fetcher(
-        _ network: NetworkOptions, for url: FetchURL, store: String? = nil, _ settings: Settings
+        _ network: NetworkOptions, for url: FetchURL, store: String? = nil, keepingSession: Bool = false,
+        _ settings: Settings
     ) throws -> any Fetcher {
         var options = try network.fetching(settings)
         options.credential = try credential(network, for: url, settings)
         guard options.credential == nil, let store else { return try DeviceContainer.fetcher(options) }
         return try DeviceContainer.fetcher(
-            options, for: url, sessions: sessions(store),
+            options, for: url,
+            sessions: keepingSession ? KeptSessions(sessions: sessions(store)) : sessions(store),
             report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
     }
 
@@ -134,14 +137,16 @@ enum Wiring {
 
     /// The device, with whatever feed and server are named.
     static func container(
-        _ options: UpdateOptions, _ configuration: ShellConfiguration, _ settings: Settings,
-        report: @escaping @Sendable (UpdateEvent) -> Void
+        _ options: UpdateOptions, _ configuration: ShellConfiguration, keepingSession: Bool = false,
+        _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> DeviceContainer {
         let (feed, meteor) = try places(options, settings)
         var container = DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
         container.report = report
-        container.feed = try feed.map { try self.feed($0, options, settings) }
-        container.server = try meteor.map { try server($0, isAlone: feed == nil, options, settings) }
+        container.feed = try feed.map { try self.feed($0, options, keepingSession: keepingSession, settings) }
+        container.server = try meteor.map {
+            try server($0, isAlone: feed == nil, options, keepingSession: keepingSession, settings)
+        }
         return container
     }
 
@@ -187,20 +192,21 @@ enum Wiring {
     }
 
     private static func feed(
-        _ source: FeedAddress, _ options: UpdateOptions, _ settings: Settings
+        _ source: FeedAddress, _ options: UpdateOptions, keepingSession: Bool, _ settings: Settings
     ) throws -> DeviceContainer.Feed {
         let store = try settings.required("store", options.place.store)
         var feed = DeviceContainer.Feed(
             source, trust: try settings.required("trust", options.trust),
             appId: try settings.optional("app-id", options.appId),
-            fetcher: try fetcher(options.network, for: source.url, store: store, settings))
+            fetcher: try fetcher(
+                options.network, for: source.url, store: store, keepingSession: keepingSession, settings))
         feed.deviceId = try settings.optional("device-id", options.deviceId)
         feed.limits = try options.limits.limits(settings)
         return feed
     }
 
     private static func server(
-        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, _ settings: Settings
+        _ rootURL: String, isAlone: Bool, _ options: UpdateOptions, keepingSession: Bool, _ settings: Settings
     ) throws -> DeviceContainer.Server {
         let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
         if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
@@ -210,7 +216,10 @@ enum Wiring {
         if isAlone { server.appId = try settings.optional("app-id", options.appId) }
         server.maximumFiles = try options.limits.limits(settings).entries
         let store = try settings.required("store", options.place.store)
-        return DeviceContainer.Server(server, fetcher: try fetcher(options.network, for: url, store: store, settings))
+        return DeviceContainer.Server(
+            server,
+            fetcher: try fetcher(
+                options.network, for: url, store: store, keepingSession: keepingSession, settings))
     }
 
     static func platform(_ given: String?, _ settings: Settings) throws -> MeteorPlatform {

@@ -90,7 +90,7 @@ import Testing
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]
         case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
-        case "check", "install", "serve":
+        case "check", "install", "serve", "doctor":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
         case "launch": return device
         case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
@@ -120,9 +120,10 @@ import Testing
             arguments += ["--channel", "feed/channels/stable.json"]
         case ("check", "channel"), ("install", "channel"), ("serve", "channel"), ("check", "meteor"),
             ("install", "meteor"),
-            ("serve", "meteor"), ("repair", "channel"):
+            ("serve", "meteor"), ("repair", "channel"), ("doctor", "channel"), ("doctor", "meteor"):
             drop("--manifest")
-        case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"):
+        case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"),
+            ("doctor", "platform"), ("doctor", "verify-assets"):
             drop("--manifest", "--trust")
             arguments += ["--meteor", "http://127.0.0.1:1/"]
         case ("inspect", "credential-command"), ("verify", "credential-command"):
@@ -297,6 +298,7 @@ import Testing
         let said = "\(ending.status ?? -1)\n\(ending.text)\n\(ending.errors)".replacing(copy.path, with: "/")
         return said.replacing(/[0-9a-f]{16,}/, with: "#").replacing(/\d{4}-\d\d-\d\dT[\d:]+Z/, with: "@")
             .replacing(/"\w+Milliseconds": \d+/, with: "").replacing(/after \d+ ms/, with: "")
+            .replacing(/[\d.]+ \w*B are free/, with: "").replacing(/\d+ more files/, with: "")
     }
 
     /// Flags whose effect cannot be seen in what a command says here: there is no terminal, no old feed and no bucket.

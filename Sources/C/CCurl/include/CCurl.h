@@ -53,4 +53,12 @@ CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback);
 CURLcode ccurl_active_socket(CURL *handle, curl_socket_t *socket);
 CURLcode ccurl_system_error(CURL *handle, long *code);
 
+// How far a transfer came: microseconds until the name had an address, the connection stood, and TLS did, each 0 before that; and
+// what a proxy answered to CONNECT, 0 where it was not asked.
+typedef struct {
+    int64_t name, connection, tls;
+    long tunnel;
+} ccurl_progress;
+CURLcode ccurl_get_progress(CURL *handle, ccurl_progress *progress);
+
 #endif

@@ -16,6 +16,8 @@ int clinux_open_walking(int directory, const char *path, int flags, mode_t mode)
 /// renameat2(2) with RENAME_NOREPLACE. Where that is unknown: a look, then renameat(2), which is as good among those that hold the
 /// same lock; over a folder with anything in it, it is refused by any kernel.
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to);
+/// The same by the kernel alone: -EINVAL where the file system does not know the flag.
+int clinux_rename_noreplace_strictly(int from_directory, const char *from, int to_directory, const char *to);
 
 /// memfd_create(2): a file without a disk.
 int clinux_memory_file(const char *name);

@@ -45,6 +45,8 @@ package struct CheckFindings: Sendable {
     package let others: [Decision.Outcome]
     /// How it would come; nil where it would not, or nobody knows.
     package let plan: PlannedRoute?
+    /// What `update` would remember of the feed: trust root, document, signed time.
+    package let memory: FeedMemory
 }
 
 extension UpdateSource where Offer: ReleaseOffer {

@@ -53,7 +53,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return CheckFindings(
             offered: offer.clientVersion, decision: decision,
             others: explaining ? source.explain(offer, noted, shell: device.shell, appId: device.appId) : [],
-            plan: try await plan(offer, decision.verdict, noted))
+            plan: try await plan(offer, decision.verdict, noted), memory: noted.ledger.feed)
     }
 
     private func plan(

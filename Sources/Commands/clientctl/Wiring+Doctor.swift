@@ -1,0 +1,82 @@
+import BundleCore
+import BundlePlatform
+import BundleServe
+import BundleValues
+import ClientShell
+import DeviceDoctor
+import Glibc
+import MeteorSource
+import ShellBoot
+
+extension Wiring {
+    /// What looks at the device that these settings make. The shell that launched last stands in for one that is not named.
+    static func doctor(_ given: UpdateOptions, port: String?, _ settings: Settings) throws -> DeviceDoctor {
+        let store = try absolute(try settings.required("store", given.place.store))
+        let known = readableLedger(store)
+        var options = given
+        options.place.store = store
+        options.shellVersion =
+            try settings.optional("shell-version", given.shellVersion) ?? known?.shell?.description ?? "0.0.0"
+        try requireSeed(options, settings)
+        let configuration = try configuration(options, verifies: false, settings)
+        let container = try container(options, configuration, keepingSession: true, settings) { _ in }
+        let network = try options.network.fetching(settings)
+        func feed(_ url: FetchURL, isChannel: Bool, _ source: DeviceContainer) -> DeviceDoctor.Feed? {
+            let found: Result<any DeviceSource, UpdateFailure>
+            do {
+                // The device leaves out what has an address and no source.
+                guard let source = try source.sources().first else { return nil }
+                found = .success(source)
+            } catch {
+                found = .failure(UpdateFailure(error))
+            }
+            let proxy = ProxyChoice.of(url, given: network.proxy, environment: proxyVariables())
+            return DeviceDoctor.Feed(url: url, isChannel: isChannel, proxy: proxy, source: found)
+        }
+        var feeds: [DeviceDoctor.Feed?] = []
+        if let source = container.feed?.source {
+            var alone = container
+            alone.server = nil
+            feeds.append(feed(source.url, isChannel: source.isChannel, alone))
+        }
+        if let server = container.server?.source {
+            var alone = container
+            alone.feed = nil
+            feeds.append(feed(server.rootURL, isChannel: false, alone))
+        }
+        return DeviceDoctor(
+            store: store, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
+            port: try self.port(port, options, known, settings), options: network, clock: .now)
+    }
+
+    private static func port(
+        _ given: String?, _ options: UpdateOptions, _ known: Ledger?, _ settings: Settings
+    ) throws -> (number: Int, isFixed: Bool)? {
+        if let number = try settings.port(given) { return number == 0 ? nil : (number, true) }
+        let application = try settings.optional("app-id", options.appId) ?? known?.meteorFacts?.appId
+        return (PortChoice.derived(appId: application).wanted, false)
+    }
+
+    /// What the store remembers; nil where it cannot be read, which the look at the store tells.
+    private static func readableLedger(_ store: String) -> Ledger? { (try? Inventory.read(at: store))?.ledger }
+
+    private static func proxyVariables() -> [String: String] {
+        let names = ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"]
+        return names.reduce(into: [:]) { found, name in found[name] = getenv(name).map { String(cString: $0) } }
+    }
+}
+
+extension FeedAddress {
+    fileprivate var isChannel: Bool {
+        if case .channel = self { true } else { false }
+    }
+}
+
+/// The sessions of a store for a command that changes nothing: one that a server refuses is not ended.
+struct KeptSessions: SessionRepository {
+    let sessions: any SessionRepository
+
+    func record() async throws -> SessionRecord { try await sessions.record() }
+
+    func change(_ body: @Sendable (inout SessionRecord) -> Void) async throws -> SessionRecord { try await record() }
+}

@@ -1,0 +1,147 @@
+import ArchiveSource
+import BundleCore
+package import BundlePlatform
+package import BundleValues
+package import ClientShell
+import BundleDisk
+import BundleThreads
+import Glibc
+
+/// Measures a device for `DoctorRule`, in a bounded time; changes nothing, and waits for no lock.
+package struct DeviceDoctor: Sendable {
+    /// A feed or a server, and the source that an update would ask.
+    package struct Feed: Sendable {
+        private let url: FetchURL
+        private let isChannel: Bool
+        private let proxy: ProxyChoice?
+        private let source: Result<any DeviceSource, UpdateFailure>
+
+        /// States a feed; `source` is a failure where this device cannot ask it.
+        package init(
+            url: FetchURL, isChannel: Bool, proxy: ProxyChoice?, source: Result<any DeviceSource, UpdateFailure>
+        ) {
+            (self.url, self.isChannel, self.proxy, self.source) = (url, isChannel, proxy, source)
+        }
+
+        fileprivate func read(_ options: FetchOptions) async -> DoctorReading.Feed {
+            async let end = url.isFile ? nil : FeedProbe.run(url, options: options, limit: DeviceDoctor.probeLimit)
+            async let check = check()
+            return DoctorReading.Feed(url: url, isChannel: isChannel, proxy: proxy, end: await end, check: await check)
+        }
+
+        private func check() async -> DoctorReading.Check {
+            switch source {
+            case .failure(let failure): return .refused(failure)
+            case .success(let source):
+                return await DeviceDoctor.within(DeviceDoctor.checkLimit) {
+                    do {
+                        let findings = try await source.check(explaining: false)
+                        return Self.refusal(of: findings).map { .refused($0) } ?? .verified(findings.memory)
+                    } catch {
+                        return .refused(UpdateFailure(error))
+                    }
+                } ?? .late
+            }
+        }
+
+        /// What is verified and can never be for this device.
+        private static func refusal(of findings: CheckFindings) -> UpdateFailure? {
+            switch findings.decision.verdict {
+            case .wrongApp, .unsuitable: findings.decision.verdict.failure(of: findings.offered)
+            default: nil
+            }
+        }
+    }
+
+    /// The only folder of the store at `path` in which anything is tried.
+    package static func staging(of path: String) -> String { StoreLook.staging(of: path) }
+
+    private static let probeLimit = Duration.seconds(10)
+    private static let checkLimit = Duration.seconds(30)
+    private static let portLimit = Duration.seconds(5)
+
+    private let store: String
+    private let trust: String?
+    private let feeds: [Feed]
+    private let port: (number: Int, isFixed: Bool)?
+    private let options: FetchOptions
+    private let clock: Timestamp
+
+    /// `store` is an absolute path, `trust` what --trust names, `port` that of `serve`, where it is a certain one.
+    package init(
+        store: String, trust: String?, feeds: [Feed], port: (number: Int, isFixed: Bool)?, options: FetchOptions,
+        clock: Timestamp
+    ) {
+        (self.store, self.trust, self.feeds, self.port) = (store, trust, feeds, port)
+        (self.options, self.clock) = (options, clock)
+    }
+
+    /// Looks at everything.
+    package func read() async throws -> DoctorReading {
+        let path = store
+        let look = try await onThread { StoreLook.at(path) }
+        var reading = DoctorReading(clock: clock, store: look, confinement: Confinement.support)
+        let options = options
+        reading.feeds = await withTaskGroup { group in
+            for (index, feed) in feeds.enumerated() { group.addTask { (index, await feed.read(options)) } }
+            var found: [Int: DoctorReading.Feed] = [:]
+            for await (index, feed) in group { found[index] = feed }
+            return found.sorted { $0.key < $1.key }.map(\.value)
+        }
+        reading.trust = trust.map { newest($0, reading) }
+        if let port {
+            reading.port = DoctorReading.Port(
+                number: port.number, isFixed: port.isFixed, holder: await holder(port.number))
+        }
+        return reading
+    }
+
+    /// What is trusted: the pinned anchor, or the newest root that the feed or the store knows.
+    private func newest(_ path: String, _ reading: DoctorReading) -> DoctorReading.Trust {
+        do {
+            switch try TrustAnchor.read(at: path) {
+            case .keys(let keys): return .keys(keys.keys.count)
+            case .root(let pinned):
+                let memories = [reading.store.ledger?.feed] + reading.feeds.map { $0.check.memory }
+                let documents = memories.compactMap { $0?.trust?.document }
+                let roots = [pinned.root] + (try documents.map { try TrustRootFormat.parse($0).claims })
+                let newest = roots.max { $0.version < $1.version } ?? pinned.root
+                return .root(version: newest.version, expires: newest.expires)
+            }
+        } catch {
+            return .unreadable(UpdateFailure(error).message)
+        }
+    }
+
+    /// Who has a port: what it answers tells a `clientctl serve` from anything else.
+    private func holder(_ port: Int) async -> DoctorReading.Port.Holder {
+        switch LoopbackPort.refusal(port) {
+        case nil: return .free
+        case let error? where error.code != EADDRINUSE: return .refused(error)
+        default: break
+        }
+        let options = options
+        let answer = await Self.within(Self.portLimit) {
+            guard let url = try? FetchURL(parsing: "http://127.0.0.1:\(port)/__clientctl/v1/metrics"),
+                let fetcher = try? DeviceContainer.fetcher(options)
+            else { return [UInt8]() }
+            return (try? await fetcher.fetchBytes(url, maximumBytes: 1 << 20)) ?? []
+        }
+        return answer?.firstRange(of: "# HELP clientctl_".utf8) == nil ? .other : .clientctl
+    }
+
+    /// What `work` comes to, which ends soon after it is cancelled; nil where it takes longer than `limit`.
+    private static func within<Value: Sendable>(
+        _ limit: Duration, _ work: @escaping @Sendable () async -> Value
+    ) async -> Value? {
+        await withTaskGroup(of: Value?.self) { group in
+            group.addTask { await work() }
+            group.addTask {
+                try? await Task.sleep(for: limit)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next().flatMap(\.self)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import BundleCore
+import BundlePlatform
+import BundleValues
+
+extension DoctorRule {
+    static func feed(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> [DoctorFinding] {
+        [proxy(feed)].compactMap(\.self) + way(feed) + [document(feed, reading)].compactMap(\.self)
+    }
+
+    private static let networkCodes: Set<FailureCode> = [.networkUnavailable, .httpStatus, .resourcesExhausted]
+
+    // MARK: The way there
+
+    private static func proxy(_ feed: DoctorReading.Feed) -> DoctorFinding? {
+        guard let proxy = feed.proxy else { return nil }
+        let name = "\(proxy.address) (\(proxy.source))"
+        switch feed.end {
+        case .proxyRefused(let reason)?, .unresolved(let reason)?, .unconnected(let reason)?:
+            return .failure(
+                .proxy, proxy.address, "The proxy \(name) does not let \(feed.url.display) through: \(reason).",
+                "Correct the proxy with --proxy, its variable or its rules; --proxy none goes without one.")
+        default: return .ok(.proxy, proxy.address, "\(feed.url.display) is asked through the proxy \(name).")
+        }
+    }
+
+    /// The stages that the question passed, and the one that it did not.
+    private static func way(_ feed: DoctorReading.Feed) -> [DoctorFinding] {
+        guard let end = feed.end else { return [] }
+        let (url, host) = (feed.url.display, feed.url.origin.host)
+        // Behind a proxy, its own name and connection are what counts here.
+        let isLookedUp = feed.proxy == nil && !isAddress(host)
+        let named: [DoctorFinding] = isLookedUp ? [.ok(.dns, host, "The name \(host) has an address.")] : []
+        let connected: [DoctorFinding] =
+            feed.proxy == nil ? [.ok(.tcp, url, "The server of \(url) can be reached.")] : []
+        let trusted: [DoctorFinding] =
+            feed.url.scheme == .https ? [.ok(.tls, url, "The certificate of \(url) is trusted.")] : []
+        switch end {
+        case .unable(let reason):
+            return [
+                .failure(.http, url, "This machine cannot ask \(url): \(reason).", "Install libcurl 4, or free memory.")
+            ]
+        case .proxyRefused: return []
+        case .unresolved(let reason), .unconnected(let reason):
+            if feed.proxy != nil { return [] }
+            if case .unresolved = end {
+                return [
+                    .failure(
+                        .dns, host, "The name \(host) leads to no address: \(reason).",
+                        "Check the address, the network and the name servers (`resolvectl query \(host)`).")
+                ]
+            }
+            return named + [
+                .failure(
+                    .tcp, url, "Nothing answers at \(url): \(reason).",
+                    "Check the network, the port, and firewalls on the way. A proxy may be needed (--proxy).")
+            ]
+        case .untrusted(let reason):
+            return named + connected + [
+                .failure(
+                    .tls, url, "There is no trusted connection to \(url): \(reason).",
+                    "Check the clock first, then the certificate. For an authority of your own, name it with --ca-file."
+                )
+            ]
+        case .silent(let reason):
+            return named + connected + trusted + [
+                .failure(
+                    .http, url, "\(url) gives no answer: \(reason).",
+                    "Check the server, and what stands on the way, such as a proxy that was not named.")
+            ]
+        case .answered(let status, _): return named + connected + trusted + [answer(status, feed)]
+        }
+    }
+
+    private static func isAddress(_ host: String) -> Bool {
+        host.utf8.contains(UInt8(ascii: ":")) || host.utf8.allSatisfy { $0.isASCIIDigit || $0 == UInt8(ascii: ".") }
+    }
+
+    /// What the server says; the look at the document, which has the token, knows best.
+    private static func answer(_ status: Int, _ feed: DoctorReading.Feed) -> DoctorFinding {
+        let url = feed.url.display
+        let advice = "Check the address, the token and the server. The server's own log tells more."
+        switch feed.check {
+        case .late:
+            return .failure(.http, url, "The server of \(url) answers too slowly.", "Check the network and the server.")
+        case .refused(let failure) where networkCodes.contains(failure.code):
+            return .failure(.http, failure.subject, failure.message, advice)
+        case .notDone where status == 401 || status == 403:
+            return .warning(
+                .http, url, "\(url) answers \(status) to whoever has no token.", "Name everything that `install` has.")
+        case .notDone where status >= 400:
+            return .failure(.http, url, "\(url) answers \(status).", advice)
+        case .verified, .refused, .notDone: return .ok(.http, url, "The server of \(url) answers.")
+        }
+    }
+
+    // MARK: The document
+
+    private static let documentNotice = 3 * 86_400
+
+    private static func document(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
+        let url = feed.url.display
+        switch feed.check {
+        case .late where feed.end == nil:
+            return .failure(.document, url, "\(url) could not be read in time.", "Check the disk that it is on.")
+        case .late, .notDone: return nil
+        case .refused(let failure):
+            // What is trusted, the store and the network have findings of their own.
+            let isElsewhere =
+                failure.isAboutTrustRoot || failure.code == .storeDamaged
+                || reading.trust == .unreadable(failure.message)
+            if isElsewhere || feed.end != nil && networkCodes.contains(failure.code) { return nil }
+            return .failure(
+                .document, url, failure.message,
+                "Devices take nothing from it until that is right. `clientctl feed check` looks at the feed itself.")
+        case .verified(let memory):
+            guard feed.isChannel, let channel = memory.followed else {
+                return .ok(.document, url, "What \(url) offers is verified.")
+            }
+            let left = channel.expires.secondsSinceEpoch - reading.clock.secondsSinceEpoch
+            let found =
+                "Channel \(channel.name) is verified: sequence \(channel.sequence), until \(channel.expires), for "
+                + "\(words(max(0, left)))."
+            return left < documentNotice
+                ? .warning(.document, url, found, "The publisher signs it again: `clientctl release resign`.")
+                : .ok(.document, url, found)
+        }
+    }
+}

@@ -1,0 +1,310 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// `clientctl doctor` by the built program.
+@Suite(.ownThread) struct DoctorTests {
+    private let site: ChannelSite
+    private var store: String { site.folder.file("store-kiosk") }
+
+    init() throws {
+        site = try ChannelSite()
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        try site.install("kiosk").succeeded("installed")
+    }
+
+    /// What a device of the site says of itself, with the feed at `channel`.
+    private func doctor(
+        _ channel: String? = nil, _ more: [String] = [], environment: [String: String] = [:]
+    ) throws -> Outcome {
+        let feed = channel ?? "\(site.feed)/channels/stable.json"
+        let port = more.contains("--port") ? [] : ["--port", "0"]
+        return try Clientctl.run(
+            ["doctor", "--store", store, "--trust", site.pinned, "--channel", feed, "--json"] + port + more,
+            environment: environment)
+    }
+
+    private func severities(_ told: Outcome) -> [String: String] {
+        let findings = (told["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
+        return Dictionary(
+            findings.map { ($0["code"]?.stringValue ?? "", $0["severity"]?.stringValue ?? "") }, uniquingKeysWith: max)
+    }
+
+    /// The codes that failed, of a run that ends as such a run must.
+    private func failures(_ told: Outcome, sourceLocation: SourceLocation = #_sourceLocation) -> Set<String> {
+        #expect(
+            told.status == 62 && told.outcome == "unwell", "\(told.errors)\(told.text)", sourceLocation: sourceLocation)
+        return Set(severities(told).filter { $0.value == "failure" }.keys)
+    }
+
+    private func message(_ code: String, _ told: Outcome) -> String {
+        let finding = (told["findings"]?.arrayValue ?? []).compactMap(\.objectValue).first {
+            $0["code"]?.stringValue == code
+        }
+        return finding?["message"]?.stringValue ?? ""
+    }
+
+    private func server(ahead seconds: Int = 0, status: Int? = nil) throws -> LoopbackServer {
+        let feed = site.feed
+        var (time, parts, text) = (time_t(time(nil) + seconds), tm(), [CChar](repeating: 0, count: 64))
+        gmtime_r(&time, &parts)
+        strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+        let date = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return try LoopbackServer { request in
+            var route = (try? contents(ofFile: feed + request.target)).map { Route($0) } ?? Route(status: 404)
+            if let status { route = Route(status: status) }
+            route.headers = [("Date", date)]
+            return route
+        }
+    }
+
+    private func channel(of server: LoopbackServer) throws -> String {
+        try server.url("/channels/stable.json").description
+    }
+
+    // MARK: A device that is well
+
+    @Test func `a device that is well ends with 0, and stays as it is`() throws {
+        let server = try server()
+        let before = try TreeSnapshot(of: store)
+        let told = try doctor(channel(of: server))
+        #expect(told.status == 0, "\(told.errors)\(told.text)")
+        // Where tests run, others may own folders above, and a kernel may have no Landlock.
+        let severities = severities(told).filter {
+            !["storeParents", "landlock", "diskSpace", "inodes"].contains($0.key)
+        }
+        #expect(Set(severities.values) == ["ok"], "\(told.text)")
+        #expect(
+            Set(severities.keys).isSuperset(of: [
+                "clock", "storeFolder", "links", "rename", "ledger", "leftovers", "trust", "document", "tcp", "http",
+            ]))
+        #expect(severities["port"] == nil && severities["proxy"] == nil && severities["tls"] == nil)
+        #expect(try TreeSnapshot(of: store).changes(since: before) == [])
+        #expect(message("document", told).contains("sequence 1"))
+        let people = try Clientctl.run(["doctor", "--store", store, "--port", "0"])
+        #expect(people.status == 0 && people.text.contains("no feed is named"), "\(people.text)")
+        #expect(people.text.contains("\nok       ledger: "), "\(people.text)")
+    }
+
+    @Test func `a device without a store yet is well, and none is made`() throws {
+        let none = site.folder.file("none/below")
+        let told = try Clientctl.run(["doctor", "--store", none, "--port", "0", "--json"])
+        #expect(told.status == 0 && severities(told)["storeFolder"] == "ok", "\(told.text)")
+        #expect(access(site.folder.file("none"), F_OK) != 0)
+    }
+
+    @Test func `nobody is kept from the store's locks meanwhile`() throws {
+        let programs = try (0..<3).map { _ in
+            try Clientctl.start(["doctor", "--store", store, "--port", "0", "--json"])
+        }
+        for _ in 0..<3 { try site.install("kiosk").succeeded("upToDate") }
+        for program in programs { #expect(try program.wait().status == 0) }
+    }
+
+    // MARK: The clock
+
+    @Test(arguments: [365 * 86_400, -365 * 86_400]) func `a clock that is a year off`(seconds: Int) throws {
+        let server = try server(ahead: seconds)
+        let told = try doctor(channel(of: server))
+        if seconds > 0 {
+            #expect(failures(told) == ["clock"])
+            #expect(message("clock", told).contains("behind"))
+        } else {
+            // The feed was signed today, so it is the server's.
+            #expect(severities(told)["clock"] == "warning", "\(told.text)")
+        }
+    }
+
+    // MARK: The feed
+
+    @Test func `a document that has expired, and one that soon will`() throws {
+        try site.publish("1.1.0", ["--expires-in", "1d"])
+        #expect(try severities(doctor())["document"] == "warning")
+        try site.publish("1.2.0", ["--expires-in", "1s"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        var told = try doctor()
+        while told.status != 62, ContinuousClock.now < deadline { told = try doctor() }
+        #expect(failures(told) == ["document"])
+        #expect(message("document", told).contains("expired at"))
+    }
+
+    @Test func `a feed of somebody else, and a key that is none`() throws {
+        let key = try site.folder.write(bytes("no key\n"), to: "text.pem")
+        func run(_ trust: String) throws -> Outcome {
+            try Clientctl.run([
+                "doctor", "--store", store, "--trust", trust, "--channel", "\(site.feed)/channels/stable.json",
+                "--json",
+                "--port", "0",
+            ])
+        }
+        #expect(try failures(run(site.pub("new"))) == ["document"])
+        #expect(try failures(run(key)) == ["trust"])
+        #expect(try failures(doctor(nil, ["--app-id", "com.example.other"])) == ["document"])
+    }
+
+    @Test func `a feed that cannot be reached, by how far one gets`() throws {
+        let server = try server()
+        let address = try channel(of: server)
+        server.stop()
+        #expect(try failures(doctor(address)) == ["tcp"])
+        #expect(try failures(doctor("http://feed.invalid/channels/stable.json")) == ["dns"])
+        let secure = try TLSServer(serving: site.feed)
+        let url = try secure.url("/channels/stable.json").description
+        #expect(try failures(doctor(url)) == ["tls"])
+        let trusted = try doctor(url, ["--ca-file", secure.caFile])
+        #expect(trusted.status == 0 && severities(trusted)["tls"] == "ok", "\(trusted.text)")
+        let broken = try self.server(status: 503)
+        #expect(try failures(doctor(channel(of: broken))) == ["http"])
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
+        #expect(try failures(doctor()) == ["document"])
+    }
+
+    @Test func `a proxy in the way`() throws {
+        let refusing = try ConnectProxy(to: 9, status: 403)
+        let url = "https://updates.example.com/channels/stable.json"
+        let environment = ["https_proxy": "http://user:secret@127.0.0.1:\(refusing.port)"]
+        let refused = try doctor(url, environment: environment)
+        #expect(failures(refused) == ["proxy"])
+        #expect(message("proxy", refused).contains("403") && message("proxy", refused).contains("https_proxy"))
+        #expect(!refused.text.contains("secret"))
+        #expect(try failures(doctor(url, ["--proxy", "http://127.0.0.1:1"])) == ["proxy"])
+        let secure = try TLSServer(serving: site.feed)
+        let carrying = try ConnectProxy(to: try secure.url("/").origin.port)
+        // The certificate is for an address of this machine, so the connection through the proxy is not trusted.
+        let through = try doctor(url, ["--proxy", "http://127.0.0.1:\(carrying.port)", "--ca-file", secure.caFile])
+        #expect(failures(through) == ["tls"])
+        #expect(severities(through)["proxy"] == "ok" && severities(through)["dns"] == nil)
+    }
+
+    @Test func `a session that the feed refuses is not ended by a look`() throws {
+        let token = try site.folder.write(bytes("secret\n"), to: "token")
+        try Clientctl.run(["login", "--store", store, "--token-file", token, "--json"]).succeeded()
+        let before = try TreeSnapshot(of: store)
+        let server = try server(status: 401)
+        #expect(try failures(doctor(channel(of: server))) == ["http"])
+        #expect(try TreeSnapshot(of: store).changes(since: before) == [])
+    }
+
+    // MARK: The port
+
+    @Test func `a port that somebody has, and one that is serve's own`() throws {
+        let server = try server()
+        let taken = try doctor(nil, ["--port", "\(server.port)"])
+        #expect(failures(taken) == ["port"])
+        let serve = try Clientctl.start([
+            "serve", "--store", store, "--shell-version", "1.5.0", "--port", "0", "--json",
+        ])
+        var port: Int?
+        let deadline = ContinuousClock.now + .seconds(60)
+        while port == nil, ContinuousClock.now < deadline {
+            port =
+                (try? JSONScanner.parse(bytes(try serve.printed().output), maximumBytes: 4096))?.objectValue?["port"]?
+                .integerValue
+            if try serve.wait(within: .milliseconds(10)) != nil { break }
+        }
+        let told = try doctor(nil, ["--port", "\(try #require(port))"])
+        #expect(told.status == 0 && severities(told)["port"] == "ok", "\(told.text)")
+        #expect(message("port", told).contains("clientctl serve"))
+        serve.send(SIGTERM)
+        _ = try serve.wait()
+    }
+
+    // MARK: The store
+
+    @Test func `a store that is damaged, or of which a run has left something`() throws {
+        try site.folder.write(bytes("{"), to: "store-kiosk/ledger.json")
+        #expect(try severities(doctor())["ledger"] == "warning", "the one before it counts")
+        try site.folder.write(bytes("{"), to: "store-kiosk/ledger.before.json")
+        #expect(try failures(doctor()).contains("ledger"))
+        try site.install("kiosk").succeeded()
+        #expect(try doctor().status == 0)
+        try site.folder.makeFolder("store-kiosk/staging/attempt-1")
+        let left = try doctor()
+        #expect(left.status == 0 && left.outcome == "warned" && severities(left)["leftovers"] == "warning")
+        try Clientctl.stock(["rm", "\(store)/receipts/v1.0.0.json"])
+        #expect(try failures(doctor()) == ["ledger"])
+    }
+
+    @Test func `a store that everybody may write to, or that is none`() throws {
+        chmod("\(store)/clients", 0o777)
+        #expect(try failures(doctor()) == ["storeFolder"])
+        chmod("\(store)/clients", 0o755)
+        let other = try site.folder.makeFolder("other")
+        try site.folder.write(bytes("mine"), to: "other/notes.txt")
+        let told = try Clientctl.run(["doctor", "--store", other, "--port", "0", "--json"])
+        #expect(failures(told) == ["storeFolder"])
+        chmod(other, 0o777)
+    }
+
+    @Test(.enabled(if: Clientctl.isRoot, "only root gives files away")) func `a store of another user`() throws {
+        try Clientctl.stock(["chown", "-R", "65534", store])
+        let before = try TreeSnapshot(of: store)
+        let told = try doctor()
+        #expect(failures(told) == ["storeFolder"])
+        #expect(message("storeFolder", told).contains("65534"))
+        #expect(severities(told)["links"] == nil, "nothing is tried in another user's store")
+        #expect(try TreeSnapshot(of: store).changes(since: before) == [])
+    }
+
+    private static let small = """
+        mount=$1 program=$2; shift 2
+        mount -t tmpfs -o size=2m,nr_inodes=400,mode=700 tmpfs "$mount" || exit 90
+        "$program" install --store "$mount/store" "$@" --shell-version 1.5.0 >/dev/null 2>&1 || exit 91
+        doctor() { "$program" doctor --store "$mount/store" --port 0 --json; }
+        doctor >"$mount.first" || exit 92
+        dd if=/dev/zero of="$mount/fill" bs=4k >/dev/null 2>&1
+        doctor >"$mount.full"; [ $? = 62 ] || exit 93
+        rm "$mount/fill"
+        i=0; while [ $i -lt 340 ]; do : >"$mount/$i" 2>/dev/null; i=$((i + 1)); done
+        doctor >"$mount.files"; [ $? = 62 ] || exit 94
+        mount -o remount,ro "$mount" || exit 95
+        doctor >"$mount.readonly"; [ $? = 62 ] || exit 96
+        """
+
+    @Test(.enabled(if: PrivateMounts.command != nil, "no mounts of one's own"))
+    func `a disk that is small, full, has no inodes left, or is read-only`() throws {
+        let mount = try site.folder.makeFolder("mount")
+        let ending = try Program.run(
+            try #require(PrivateMounts.command)
+                + [
+                    "sh", "-c", Self.small, "sh", mount, Clientctl.path, "--manifest", "\(site.feed)/manifest.json",
+                    "--trust", site.pinned, "--app-id", ChannelSite.appId,
+                ], environment: Clientctl.environment())
+        #expect(ending.status == 0, "\(ending.errors)\(ending.text)")
+        func failed(_ name: String) throws -> Set<String> {
+            let text = try contents(ofFile: "\(mount).\(name)")
+            let findings = try JSONScanner.parse(text, maximumBytes: 1 << 20).objectValue?["findings"]?.arrayValue ?? []
+            return Set(
+                findings.compactMap(\.objectValue).filter { $0["severity"]?.stringValue == "failure" }
+                    .compactMap { $0["code"]?.stringValue })
+        }
+        #expect(try failed("first") == [])
+        #expect(try failed("full") == ["diskSpace"])
+        #expect(try failed("files") == ["inodes"])
+        #expect(try failed("readonly").contains("storeFolder"))
+    }
+
+    private static let apart = """
+        mount=$1 store=$2 program=$3
+        mount -t tmpfs -o size=2m,mode=755 tmpfs "$store/$4" || exit 90
+        "$program" doctor --store "$store" --port 0 --json
+        """
+
+    @Test(
+        .enabled(if: PrivateMounts.command != nil, "no mounts of one's own"),
+        arguments: [
+            ("serving", ["links"], 0), ("downloads", ["rename"], 62), ("meteor", ["links", "rename"], 62),
+        ] as [(String, [String], Int32)])
+    func `folders of a store that are on different disks`(name: String, codes: [String], status: Int32) throws {
+        let ending = try Program.run(
+            try #require(PrivateMounts.command)
+                + ["sh", "-c", Self.apart, "sh", "", store, Clientctl.path, name],
+            environment: Clientctl.environment())
+        let told = Outcome(ending)
+        #expect(told.status == status, "\(ending.errors)\(ending.text)")
+        let severities = severities(told)
+        #expect(["links", "rename"].filter { severities[$0] != "ok" } == codes, "\(told.text)")
+    }
+}
