@@ -72,6 +72,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         let version = try version.semantic(settings)
         let plan = try plan(settings)
         let revokes = try revokes(settings)
+        let next = try edit.after.plan(settings)
         let server = try FetchURL(parsing: settings.required("prometheus", prometheus))
         let (feed, channel) = try edit.place(settings)
         var terms = try edit.options(settings)
@@ -90,14 +91,15 @@ struct ReleaseGuard: AsyncParsableCommand {
         let report = try decision.change(version, revokes: revokes, situation).map {
             try ChannelEditor(feed: feed, terms).apply($0, to: channel)
         }
-        try answer(GuardAnswer(version, situation, decision, report), settings)
-    }
-
-    private func answer(_ answer: GuardAnswer, _ settings: Settings) throws {
-        if let report = answer.report { ChannelOutput.warn(report) }
-        Output.give(
-            json: try settings.isOn("json", edit.common.json), afterChange: answer.report != nil, answer.object,
-            answer.lines)
+        let answer = GuardAnswer(version, situation, decision, report)
+        let json = try settings.isOn("json", edit.common.json)
+        if let report {
+            ChannelOutput.warn(report)
+            try await next.finish(
+                Publication(of: report, in: feed, about: version), json, answer.object, answer.lines)
+        } else {
+            Output.give(json: json, answer.object, answer.lines)
+        }
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
 
