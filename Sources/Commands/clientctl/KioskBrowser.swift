@@ -42,12 +42,29 @@ struct KioskOptions: ParsableArguments {
 
     /// Nil where nobody logs in by a command.
     func renewal(_ settings: Settings, _ sessions: any SessionRepository) throws -> SessionRenewal? {
-        try words("login-command", loginCommand, settings).map { SessionRenewal(command: $0, sessions: sessions) }
+        try CommandWords.read("login-command", loginCommand, settings).map {
+            SessionRenewal(command: $0, sessions: sessions)
+        }
     }
 
-    private func words(_ name: String, _ given: String?, _ settings: Settings) throws -> [String]? {
+    func kiosk(_ settings: Settings) throws -> Kiosk {
+        let browser = try CommandWords.read("browser", browser, settings)
+        var patience = try settings.optional("heartbeat", heartbeat).map { text in
+            try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
+        }
+        if let patience, patience < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
+        if browser != nil, patience == nil { patience = .seconds(60) }
+        return Kiosk(
+            browser: browser, heartbeat: patience, hook: try CommandWords.read("on-rollback", onRollback, settings))
+    }
+}
+
+/// A command line as words, without a shell.
+enum CommandWords {
+    /// Those of the flag `name`; nil where it is not given.
+    static func read(_ name: String, _ given: String?, _ settings: Settings) throws -> [String]? {
         try settings.optional(name, given).map { text in
-            guard let words = CommandWords.split(text) else {
+            guard let words = split(text) else {
                 throw ValidationError(
                     "--\(name) takes a command with its arguments, quoted where they have blanks, not "
                         + "\(UntrustedName.display(text)).")
@@ -56,19 +73,6 @@ struct KioskOptions: ParsableArguments {
         }
     }
 
-    func kiosk(_ settings: Settings) throws -> Kiosk {
-        let browser = try words("browser", browser, settings)
-        var patience = try settings.optional("heartbeat", heartbeat).map { text in
-            try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
-        }
-        if let patience, patience < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
-        if browser != nil, patience == nil { patience = .seconds(60) }
-        return Kiosk(browser: browser, heartbeat: patience, hook: try words("on-rollback", onRollback, settings))
-    }
-}
-
-/// A command line as words, without a shell.
-enum CommandWords {
     /// The words, between blanks; quotes hold blanks together, a backslash the next letter. Nil for none, and for an open quote.
     static func split(_ line: String) -> [String]? {
         var words: [String] = []

@@ -7,7 +7,7 @@ import BundlePublish
 import BundleSigning
 
 /// `clientctl publish`.
-struct Publish: ParsableCommand, ConfinedCommand {
+struct Publish: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
         abstract: "Pack a built web folder, sign it, and write it into a feed.",
         discussion: """
@@ -118,13 +118,16 @@ struct Publish: ParsableCommand, ConfinedCommand {
 
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
+    @OptionGroup var after: AfterOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
         let signs = try settings.list("sign-command", signCommand)
         let signsChannel = try settings.list("channel-sign-command", channelOptions.channelSignCommand)
-        let startsPrograms = try !signs.isEmpty || !signsChannel.isEmpty || bucket.startsPrograms(settings)
+        let startsPrograms =
+            try !signs.isEmpty || !signsChannel.isEmpty || bucket.startsPrograms(settings)
+            || after.startsPrograms(settings)
         let isFolder = try settings.optional("feed", feed).map { !$0.contains("://") } ?? true
         let isDryRun = try settings.isOn("dry-run", dryRun)
         // A dry run packs into a temporary folder, and a signing command gets its message there.
@@ -136,9 +139,10 @@ struct Publish: ParsableCommand, ConfinedCommand {
         return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
     }
 
-    func run() throws {
+    func run() async throws {
         let settings = try common.settings()
         let isDryRun = try settings.isOn("dry-run", dryRun)
+        let next = try after.plan(settings)
         let options = try releaseOptions(settings, isDryRun)
         let feed = try Wiring.place(feed, bucket, settings)
         let signers = try Signers.read(
@@ -164,10 +168,10 @@ struct Publish: ParsableCommand, ConfinedCommand {
                     + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
         }
         release.channel.map(ChannelOutput.warn)
-        Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true, object(release, look, feed.address),
-            lines(release, feed.address)
-        )
+        let json = try settings.isOn("json", common.json)
+        try await next.finish(
+            Publication(of: release, in: feed, isDryRun: isDryRun), json, object(release, look, feed.address),
+            lines(release, feed.address))
     }
 
     private func releaseOptions(_ settings: Settings, _ isDryRun: Bool) throws -> ReleaseOptions {

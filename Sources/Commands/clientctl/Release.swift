@@ -29,26 +29,35 @@ struct Release: ParsableCommand {
 }
 
 /// A command that changes one channel by one decision.
-protocol ChannelEdit: ParsableCommand {
+protocol ChannelEdit: AsyncParsableCommand {
     var edit: ChannelEditOptions { get }
     func change(_ settings: Settings) throws -> ChannelChange
 }
 
 extension ChannelEdit {
-    func run() throws {
+    func run() async throws {
         let settings = try edit.common.settings()
         let change = try change(settings)
-        let (feed, channel) = try edit.place(settings)
-        try edit.answer(try ChannelEditor(feed: feed, edit.options(settings)).apply(change, to: channel), settings)
+        try await edit.run(settings, about: change.version) { try $0.apply(change, to: $1) }
     }
 }
 
 extension ChannelEditOptions {
-    func answer(_ report: ChannelReport, _ settings: Settings) throws {
+    /// Edits the channel, by terms that `adjusting` makes of the flags, and tells what came of it; `version` is the release that it is about.
+    func run(
+        _ settings: Settings, about version: SemanticVersion? = nil,
+        adjusting: (inout ChannelTerms) throws -> Void = { _ in },
+        _ edit: (ChannelEditor, _ channel: String) throws -> ChannelReport
+    ) async throws {
+        let next = try after.plan(settings)
+        let (feed, channel) = try place(settings)
+        var terms = try options(settings)
+        try adjusting(&terms)
+        let report = try edit(ChannelEditor(feed: feed, terms), channel)
         ChannelOutput.warn(report)
-        Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true, ChannelOutput.object(report),
-            ChannelOutput.lines(report))
+        try await next.finish(
+            Publication(of: report, in: feed, about: version), try settings.isOn("json", common.json),
+            ChannelOutput.object(report), ChannelOutput.lines(report))
     }
 }
 
@@ -158,7 +167,7 @@ struct ReleaseRevoke: ChannelEdit {
     }
 }
 
-struct ReleasePromote: ParsableCommand {
+struct ReleasePromote: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote",
         abstract: "Copy a release from one channel to another, with its pause and rollout.",
@@ -190,19 +199,18 @@ struct ReleasePromote: ParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try edit.common.settings()
         let version = try version.semantic(settings)
-        let (feed, source) = try edit.place(settings)
         let target = try settings.required("to", to)
-        if source == target { throw ValidationError("--to names another channel than --channel.") }
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille
         }
-        var terms = try edit.options(settings)
-        terms.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
-        let editor = ChannelEditor(feed: feed, terms)
-        try edit.answer(try editor.promote(version, from: source, to: target, rollout: rollout), settings)
+        let first = try ChannelEditOptions.firstSequence(create, sequence, settings)
+        try await edit.run(settings, about: version, adjusting: { $0.firstSequence = first }) { editor, source in
+            if source == target { throw ValidationError("--to names another channel than --channel.") }
+            return try editor.promote(version, from: source, to: target, rollout: rollout)
+        }
     }
 }
 
@@ -274,7 +282,7 @@ struct ReleasePoll: ChannelEdit {
     }
 }
 
-struct ReleaseResign: ParsableCommand {
+struct ReleaseResign: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resign",
         abstract: "Sign a channel document again, with a later expiry.",
@@ -294,21 +302,17 @@ struct ReleaseResign: ParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try edit.common.settings()
-        let (feed, channel) = try edit.place(settings)
-        let editor = ChannelEditor(feed: feed, try edit.options(settings))
-        let report =
-            if let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings) {
-                try editor.resign(channel, ifExpiresWithin: time)
-            } else {
-                try editor.apply(.resign, to: channel)
-            }
-        try edit.answer(report, settings)
+        let time = try PublishTime.duration("if-expires-within", ifExpiresWithin, settings)
+        try await edit.run(settings) { editor, channel in
+            if let time { return try editor.resign(channel, ifExpiresWithin: time) }
+            return try editor.apply(.resign, to: channel)
+        }
     }
 }
 
-struct ReleaseRestore: ParsableCommand {
+struct ReleaseRestore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
         abstract: "Restore a channel document that was lost or rolled back, from its copies.",
@@ -330,16 +334,14 @@ struct ReleaseRestore: ParsableCommand {
 
     @OptionGroup var edit: ChannelEditOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try edit.common.settings()
-        let (feed, channel) = try edit.place(settings)
         let sequence = try settings.optional("copy", copy).map { try settings.integer("copy", $0, atLeast: 1) }
-        let editor = ChannelEditor(feed: feed, try edit.options(settings))
-        try edit.answer(try editor.restore(channel, to: sequence), settings)
+        try await edit.run(settings) { try $0.restore($1, to: sequence) }
     }
 }
 
-struct ReleaseUnpublish: ParsableCommand {
+struct ReleaseUnpublish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unpublish",
         abstract: "Make manifest.json offer an earlier release again.",
@@ -366,24 +368,28 @@ struct ReleaseUnpublish: ParsableCommand {
 
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
+    @OptionGroup var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try common.settings()
+        let next = try after.plan(settings)
         let version = try version.semantic(settings)
         let target = try settings.optional("to", to).map { text in
             try settings.parsed("to", text) { try SemanticVersion(parsingArgument: $0) }
         }
         let isDryRun = try settings.isOn("dry-run", dryRun)
+        let feed = try Wiring.place(feed, bucket, settings)
         let done = try ReleaseWithdrawal(
-            version, to: target, in: try Wiring.place(feed, bucket, settings), clock: .now,
-            wait: try waiting.wait(settings), isDryRun: isDryRun)
+            version, to: target, in: feed, clock: .now, wait: try waiting.wait(settings), isDryRun: isDryRun)
         let verb = isDryRun ? "would offer" : "offers"
-        Output.give(
-            json: try settings.isOn("json", common.json), afterChange: !isDryRun,
+        let outcome = isDryRun ? Publication.dryRun : "changed"
+        try await next.finish(
+            Publication(feed: feed, outcome: outcome, documents: ["manifest.json"], version: done.offered),
+            try settings.isOn("json", common.json),
             [
                 "version": .string(version.description), "offered": .string(done.offered.description),
-                "outcome": .string(isDryRun ? "dryRun" : "changed"),
+                "outcome": .string(outcome),
             ],
             [
                 "manifest.json \(verb) \(done.offered) in place of \(version)",

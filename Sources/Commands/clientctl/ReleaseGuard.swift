@@ -68,6 +68,7 @@ struct ReleaseGuard: AsyncParsableCommand {
         let version = try version.semantic(settings)
         let plan = try plan(settings)
         let revokes = try revokes(settings)
+        let next = try edit.after.plan(settings)
         let fleet = try settings.optional("devices", devices).map { try settings.integer("devices", $0, atLeast: 1) }
         let server = try limits.server(settings)
         let (feed, channel) = try edit.place(settings)
@@ -97,14 +98,20 @@ struct ReleaseGuard: AsyncParsableCommand {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
         }
-        try give(answer, settings)
+        try await give(answer, next, in: feed, settings)
     }
 
-    private func give(_ answer: GuardAnswer, _ settings: Settings) throws {
-        if let report = answer.report { ChannelOutput.warn(report) }
-        Output.give(
-            json: try settings.isOn("json", edit.common.json), afterChange: answer.hasChanged, answer.object,
-            answer.lines)
+    private func give(
+        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedPlace, _ settings: Settings
+    ) async throws {
+        let json = try settings.isOn("json", edit.common.json)
+        if let report = answer.report {
+            ChannelOutput.warn(report)
+            try await next.finish(
+                Publication(of: report, in: feed, about: answer.version), json, answer.object, answer.lines)
+        } else {
+            Output.give(json: json, afterChange: answer.hasChanged, answer.object, answer.lines)
+        }
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
 

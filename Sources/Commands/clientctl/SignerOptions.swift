@@ -126,6 +126,7 @@ struct ChannelEditOptions: ParsableArguments {
 
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
+    @OptionGroup var after: AfterOptions
     @OptionGroup var common: CommonOptions
 
     func place(_ settings: Settings) throws -> (feed: any FeedPlace, channel: String) {

@@ -110,6 +110,8 @@ package struct FeedCheck {
     private let trust: TrustAnchor?
     private let origin: (any FeedPlace)?
     private let clock: Timestamp
+    /// Which releases' archives and deltas are asked for.
+    var looksInto: (SemanticVersion) -> Bool = { _ in true }
     private var report = Report()
     private var seen: Set<FetchURL> = []
 
@@ -131,6 +133,13 @@ package struct FeedCheck {
         return report
     }
 
+    /// Looks at `manifest.json` and, where one is named, at `channel`.
+    mutating func run(channel: String?) async throws -> Report {
+        try await checkManifest(isNeeded: channel == nil)
+        if let channel { try await check(channel, isNeeded: true) }
+        return report
+    }
+
     private mutating func find(_ code: FeedFinding.Code, _ url: FetchURL, _ message: String) {
         report.findings.append(FeedFinding(code: code, subject: url.display, message: message))
     }
@@ -139,15 +148,18 @@ package struct FeedCheck {
 
     private mutating func checkManifest(isNeeded: Bool) async throws {
         let url = try base.resolve(relative: ReleaseFeed.manifestName)
-        let published = try origin.flatMap { try ReleaseFeed.newest(in: $0)?.claims.version }
-        let isNeeded = origin == nil ? isNeeded : published != nil
+        let newest = try origin.flatMap { try ReleaseFeed.newestRecord(in: $0) }
+        let isNeeded = origin == nil ? isNeeded : newest != nil
         guard let bytes = try await document(url, ManifestFormat.maximumBytes, isNeeded: isNeeded) else { return }
         guard let manifest = attempt(url, { try ManifestFormat.parse(bytes) }) else { return }
         report.offered = manifest.claims.version
-        if let published, published != manifest.claims.version {
+        if let newest, newest.record.bytes != bytes {
+            let published = newest.manifest.claims.version
             find(
                 .stale, url,
-                "It offers \(manifest.claims.version), and \(published) was published: purge the caches in front of the feed."
+                published == manifest.claims.version
+                    ? Self.otherBytes("It offers \(published)")
+                    : "It offers \(manifest.claims.version), and \(published) was published: purge the caches in front of the feed."
             )
         }
         try await check(manifest, at: url)
@@ -167,14 +179,20 @@ package struct FeedCheck {
         checkExpiry(document, url)
         if let record = try origin.flatMap({ try ChannelDesk.record(of: channel, in: $0) }) {
             let published = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims.sequence
-            if published != document.sequence {
+            if record.bytes != bytes {
                 find(
                     .stale, url,
-                    "It has sequence \(document.sequence), and \(published) was published: purge the caches in front of the feed, "
-                        + "or wait until they have what is new.")
+                    published == document.sequence
+                        ? Self.otherBytes("It has sequence \(published)")
+                        : "It has sequence \(document.sequence), and \(published) was published: purge the caches in front of the feed, "
+                            + "or wait until they have what is new.")
             }
         }
         for release in document.releases { try await check(release.manifest, at: url) }
+    }
+
+    private static func otherBytes(_ found: String) -> String {
+        "\(found), as was published, and has other bytes: purge the caches in front of the feed, and let nothing on the way change files."
     }
 
     private mutating func checkExpiry(_ document: ChannelDocument, _ url: FetchURL) {
@@ -203,7 +221,9 @@ package struct FeedCheck {
         if let trusted = trust?.keys(for: .release, at: clock) {
             guard attempt(url, { try ManifestVerifier.verify(manifest, trusted: trusted) }) != nil else { return }
         }
-        guard let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) }) else { return }
+        guard looksInto(manifest.claims.version),
+            let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) })
+        else { return }
         guard url.mayLead(to: archive) else {
             return find(
                 .malformed, url,

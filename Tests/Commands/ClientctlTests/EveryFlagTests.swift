@@ -193,7 +193,7 @@ import Testing
         case "expect-sequence": "9"
         case "csp": "nothing"
         case "proxy": "nowhere"
-        case "browser", "on-rollback", "login-command": "a 'b"
+        case "browser", "on-rollback", "login-command", "after-publish": "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
         case "delta-from": "no/folder"

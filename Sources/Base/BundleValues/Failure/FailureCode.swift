@@ -21,6 +21,8 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case appMismatch
     case versionExists
     case overBudget
+    case notPublic
+    case hookFailed
     case usage
     case configInvalid
 
@@ -49,6 +51,8 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .appMismatch: 43
         case .versionExists: 51
         case .overBudget: 52
+        case .notPublic: 53
+        case .hookFailed: 54
         case .usage: 64
         case .configInvalid: 78
         }

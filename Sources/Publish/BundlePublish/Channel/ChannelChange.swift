@@ -23,6 +23,16 @@ package enum ChannelChange: Sendable {
     /// Nothing but a later expiry.
     case resign
 
+    /// The release that it is about; nil where it is about the channel.
+    package var version: SemanticVersion? {
+        switch self {
+        case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
+            .unrevoke(let version), .remove(let version):
+            version
+        case .revokeBelow, .poll, .resign: nil
+        }
+    }
+
     /// Applies the change; says in words what is different then, nothing where the document says so already.
     func apply(to document: inout ChannelDocument) throws -> [String] {
         switch self {

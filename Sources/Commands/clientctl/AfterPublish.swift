@@ -1,0 +1,145 @@
+import ArchiveSource
+import ArgumentParser
+import BundlePublish
+import BundleValues
+import ClientShell
+
+/// What follows when a feed was changed.
+struct AfterOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Run this, without a shell and for 2m at most, when the feed is written, such as to purge a CDN; PUBLISHED_DOCUMENTS and others tell of it.",
+            valueName: "command"))
+    var afterPublish: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Then wait until the feed at this URL shows devices what was written.", valueName: "url"))
+    var publicUrl: String?
+
+    @Option(help: ArgumentHelp("How long to wait for --public-url; 2m by default.", valueName: "duration"))
+    var publicWithin: String?
+
+    /// Whether programs are started, which may do more than this one.
+    func startsPrograms(_ settings: Settings) throws -> Bool {
+        try settings.optional("after-publish", afterPublish) != nil
+    }
+
+    /// Read before anything is written: what is wrong with it must not come out afterwards.
+    func plan(_ settings: Settings) throws -> AfterPublish {
+        let hook = try CommandWords.read("after-publish", afterPublish, settings)
+        let base = try settings.optional("public-url", publicUrl).map { text in
+            try settings.parsed("public-url", text) { try FetchURL(parsing: $0.hasSuffix("/") ? $0 : $0 + "/") }
+        }
+        let limit = try PublishTime.duration("public-within", publicWithin, settings)
+        if base == nil, publicWithin != nil {
+            throw ValidationError("Missing --public-url: --public-within says how long to wait for it.")
+        }
+        return AfterPublish(hook: hook, base: base, limit: limit ?? PublicWatch.standardLimit)
+    }
+}
+
+/// What was written to a feed.
+struct Publication {
+    /// The outcome of a run that writes nothing.
+    static let dryRun = "dryRun"
+
+    let feed: any FeedPlace
+    /// The word of the answer.
+    let outcome: String
+    /// The files that caches may have in an older state.
+    let documents: [String]
+    /// The release that it is about; nil where it is about the whole channel.
+    var version: SemanticVersion?
+    var channel: (name: String, sequence: Int)?
+
+    /// What a command hears of it.
+    var facts: [String: String] {
+        [
+            "PUBLISHED_FEED": feed.address, "PUBLISHED_OUTCOME": outcome,
+            "PUBLISHED_VERSION": version?.description ?? "", "PUBLISHED_CHANNEL": channel?.name ?? "",
+            "PUBLISHED_SEQUENCE": channel.map { "\($0.sequence)" } ?? "",
+            "PUBLISHED_DOCUMENTS": documents.joined(separator: " "),
+        ]
+    }
+}
+
+extension Publication {
+    /// An edit of a channel.
+    init(of report: ChannelReport, in feed: any FeedPlace, about version: SemanticVersion?) {
+        let channel = report.document.channel
+        self.init(
+            feed: feed, outcome: report.outcome.rawValue, documents: Self.documents(of: channel), version: version,
+            channel: (channel, report.document.sequence))
+    }
+
+    /// A release.
+    init(of release: ReleaseReport, in feed: any FeedPlace, isDryRun: Bool) {
+        let channel = release.channel?.document
+        self.init(
+            feed: feed, outcome: isDryRun ? Self.dryRun : release.outcome.rawValue,
+            documents: channel.map { Self.documents(of: $0.channel) } ?? ["manifest.json"],
+            version: release.manifest.version, channel: channel.map { ($0.channel, $0.sequence) })
+    }
+
+    private static func documents(of channel: String) -> [String] { ["channels/\(channel).json", "manifest.json"] }
+}
+
+/// Runs the hook, then looks at the public URL.
+struct AfterPublish {
+    private static let hookLimit = Duration.seconds(120)
+
+    let hook: [String]?
+    let base: FetchURL?
+    let limit: Duration
+
+    /// Does what was asked for, and gives the answer, of which a failure is a part: what was written stays.
+    func finish(_ publication: Publication, _ json: Bool, _ object: JSONObject, _ lines: [String]) async throws {
+        if publication.outcome == Publication.dryRun {
+            return Output.give(json: json, afterChange: true, object, lines)
+        }
+        var (object, lines) = (object, lines)
+        do {
+            try await runHook(publication)
+            if let base, let took = try await look(publication) {
+                object["public"] = .object([
+                    "url": .string(base.display), "milliseconds": .integer(Int(took / .milliseconds(1))),
+                ])
+                lines.append("  public     \(base.display) shows it after \(Int(took / .seconds(1))) s")
+            }
+        } catch {
+            if !json { Output.give(json: false, afterChange: true, object, lines) }
+            throw FailureWithOutput(failure: UpdateFailure(error), members: object)
+        }
+        Output.give(json: json, afterChange: true, object, lines)
+    }
+
+    private func runHook(_ publication: Publication) async throws {
+        guard let hook else { return }
+        let ending: StartedProgram.Ending
+        do {
+            let program = try StartedProgram(hook, publication.facts)
+            program.end(after: Self.hookLimit)
+            ending = try await program.ending()
+        } catch {
+            throw Self.refusal(hook, UpdateFailure(error).message, publication)
+        }
+        if ending != .exited(0) { throw Self.refusal(hook, "It \(ending).", publication) }
+    }
+
+    private static func refusal(_ hook: [String], _ what: String, _ publication: Publication) -> UpdateFailure {
+        UpdateFailure(
+            .hookFailed, subject: hook.first ?? "",
+            "It is published to \(publication.feed.address), but the command of --after-publish failed, so devices may see it late. \(what)"
+        )
+    }
+
+    private func look(_ publication: Publication) async throws -> Duration? {
+        guard let base else { return nil }
+        let watch = PublicWatch(
+            base, with: try DeviceContainer.fetcher(userAgent: Product.userAgent), origin: publication.feed,
+            within: limit)
+        return try await watch.run(
+            channel: publication.channel?.name, release: publication.version)
+    }
+}

@@ -1,0 +1,131 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Synchronization
+import Testing
+
+/// What follows when a feed was written: `--after-publish` and `--public-url`.
+@Suite(.ownThread) struct AfterPublishTests {
+    private let site: ChannelSite
+    private let seen: String
+
+    init() throws {
+        site = try ChannelSite()
+        seen = site.folder.file("seen")
+    }
+
+    /// A hook that keeps what it hears, and the document that is there then.
+    private var hook: [String] {
+        [
+            "--after-publish",
+            "sh -c 'env | grep ^PUBLISHED_ >\"$0\"; cp \"$1\" \"$0.json\"; exit ${HOOK_STATUS:-0}' \(seen) \(document)",
+        ]
+    }
+
+    private var document: String { "\(site.feed)/channels/stable.json" }
+
+    /// The feed as a web server gives it, unless `change` says otherwise; it is the cache in front of the feed.
+    private func serve(
+        _ change: @escaping @Sendable (_ path: String, _ number: Int) -> Route? = { _, _ in nil }
+    ) throws -> LoopbackServer {
+        let feed = site.feed
+        let count = Mutex<[String: Int]>([:])
+        return try LoopbackServer { request in
+            let number = count.withLock { count in
+                count[request.target, default: 0] += 1
+                return count[request.target, default: 0]
+            }
+            if let changed = change(request.target, number) { return changed }
+            guard let found = try? contents(ofFile: feed + request.target) else { return Route(status: 404) }
+            var route = Route.resource(found, entityTag: "\"\(found.count)\"")
+            route.headers = [("Cache-Control", "max-age=30")]
+            return route
+        }
+    }
+
+    @Test func `the hook hears what was written, once it is there, and not in a dry run`() throws {
+        try site.publish("1.0.0", hook + ["--dry-run"]).succeeded("dryRun")
+        #expect(access(seen, F_OK) != 0)
+        try site.publish("1.0.0", hook).succeeded("published")
+        let facts = Set(
+            String(decoding: try contents(ofFile: seen), as: UTF8.self).split(separator: "\n").map(String.init))
+        #expect(
+            facts == [
+                "PUBLISHED_FEED=\(site.feed)", "PUBLISHED_OUTCOME=published", "PUBLISHED_VERSION=1.0.0",
+                "PUBLISHED_CHANNEL=stable", "PUBLISHED_SEQUENCE=1",
+                "PUBLISHED_DOCUMENTS=channels/stable.json manifest.json",
+            ])
+        #expect(try contents(ofFile: seen + ".json") == contents(ofFile: document))
+        let edited = try Clientctl.run(
+            [
+                "release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+                site.key("channel"), "--json",
+            ] + hook)
+        edited.succeeded("changed")
+        #expect(try contents(ofFile: seen + ".json") == contents(ofFile: document))
+        let later = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(later.contains("PUBLISHED_SEQUENCE=2\n") && later.contains("PUBLISHED_OUTCOME=changed\n"))
+    }
+
+    @Test func `a hook that fails has a status of its own, and the release stays published`() throws {
+        let failed = try site.publish("1.0.0", hook, environment: ["HOOK_STATUS": "9"]).failed(54, "hookFailed")
+        #expect(failed.outcome == "published" && failed.subject == "sh")
+        #expect(failed.errors.contains("ended with status 9"))
+        try site.install("a").succeeded("installed")
+        try Clientctl.stock(["rm", seen])
+        try site.publish("1.0.0", hook).succeeded("unchanged")
+        #expect(access(seen, F_OK) == 0)
+        try site.publish("1.1.0", ["--after-publish", "/none/such"]).failed(54, "hookFailed")
+        try site.publish("1.2.0", ["--after-publish", "a 'b"]).failed(64, "usage")
+        #expect(try site.sequence() == 2)
+    }
+
+    @Test func `the public address shows what was written, at once or when its caches have it`() throws {
+        let good = try serve()
+        let url = try good.url("/").description
+        let done = try site.publish("1.0.0", ["--public-url", url]).succeeded("published")
+        #expect(done["public"]?.objectValue?["url"]?.stringValue == url)
+        let old = try contents(ofFile: document)
+        let slow = try serve { path, number in
+            switch path {
+            case "/channels/stable.json": number < 3 ? Route(old) : nil
+            case let path where path.hasSuffix("client-v1.1.0.tar.zst"): number < 2 ? Route(status: 404) : nil
+            default: nil
+            }
+        }
+        let late = try site.publish("1.1.0", ["--public-url", try slow.url("/").description]).succeeded("published")
+        #expect((late["public"]?.objectValue?["milliseconds"]?.integerValue ?? 0) >= 500)
+        let edit = ["release", "rollout", "50%", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable"]
+        try Clientctl.run(edit + ["--channel-key", site.key("channel"), "--public-url", url, "--json"])
+            .succeeded("changed")
+        withExtendedLifetime((good, slow)) {}
+        try site.publish("1.2.0", ["--public-url", "file://\(site.feed)"]).succeeded("published")
+    }
+
+    @Test func `an address that does not show it has a status of its own, and the release stays published`() throws {
+        try site.publish("1.0.0", ["--rollout", "100%"])
+        let old = try contents(ofFile: document)
+        let stale = try serve { path, _ in path == "/channels/stable.json" ? Route(old) : nil }
+        let short = try serve { path, _ in path.contains("client-v1.2.0") ? Route([1]) : nil }
+        let limit = ["--public-within", "1s"]
+        let behind = try site.publish("1.1.0", ["--public-url", try stale.url("/").description] + limit)
+        behind.failed(53, "notPublic")
+        #expect(behind.outcome == "published" && behind["public"] == nil)
+        #expect(behind.errors.contains("channels/stable.json: It has sequence 1, and 2 was published"))
+        let cut = try site.publish("1.2.0", ["--public-url", try short.url("/").description] + limit)
+        #expect(cut.failed(53, "notPublic").errors.contains("client-v1.2.0.tar.zst: It has 1 bytes"))
+        withExtendedLifetime((stale, short)) {}
+        try site.publish("1.3.0", ["--public-url", "http://127.0.0.1:1"] + limit).failed(53, "notPublic")
+        #expect(try site.sequence() == 4)
+        try site.publish("1.4.0", limit).failed(64, "usage")
+        try site.publish("1.4.0", ["--public-url", "nowhere"]).failed(64, "usage")
+        #expect(try site.sequence() == 4)
+        let people = try Clientctl.run([
+            "release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+            site.key("channel"), "--public-url", "http://127.0.0.1:1/", "--public-within", "1s",
+        ])
+        #expect(people.status == 53 && people.text.contains("channel stable: changed"))
+        #expect(try site.sequence() == 5)
+    }
+}

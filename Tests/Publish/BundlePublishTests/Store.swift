@@ -1,0 +1,135 @@
+import BundlePlatform
+import BundleTesting
+import BundleValues
+import Synchronization
+import Testing
+
+@testable import BundlePublish
+
+/// An object store that can misbehave. It checks no signature.
+final class Store: Sendable {
+    typealias Request = LoopbackServer.Request
+
+    enum Fault: Sendable {
+        /// Answers so and does nothing.
+        case refuse(Int, String = "")
+        /// Closes the connection and does nothing.
+        case drop
+        /// Does it, and closes the connection without an answer.
+        case forget
+        /// Does it, and answers so.
+        case deny(Int)
+        /// Does it whatever the conditions say.
+        case ignoreConditions
+    }
+
+    private struct State {
+        var objects: [String: (bytes: [UInt8], tag: Int)] = [:]
+        var count = 0
+        var log: [Request] = []
+    }
+
+    private let server: LoopbackServer
+    private let box: Box
+
+    /// `fault` says what goes wrong with a request; the first has number 1.
+    init(_ fault: @escaping @Sendable (Request, Int) -> Fault? = { _, _ in nil }) throws {
+        let box = Box()
+        server = try LoopbackServer { box.answer($0, fault) }
+        self.box = box
+    }
+
+    func object(_ name: String) -> [UInt8]? { box.state.withLock { $0.objects["/feeds/x/\(name)"]?.bytes } }
+    var names: [String] {
+        box.state.withLock { $0.objects.keys.map { String($0.dropFirst("/feeds/x/".count)) } }
+            .filter { !$0.hasPrefix(".") }.sorted()
+    }
+    func puts(_ name: String) -> [Request] {
+        box.state.withLock { $0.log.filter { $0.method == "PUT" && $0.target == "/feeds/x/\(name)" } }
+    }
+    func set(_ name: String, _ bytes: [UInt8]) { box.set("/feeds/x/\(name)", bytes) }
+
+    /// All its objects, by their names.
+    var objects: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: names.map { ($0, object($0) ?? []) }) }
+
+    /// Has these objects and no others.
+    func load(_ objects: [String: [UInt8]]) {
+        box.state.withLock { $0.objects = [:] }
+        for (name, bytes) in objects { set(name, bytes) }
+    }
+
+    func place(isSingleWriter: Bool = false, attempts: Int = 5) throws -> BucketPlace {
+        var terms = BucketTerms()
+        terms.attempts = attempts
+        terms.isSingleWriter = isSingleWriter
+        terms.firstPause = .milliseconds(1)
+        let client = ObjectClient(
+            bucket: try server.url("/feeds"), region: "us-east-1",
+            keys: try #require(AccessKeys(id: "id", secret: "very-secret", sessionToken: "token-secret")),
+            options: FetchOptions(userAgent: "test"))
+        return BucketPlace(try #require(BucketAddress(parsing: "s3://feeds/x")), client, terms)
+    }
+
+    /// What the server's threads work on.
+    private final class Box: Sendable {
+        let state = Mutex(State())
+
+        func set(_ path: String, _ bytes: [UInt8]) {
+            state.withLock { state in
+                state.count += 1
+                state.objects[path] = (bytes, state.count)
+            }
+        }
+
+        func answer(_ request: Request, _ fault: (Request, Int) -> Fault?) -> Route {
+            let number = state.withLock { state in
+                state.log.append(request)
+                return state.log.count { $0.method == request.method && $0.target == request.target }
+            }
+            switch fault(request, number) {
+            case .refuse(let status, let code)?:
+                return Route(Array("<Error><Code>\(code)</Code></Error>".utf8), status: status)
+            case .drop?: return Route().with { $0.raw = [] }
+            case .forget?:
+                _ = act(request, obeys: true)
+                return Route().with { $0.raw = [] }
+            case .deny(let status)?:
+                _ = act(request, obeys: true)
+                return Route(Array("<Error><Code>InternalError</Code></Error>".utf8), status: status)
+            case .ignoreConditions?: return act(request, obeys: false)
+            case nil: return act(request, obeys: true)
+            }
+        }
+
+        private static func listing(_ objects: [String: (bytes: [UInt8], tag: Int)]) -> [UInt8] {
+            let contents = objects.sorted { $0.key < $1.key }.map { path, object in
+                "<Contents><Key>\(path.dropFirst("/feeds/".count))</Key><Size>\(object.bytes.count)</Size></Contents>"
+            }
+            return Array("<ListBucketResult>\(contents.joined())</ListBucketResult>".utf8)
+        }
+
+        private func act(_ request: Request, obeys: Bool) -> Route {
+            state.withLock { state in
+                let present = state.objects[request.target]
+                let tag = present.map { "\"\($0.tag)\"" }
+                switch request.method {
+                case "PUT":
+                    if obeys, request["If-None-Match"] == "*", tag != nil { return Route(status: 412) }
+                    if obeys, let wanted = request["If-Match"], wanted != tag {
+                        return Route(status: tag == nil ? 404 : 412)
+                    }
+                    state.count += 1
+                    state.objects[request.target] = (request.body, state.count)
+                    return Route()
+                case "DELETE":
+                    state.objects[request.target] = nil
+                    return Route(status: 204).with { $0.framing = .none }
+                default:
+                    if request.target.contains("list-type=2") { return Route(Self.listing(state.objects)) }
+                    guard let present, let tag else { return Route(Array("<Code>NoSuchKey</Code>".utf8), status: 404) }
+                    return Route(present.bytes).with { $0.headers = [("ETag", tag)] }
+                }
+            }
+        }
+    }
+}
