@@ -73,7 +73,7 @@ import Testing
         #expect(html.contains(#"<rect class="held" x="0" y="0" width="15" height="10">"#))
         #expect(html.contains("<b>1.1.0</b>: white screen") && html.contains("nothing below 1.0.0 may run"))
         #expect(html.contains("1.2 MB") && html.contains("1.0.0 to any"))
-        #expect(html.contains("\(bench.channel.publicKey.id.prefix(16))…"))
+        #expect(html.contains("\(bench.channel.publicKey.id.prefix(12))…"))
         #expect(!html.contains("not verified") && !html.contains("not vouched for") && !html.contains("expired"))
     }
 
@@ -234,7 +234,9 @@ import Testing
         page.channels[0].reports = self.reports("1.10.0", "a")
         let plotted = try page.html()
         #expect(plotted.contains(#"<polyline class="c0" points="0,300 500,180 1000,0">"#))
-        #expect(plotted.contains("at most 5,000") && plotted.contains("1.10.0: 5,000"))
+        #expect(
+            plotted.contains("at most 5,000") && plotted.contains("1.10.0: 5,000")
+                && plotted.contains(">2027-01-15</time>"))
         let courses = [[(0, 4), (10, 4)], [(5, 2), (10, 4)], [(10, 2)]].map {
             $0.map { ChannelReports.Course.Point(time: $0.0, count: $0.1) }
         }
