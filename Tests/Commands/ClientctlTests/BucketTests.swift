@@ -58,6 +58,14 @@ import Testing
         try release("rollout", "60%", "--version", "1.1.0", "--expect-sequence", "2").failed(22, "rollbackAttempt")
         let list = try run(["release", "list", "--feed", feed, "--json"]).succeeded()
         #expect(list["channels"]?.arrayValue?.count == 1)
+        let page = try run(
+            [
+                "release", "page", "--out", site.folder.file("page.html"), "--feed", feed, "--trust", site.trust,
+                "--json",
+            ]
+        ).succeeded("written")
+        #expect(page["channels"]?.arrayValue?.first?.objectValue?["verified"] == .bool(true))
+        #expect(page["warnings"] == .array([]))
         let inspected = try run(["inspect", "\(feed)/channels/stable.json", "--json"]).succeeded()
         #expect(inspected["channel"]?.objectValue?["sequence"] == .integer(3))
         try run(["verify", feed, "--trust", site.trust, "--json"]).succeeded("verified")

@@ -73,7 +73,7 @@ import Testing
         #expect(html.contains(#"<rect class="held" x="0" y="0" width="15" height="10">"#))
         #expect(html.contains("<b>1.1.0</b>: white screen") && html.contains("nothing below 1.0.0 may run"))
         #expect(html.contains("1.2 MB") && html.contains("1.0.0 to any"))
-        #expect(html.contains("\(bench.channel.publicKey.id.prefix(16))…"))
+        #expect(html.contains("\(bench.channel.publicKey.id.prefix(12))…"))
         #expect(!html.contains("not verified") && !html.contains("not vouched for") && !html.contains("expired"))
     }
 
@@ -126,6 +126,9 @@ import Testing
         #expect(broken.contains("This is no channel document") && broken.contains("This is no trust root"))
         #expect(broken.contains("manifest.json is not a manifest"))
         #expect(broken.contains("<b>1.0.0</b> is live for every device"))
+        try bench.folder.write(Array("{".utf8), to: "feed/channels/stable/3.json")
+        #expect(try html().contains("The copy channels/stable/3.json is damaged"))
+        try bench.place.remove("channels/stable/3.json")
         try bench.place.remove("channels/stable.json")
         let lost = try html()
         #expect(lost.contains("channels/stable.json is missing: restore it") && lost.contains("begins with 1.0.0"))
@@ -230,8 +233,15 @@ import Testing
         #expect(try page.html().contains("<b>1.9.0</b> 1,200 installed · 32 failed (b 30, a 2)"))
         page.channels[0].reports = self.reports("1.10.0", "a")
         let plotted = try page.html()
-        #expect(plotted.contains(#"<polyline class="c0" points="0,300 0,300 500,180 1000,0">"#))
-        #expect(plotted.contains("at most 5,000") && plotted.contains("1.10.0: 5,000"))
+        #expect(plotted.contains(#"<polyline class="c0" points="0,300 500,180 1000,0">"#))
+        #expect(
+            plotted.contains("at most 5,000") && plotted.contains("1.10.0: 5,000")
+                && plotted.contains(">2027-01-15</time>"))
+        let courses = [[(0, 4), (10, 4)], [(5, 2), (10, 4)], [(10, 2)]].map {
+            $0.map { ChannelReports.Course.Point(time: $0.0, count: $0.1) }
+        }
+        let lines = PagePlot.courses(courses, times: 0...10, most: 4).html.matches(of: /points="([^"]*)"/)
+        #expect(lines.map(\.output.1) == ["0,0 1000,0", "492,300 500,150 1000,0", "992,300 1000,150"])
         page.channels[0].reports = ChannelReports(counts: [], courses: [])
         #expect(try page.html().contains("No device has reported anything."))
     }

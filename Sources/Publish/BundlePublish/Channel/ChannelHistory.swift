@@ -31,8 +31,7 @@ package struct ChannelHistory: Sendable {
         for sequence in sequences.suffix(newest == .max ? newest : newest + 1) {
             let path = ChannelDesk.copyPath(of: channel, sequence)
             guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
-            let envelope = try ChannelFormat.envelope(parsing: record.bytes)
-            let document = try ChannelFormat.parse(envelope).claims
+            let (envelope, document) = try Self.parse(record.bytes, of: path)
             let isVerified = try trust.map { try Self.vouches($0, for: envelope, channel, clock) }
             entries.append(
                 Entry(
@@ -41,6 +40,20 @@ package struct ChannelHistory: Sendable {
         }
         self.entries = entries.suffix(newest)
         older = max(0, sequences.count - newest)
+    }
+
+    private static func parse(
+        _ bytes: [UInt8], of path: String
+    ) throws -> (SignedEnvelope, ChannelDocument) {
+        do {
+            let envelope = try ChannelFormat.envelope(parsing: bytes)
+            return (envelope, try ChannelFormat.parse(envelope).claims)
+        } catch {
+            throw UpdateFailure(
+                .manifestMalformed, subject: path,
+                "The copy \(path) is damaged, so the history cannot be told: restore or remove it. "
+                    + UpdateFailure(error).message)
+        }
     }
 
     private static func vouches(

@@ -92,6 +92,10 @@ extension PageDocument {
         return Markup("time", ["datetime": text], ["\(text.prefix(10)) \(text.dropFirst(11).prefix(5)) UTC"])
     }
 
+    func day(_ moment: Timestamp) -> Markup {
+        Markup("time", ["datetime": "\(moment)"], ["\("\(moment)".prefix(10))"])
+    }
+
     /// `1,204`
     static func number(_ count: Int) -> String {
         var digits = String(count)
@@ -104,7 +108,7 @@ extension PageDocument {
     }
 
     func key(_ id: String) -> Markup {
-        Markup("code", [:], ["\(shown(id).prefix(16))\(id.utf8.count > 16 ? "…" : "")"])
+        Markup("code", [:], ["\(shown(id).prefix(12))\(id.utf8.count > 12 ? "…" : "")"])
     }
 
     /// At most as many as fit, and how many more there are.

@@ -48,12 +48,12 @@ enum PagePlot {
                 let across = Int(1000 * Double(point.time - times.lowerBound) / span)
                 return "\(across),\(300 - Int(300 * Double(point.count) / Double(max(1, most))))"
             }
-            // A single point would not be seen.
-            let start = points.first.map { first in
-                "\(max(0, Int(1000 * Double(first.time - times.lowerBound) / span) - 8)),300 "
-            }
+            // What began meanwhile rises from nothing. A single point would not be seen, either.
+            let first = points.first?.time ?? times.lowerBound
+            let start = Int(1000 * Double(first - times.lowerBound) / span)
+            let rise = points.count == 1 || start > 0 ? ["\(max(0, start - 8)),300"] : []
             return Markup(
-                "polyline", ["class": "c\(index)", "points": (start ?? "") + places.joined(separator: " ")])
+                "polyline", ["class": "c\(index)", "points": (rise + places).joined(separator: " ")])
         }
         let grid = [0, 150, 300].map { height in
             Markup("line", ["x1": "0", "x2": "1000", "y1": "\(height)", "y2": "\(height)"])

@@ -61,7 +61,7 @@ extension PageDocument {
                     PagePlot.courses(courses.map(\.points), times: first...last, most: most),
                     Markup(
                         "p", ["class": "axis"],
-                        [time(Timestamp(clamping: first)), time(Timestamp(clamping: last))]),
+                        [day(Timestamp(clamping: first)), day(Timestamp(clamping: last))]),
                     Markup(
                         "ul", ["class": "legend"],
                         courses.enumerated().map { index, course in

@@ -18,6 +18,7 @@ enum PageStyle {
         .tag.good{color:var(--good)}.tag.warn{color:var(--held)}.tag.bad{color:var(--bad)}.tag.some{color:var(--full)}
         .now{margin:.5rem 0}.now b{font-size:1.25rem}
         dl{margin:.5rem 0;display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,8.5rem),1fr));gap:.5rem 1rem}
+        @media(min-width:40rem){dl{grid-template-columns:repeat(auto-fill,minmax(11rem,1fr))}}
         dt{color:var(--quiet);font-size:.8125rem}dd{margin:0}dd ul{list-style:none;padding:0}
         .releases,.history,.reports,.legend,nav ul{list-style:none;padding:0}
         .release,.line,.reports li{padding:.5rem 0;border-top:1px solid var(--rule)}
