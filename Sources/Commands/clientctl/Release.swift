@@ -20,9 +20,12 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self,
+            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
+            ReleasePause.self,
+            ReleaseResume.self,
             ReleaseRevoke.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseBusy.self,
+            ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
             ReleaseDelta.self, ReleasePageCommand.self, ReleaseInsightsCommand.self,
         ])
@@ -69,20 +72,137 @@ struct ReleaseRollout: ChannelEdit {
             Which ones is drawn by release and device, so raising it only adds devices.
             Lowering it takes the release back from those that are left out then.
 
+            With --ramp the share grows by itself, by one signed document: devices take
+            each step when its time has come. `release pause` holds a ramp, `release
+            resume` moves what remains of it, and a plain percentage replaces it.
+
             Examples:
               clientctl release rollout 2.5% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
               clientctl release rollout 100% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem --dry-run
+              clientctl release rollout --ramp 1%,10%,50%,100% --every 1d \\
+                --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
             """)
 
     @OptionGroup var version: VersionOption
     @Argument(help: "The share of devices, 0% to 100%, such as 25% or 2.5%.")
-    var percent: String
+    var percent: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "In place of a percentage, shares that follow each other: at most 20, ascending, such as 1%,10%,50%,100%.",
+            valueName: "percent,..."))
+    var ramp: String?
+
+    @Option(
+        help: ArgumentHelp("With --ramp, the time from one share to the next; 1d by default.", valueName: "duration"))
+    var every: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --ramp, when it starts, such as 2026-12-01T08:00:00Z; at once by default.", valueName: "time"))
+    var start: String?
+
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) throws -> ChannelChange {
-        .rollout(try version.semantic(settings), try ChannelEditOptions.share("PERCENT", percent).permille)
+        let version = try version.semantic(settings)
+        if let percent {
+            if ramp != nil || every != nil || start != nil {
+                throw ValidationError("Give a percentage or --ramp, one of them.")
+            }
+            return .rollout(version, try ChannelEditOptions.share("PERCENT", percent).permille)
+        }
+        guard let text = try settings.optional("ramp", ramp) else {
+            throw ValidationError("Missing percentage: give the share of devices, such as 25%, or --ramp.")
+        }
+        let shares = try ChannelEditOptions.shares("--ramp", text)
+        guard shares.count <= Ramp.maximumSteps else {
+            throw ValidationError("--ramp takes at most \(Ramp.maximumSteps) shares.")
+        }
+        let every = try PublishTime.duration("every", every, settings) ?? .seconds(86_400)
+        let start = try settings.optional("start", start).map { text in
+            try settings.parsed("start", text) { try Timestamp(parsing: $0) }
+        }
+        return .ramp(version, shares: shares, every: Int(clamping: every.components.seconds), from: start)
+    }
+}
+
+struct ReleaseGroups: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "groups",
+        abstract: "Name the groups of devices that install a release first, or alone.",
+        discussion: """
+            A device is in the groups that it is given by --group. It takes the release
+            whatever the rollout says, unless that is paused. With --only nobody else
+            takes it. `clientctl status` shows the group that one device is alone in.
+
+            Examples:
+              clientctl release groups qa,eu --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release groups qa --only --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release groups --undo --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @Argument(help: "The groups, such as qa,eu; a single device is device:1f0a2b3c4d5e6f70.")
+    var groups: String?
+
+    @Flag(help: "For these groups alone.")
+    var only = false
+
+    @Flag(help: "For no groups any more: the rollout says who gets it.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        let version = try version.semantic(settings)
+        let isOnly = try settings.isOn("only", only)
+        if try settings.isOn("undo", undo) {
+            if groups != nil || isOnly { throw ValidationError("--undo takes neither groups nor --only.") }
+            return .groups(version, [], only: false)
+        }
+        guard let groups else { throw ValidationError("Missing groups: name them, such as qa,eu, or give --undo.") }
+        let names = Set(groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+        guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
+            throw ValidationError(
+                "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "
+                    + "device is device: and 16 hex digits.")
+        }
+        return .groups(version, names.sorted(), only: isOnly)
+    }
+}
+
+struct ReleaseUrgent: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "urgent",
+        abstract: "Have devices show a release as soon as they have it.",
+        discussion: """
+            `serve` then waits for no activation window, and spreads the checks that an
+            announcement causes over a minute at most. A page that says that it is busy
+            is left alone for a while all the same.
+
+            Examples:
+              clientctl release urgent --version 1.5.1 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release urgent --undo --version 1.5.1 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Flag(help: "It is a release like any other.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        .urgent(try version.semantic(settings), try !settings.isOn("undo", undo))
     }
 }
 
@@ -279,6 +399,45 @@ struct ReleasePoll: ChannelEdit {
         let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
         if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
         return Int(clamping: parts.seconds)
+    }
+}
+
+struct ReleaseBusy: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "busy",
+        abstract: "Set how long a page that is busy keeps devices from showing another client.",
+        discussion: """
+            A page says busy(true) while somebody pays or scans. Until it says busy(false),
+            `serve` shows nothing else by itself, not even an urgent release or what takes
+            the place of a recalled one, but for so long at most: 10m unless stated.
+
+            Examples:
+              clientctl release busy 2m --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release busy --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Argument(help: "The longest time, 0s to 1h; 0s leaves no page alone.")
+    var limit: String?
+
+    @Flag(help: "Leave it at 10m.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        if try settings.isOn("undo", undo) {
+            if limit != nil { throw ValidationError("--undo takes no time.") }
+            return .busyLimit(nil)
+        }
+        guard let limit else { throw ValidationError("Missing time: say how long at most, such as 10m, or --undo.") }
+        guard let parts = try? DurationText(parsing: limit).duration.components, parts.attoseconds == 0,
+            (0...Int64(BusyPages.longest)).contains(parts.seconds)
+        else {
+            throw ValidationError("The time is 0s to 1h, in whole seconds, not \(UntrustedName.display(limit)).")
+        }
+        return .busyLimit(Int(parts.seconds))
     }
 }
 

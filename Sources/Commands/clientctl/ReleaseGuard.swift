@@ -122,14 +122,7 @@ struct ReleaseGuard: AsyncParsableCommand {
     }
 
     private func steps(_ settings: Settings) throws -> [Int] {
-        let text = try settings.optional("steps", steps) ?? "1%,5%,25%,100%"
-        let steps = try text.split(separator: ",", omittingEmptySubsequences: false).map {
-            try ChannelEditOptions.share("--steps", String($0)).permille
-        }
-        guard zip(steps, steps.dropFirst()).allSatisfy({ $0 < $1 }), steps.first != 0 else {
-            throw ValidationError("--steps takes shares that ascend, such as 1%,5%,25%,100%.")
-        }
-        return steps
+        try ChannelEditOptions.shares("--steps", try settings.optional("steps", steps) ?? "1%,5%,25%,100%")
     }
 
     private func revokes(_ settings: Settings) throws -> Bool {

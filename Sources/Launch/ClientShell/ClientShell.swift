@@ -183,6 +183,13 @@ public actor ClientShell {
         _ = carryOut(.show(token, true, report))
     }
 
+    /// Somebody is in the middle of something with the page, or `isBusy` no longer: for as long as its channel allows nothing is shown in its
+    /// place by itself. Ten minutes are allowed where the channel does not say.
+    public func pageIsBusy(_ token: LaunchToken, _ isBusy: Bool, _ report: PageReport) {
+        let mayActivate = configuration.activation?.isOpen(at: localTime()) == true
+        _ = carryOut(.busy(token, isBusy, report, mayActivate: mayActivate))
+    }
+
     // MARK: What a page may call
 
     /// The client that is shown; nil before the first page.
@@ -214,6 +221,9 @@ public actor ClientShell {
     /// Checks for an update at a random moment within `limit`, or within the jitter that the channel asks for: somebody said
     /// that there is one. Returns at once; a shell that does not poll does not check.
     public func checkSoon(within limit: Duration? = nil) async { await checks.want(within: limit) }
+
+    /// The same within the jitter that the channel asks for, and within a minute where somebody says that it is urgent.
+    package func checkSoon(isUrgent: Bool) async { await checks.want(within: nil, isUrgent: isUrgent) }
 
     private func check() async -> UpdateFailure? {
         // The store is locked while older clients go, and nobody else is to be told so.

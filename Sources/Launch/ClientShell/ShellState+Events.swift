@@ -44,6 +44,8 @@ extension ShellState {
         case leave(LaunchToken, String, PageReport)
         case complain(LaunchToken, String, isGrave: Bool)
         case show(LaunchToken, Bool, PageReport?)
+        /// Somebody is in the middle of something with a page, or no longer so; then a client that is ready `mayActivate` by itself.
+        case busy(LaunchToken, Bool, PageReport, mayActivate: Bool)
         /// The moment that was asked for has come.
         case woken
 
@@ -92,6 +94,14 @@ extension ShellState {
         case activate
         case reload
         case load(PageLoad)
+
+        /// Whether nobody waits for what comes of it.
+        var isIdle: Bool {
+            switch self {
+            case .nothing, .retry, .activate: true
+            case .reload, .load: false
+            }
+        }
 
         /// Whether a client that failed once may come back, though nobody asks for it.
         var isRetry: Bool { self == .retry }
@@ -142,6 +152,10 @@ extension ShellState {
     struct Store {
         let ledger: Ledger
         let choice: SelectionRule.Choice?
+        /// Whether that is to be shown as soon as it is ready.
+        let isUrgent: Bool
+        /// How long a page that is busy keeps the client from being changed.
+        let busyLimit: Duration
         let missingShell: SemanticVersion?
         /// Why the client that runs must not.
         let recall: String?

@@ -17,6 +17,10 @@ struct ShellState<Launch: BootAttempt> {
     private(set) var launched: Launch?
     /// What could be shown in place of what runs.
     private(set) var next: Prepared?
+    /// The client that is to be shown as soon as it is ready.
+    private var urgent: ClientName?
+    private var busy = BusyPages()
+    private var busyLimit = BusyPages.standard
     /// The shell that the best client needs, where this one is too old for it.
     private(set) var missingShell: SemanticVersion?
     private var trial: Trial?
@@ -51,7 +55,7 @@ struct ShellState<Launch: BootAttempt> {
         case .load(let load):
             // What is owed is written before another launch takes its place in the ledger.
             let isUnsettled = launched == nil || failure != nil || owed != nil
-            return isUnsettled || load.takesNext && load.mayChange ? inspect(then: .load(load)) : open(load, now)
+            return isUnsettled || load.takesNext && mayChange(load) ? inspect(then: .load(load)) : open(load, now)
         case .inspect(let retrying):
             if retrying { ledger = nil }
             return inspect(then: retrying ? .retry : .nothing)
@@ -64,10 +68,16 @@ struct ShellState<Launch: BootAttempt> {
             guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
             return trial == nil ? [.refuse(ShellError.notOnTrial)] : fail(token, .reported, what, time)
         case .leave(let token, let place, let report):
-            if token == launched?.token { trial?.leave(for: place, report, at: now) }
+            guard token == launched?.token else { return [] }
+            busy.leave(load: report.load)
+            trial?.leave(for: place, report, at: now)
         case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
             if token == launched?.token { trial?.show(isShown, report, at: now) }
+        case .busy(let token, let isBusy, let report, let mayActivate):
+            guard token == launched?.token else { return [] }
+            busy.report(isBusy, load: report.load, number: report.number, at: now)
+            return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
         case .woken:
             guard let launched, let end = trial?.wake(at: now) else { return [] }
             return fail(launched.token, end.cause, end.what, time)
@@ -102,7 +112,7 @@ struct ShellState<Launch: BootAttempt> {
     /// Nothing runs any more; `client` is shown by the next page.
     private mutating func leave(for client: Prepared?) {
         (launched, trial, failure, next) = (nil, nil, nil, nil)
-        prepared = client
+        (prepared, busy) = (client, BusyPages())
     }
 
     // MARK: Page loads
@@ -121,7 +131,7 @@ struct ShellState<Launch: BootAttempt> {
 
     private mutating func began(_ launch: Launch?, _ load: PageLoad, _ now: Duration) -> [Action] {
         guard let launch else { return prepare(.start(.page(load))) }
-        (launched, failure, complaints) = (launch, nil, [])
+        (launched, failure, complaints, busy) = (launch, nil, [], BusyPages())
         if next?.name == launch.name { next = nil }
         trial = launch.isTrial ? Trial(timeout, visibility, at: now) : nil
         return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
@@ -197,6 +207,13 @@ struct ShellState<Launch: BootAttempt> {
             if store.ledger == ledger { return go(on: sequel, now) }
             ledger = store.ledger
             missingShell = store.missingShell
+            urgent = store.isUrgent ? store.choice?.name : nil
+            busyLimit = store.busyLimit
+            if store.recall != nil, failure == nil, isBusy(now) {
+                // What must not run is left all the same, when the page is done or its time is over.
+                ledger = nil
+                return go(on: sequel, now)
+            }
             return goal(for: store, sequel).map { prepare($0) } ?? go(on: sequel, now)
         }
     }
@@ -221,16 +238,27 @@ struct ShellState<Launch: BootAttempt> {
     /// The store has been read, and what follows from it is done.
     private mutating func go(on sequel: Sequel, _ now: Duration, after error: (any Error)? = nil) -> [Action] {
         // A client on trial is given the time to confirm its start. Whether it can be changed by itself is trouble of its own.
-        if sequel == .activate, error == nil, trial == nil, let next { return prepare(.change(next, sequel)) }
+        if sequel.isIdle, error == nil, trial == nil, !isBusy(now), let next, sequel == .activate || next.name == urgent
+        {
+            return prepare(.change(next, sequel))
+        }
         let actions = report(error)
         switch sequel {
         case .nothing, .retry, .activate: return actions
         case .reload:
             return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
         case .load(let load):
-            guard let next, load.takesNext, load.mayChange else { return actions + open(load, now) }
+            guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, now) }
             return actions + prepare(.change(next, sequel))
         }
+    }
+
+    /// Whether nothing is to be changed under a person's hands.
+    private func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
+
+    /// What is urgent waits for no time of the day.
+    private func mayChange(_ load: PageLoad) -> Bool {
+        load.mayChange || next.map { $0.name == urgent } ?? false
     }
 
     /// The store is read twice a second: trouble is reported once, and what could not be done is tried again each time.

@@ -25,7 +25,9 @@ final class Announcer: Sendable {
     func update(to fresh: ChannelSequences) { update { _ in fresh } }
 
     /// Notes what one channel has now, and announces it where that is new.
-    func update(_ channel: String, to sequence: Int) { update { $0.with(sequence, of: channel) } }
+    func update(_ channel: String, to sequence: Int, isUrgent: Bool = false) {
+        update { $0.with(sequence, isUrgent: isUrgent, of: channel) }
+    }
 
     private func update(_ change: (ChannelSequences) -> ChannelSequences) {
         present.withLock { present in

@@ -8,6 +8,8 @@ struct ChannelSequences: Equatable {
     private static let suffix = ".json"
 
     private(set) var numbers: [String: Int] = [:]
+    /// Channels whose newest release is urgent.
+    private(set) var urgent: Set<String> = []
     /// Channels whose document cannot be read; what it had before stands.
     private(set) var unreadable: Set<String> = []
 
@@ -22,22 +24,24 @@ struct ChannelSequences: Equatable {
             let name = String(file.dropLast(Self.suffix.count))
             guard ChannelFileName.isName(name) else { continue }
             if let bytes = try? folder?.contents(file, maximumBytes: ChannelFormat.maximumBytes),
-                let number = try? Self.sequence(in: bytes, of: name)
+                let document = try? Self.document(in: bytes, of: name)
             {
-                fresh.numbers[name] = number
+                fresh.numbers[name] = document.sequence
+                if document.isUrgent { fresh.urgent.insert(name) }
             } else {
                 fresh.unreadable.insert(name)
                 fresh.numbers[name] = numbers[name]
+                if urgent.contains(name) { fresh.urgent.insert(name) }
             }
         }
         return fresh
     }
 
-    /// The sequence that the document of a channel states. Throws `DocumentRefusal` where it is none, and `OtherChannel`.
-    static func sequence(in bytes: [UInt8], of channel: String) throws -> Int {
+    /// The document of a channel. Throws `DocumentRefusal` where it is none, and `OtherChannel`.
+    static func document(in bytes: [UInt8], of channel: String) throws -> ChannelDocument {
         let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes)).claims
         guard document.channel == channel else { throw OtherChannel(name: document.channel) }
-        return document.sequence
+        return document
     }
 
     /// The document says that it is another channel's.
@@ -48,15 +52,21 @@ struct ChannelSequences: Equatable {
     }
 
     /// The same with this sequence for one channel.
-    func with(_ sequence: Int, of channel: String) -> ChannelSequences {
+    func with(_ sequence: Int, isUrgent: Bool = false, of channel: String) -> ChannelSequences {
         var changed = self
         changed.numbers[channel] = sequence
+        if isUrgent { changed.urgent.insert(channel) } else { changed.urgent.remove(channel) }
         return changed
     }
 
     /// What is to be said about the channels whose sequence is another one than `before`.
     func news(since before: ChannelSequences) -> [(channel: String, text: String)] {
         numbers.sorted { $0.key < $1.key }.filter { before.numbers[$0.key] != $0.value }
-            .map { ($0.key, SyncMessage.release(channel: $0.key, sequence: $0.value).text) }
+            .map {
+                (
+                    $0.key,
+                    SyncMessage.release(channel: $0.key, sequence: $0.value, isUrgent: urgent.contains($0.key)).text
+                )
+            }
     }
 }

@@ -107,30 +107,34 @@ final class UpstreamWatch: ChannelWatch {
         let reading = clock.reading()
         while true {
             let begun = reading()
-            let answer = await look(at: channel, unless: document.tag)
+            let (answer, isUrgent) = await look(at: channel, unless: document.tag)
             if Task.isCancelled { return }
             let step = document.take(answer, took: reading() - begun, random)
-            if let sequence = step.announced { announcer.update(channel, to: sequence) }
+            if let sequence = step.announced { announcer.update(channel, to: sequence, isUrgent: isUrgent) }
             if let report = step.report { say(describe(report, channel)) }
             do { try await clock.sleep(for: step.wait) } catch { return }
             if subscriptions.withLock({ $0.retire(channel) }) { return }
         }
     }
 
-    private func look(at channel: String, unless tag: String?) async -> DocumentWatch.Answer {
+    /// What is there, and whether its newest release is urgent.
+    private func look(
+        at channel: String, unless tag: String?
+    ) async -> (answer: DocumentWatch.Answer, isUrgent: Bool) {
         do {
             let fetched = try await upstream.fetcher.fetchBytes(
                 try upstream.document(of: channel), maximumBytes: ChannelFormat.maximumBytes, unless: tag)
-            guard let (bytes, tag) = fetched else { return .unchanged }
+            guard let (bytes, tag) = fetched else { return (.unchanged, false) }
             do {
-                return .document(sequence: try ChannelSequences.sequence(in: bytes, of: channel), tag: tag)
+                let document = try ChannelSequences.document(in: bytes, of: channel)
+                return (.document(sequence: document.sequence, tag: tag), document.isUrgent)
             } catch {
-                return .unreadable("\(error)", tag: tag)
+                return (.unreadable("\(error)", tag: tag), false)
             }
         } catch FetchError.httpStatus(let status, _, let asked) where [404, 410].contains(status) {
-            return .missing(retryAfter: asked)
+            return (.missing(retryAfter: asked), false)
         } catch {
-            return .failed("\(error)", retryAfter: (error as? FetchError)?.retryAfter)
+            return (.failed("\(error)", retryAfter: (error as? FetchError)?.retryAfter), false)
         }
     }
 

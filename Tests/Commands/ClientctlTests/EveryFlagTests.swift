@@ -80,7 +80,9 @@ import Testing
         case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
+        case "release groups": return ["qa"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
+        case "release busy": return ["2m"] + channel
         case "release poll": return ["--interval", "5m"] + channel
         case "release revoke": return version + ["--reason", "bad"] + channel
         case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
@@ -153,6 +155,8 @@ import Testing
         case (_, "public"):
             drop("--key", "--channel-key")
             arguments += ["--sign-command", "exit 3"]
+        case ("release", "ramp") where words.last == "rollout": arguments.removeFirst()
+        case ("release", "every"), ("release", "start"): arguments[0...0] = ["--ramp", "1%,10%"]
         // Only a key that is encrypted asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
         case ("host", "channel"), ("host", "ca-file"), ("host", "proxy"), ("host", "upstream-token-file"):
@@ -184,6 +188,7 @@ import Testing
         case "feed", "origin": "s3://bucket"
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
+        case "group": "QA"
         case "metrics-file": "wrong.txt"
         case "push", "prometheus", "report", "upstream": "ftp://h"
         case "key-id": String(repeating: "0", count: 64)

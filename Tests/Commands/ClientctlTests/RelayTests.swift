@@ -73,7 +73,7 @@ import Testing
             let beta = try await relay.listen(for: "beta")
             try await hello(beta)
             let first = try await beta.next()
-            guard case .release("beta", let sequence)? = first else {
+            guard case .release("beta", let sequence, _)? = first else {
                 Issue.record("\(String(describing: first))")
                 return
             }

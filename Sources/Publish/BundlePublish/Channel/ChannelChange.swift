@@ -6,9 +6,15 @@ package import BundleValues
 package enum ChannelChange: Sendable {
     /// How many devices may have a version, in thousandths.
     case rollout(SemanticVersion, Int)
-    /// No further device takes it.
+    /// Shares of devices, in thousandths, one after the other so many seconds apart; nil starts at once.
+    case ramp(SemanticVersion, shares: [Int], every: Int, from: Timestamp?)
+    /// The groups whose devices take it first, `only` they or not; none for no groups.
+    case groups(SemanticVersion, [String], only: Bool)
+    /// Devices show it as soon as they have it, or no longer so.
+    case urgent(SemanticVersion, Bool)
+    /// No further device takes it, and its ramp stands still.
     case pause(SemanticVersion)
-    /// Devices take it again.
+    /// Devices take it again, and its ramp goes on.
     case resume(SemanticVersion)
     /// It must not run.
     case revoke(SemanticVersion, reason: String)
@@ -20,6 +26,8 @@ package enum ChannelChange: Sendable {
     case remove(SemanticVersion)
     /// Devices are to ask so often; nil leaves that to them.
     case poll(ChannelDocument.Poll?)
+    /// How long a page that is busy keeps the client from being changed, in seconds; nil leaves that to devices.
+    case busyLimit(Int?)
     /// Nothing but a later expiry.
     case resign
 
@@ -27,23 +35,29 @@ package enum ChannelChange: Sendable {
     package var version: SemanticVersion? {
         switch self {
         case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
-            .unrevoke(let version), .remove(let version):
+            .unrevoke(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
+            .urgent(let version, _):
             version
-        case .revokeBelow, .poll, .resign: nil
+        case .revokeBelow, .poll, .busyLimit, .resign: nil
         }
     }
 
-    /// Applies the change; says in words what is different then, nothing where the document says so already.
-    func apply(to document: inout ChannelDocument) throws -> [String] {
+    /// Applies the change at `time`; says in words what is different then, nothing where the document says so already.
+    func apply(to document: inout ChannelDocument, at time: Timestamp) throws -> [String] {
         switch self {
-        case .rollout(let version, let permille): try document.setRollout(version, permille)
-        case .pause(let version): try document.setPaused(version, true)
-        case .resume(let version): try document.setPaused(version, false)
+        case .rollout(let version, let permille): try document.setRollout(version, permille, at: time)
+        case .ramp(let version, let shares, let seconds, let start):
+            try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
+        case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
+        case .urgent(let version, let isUrgent): try document.setUrgent(version, isUrgent)
+        case .pause(let version): try document.pause(version, at: time)
+        case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
         case .unrevoke(let version): try document.unrevoke(version)
         case .revokeBelow(let version): try document.raiseFloor(version)
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
+        case .busyLimit(let seconds): document.setBusyLimit(seconds)
         case .resign: ["signed anew"]
         }
     }
@@ -51,40 +65,103 @@ package enum ChannelChange: Sendable {
 
 extension ChannelDocument {
     /// Adds a release that is not in it yet.
-    mutating func add(
-        _ manifest: UnverifiedManifest, rollout: Int?, isPaused: Bool = false
-    ) throws -> [String] {
-        let version = manifest.claims.version
-        try requireSameApp(manifest.claims.appId, version)
+    mutating func add(_ manifest: UnverifiedManifest, rollout: Int?, isUrgent: Bool = false) throws -> [String] {
+        var release = Release(manifest)
+        release.isUrgent = isUrgent
+        return try add(release, rollout: rollout)
+    }
+
+    /// Adds a release as another channel has it, if it is not in it yet; `rollout` in place of what it has there.
+    mutating func add(_ other: Release, rollout: Int?) throws -> [String] {
+        let version = other.version
+        try requireSameApp(other.manifest.claims.appId, version)
         if releases.contains(where: { $0.version == version }) { return [] }
         try requireAllowed(version)
-        var release = Release(
-            manifest, rollout: rollout ?? Release.everybody, salt: rollout == nil ? "" : version.description)
-        release.isPaused = isPaused
+        var release = other
+        if let rollout { (release.rollout, release.ramp) = (rollout, nil) }
+        let isForAll = release.rollout == Release.everybody && rollout == nil && release.ramp == nil
+        release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
-            "\(version) added, for \(Self.share(release.rollout))"
-                + (isPaused ? ", paused: no device takes it until it is resumed" : "")
+            "\(version) added, for \(Self.share(of: release))" + (release.isUrgent ? ", urgent" : "")
+                + (release.isPaused ? ", paused: no device takes it until it is resumed" : "")
         ]
     }
 
-    fileprivate mutating func setRollout(_ version: SemanticVersion, _ permille: Int) throws -> [String] {
+    fileprivate mutating func setRollout(
+        _ version: SemanticVersion, _ permille: Int, at time: Timestamp
+    ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
-        let before = releases[index].rollout
-        if before == permille { return [] }
-        releases[index].rollout = permille
-        // Drawn by version: each release has its own first devices.
-        if releases[index].salt.isEmpty { releases[index].salt = version.description }
-        let change = "\(version): for \(Self.share(before)) → \(Self.share(permille))"
-        if permille > before { return [change] }
-        return ["\(change); \(RolloutShare(permille: before - permille)) go to \(rest(without: version))"]
+        let before = releases[index]
+        if before.ramp == nil, before.rollout == permille { return [] }
+        (releases[index].rollout, releases[index].ramp) = (permille, nil)
+        drawByVersion(index)
+        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        let loss = before.share(at: time) - releases[index].share(at: time)
+        return [change + rest(without: version, losing: loss, at: time)]
+    }
+
+    fileprivate mutating func setRamp(
+        _ version: SemanticVersion, _ shares: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
+    ) throws -> [String] {
+        let index = try index(of: version)
+        try requireAllowed(version)
+        guard let ramp = Ramp(shares, every: seconds, from: start) else {
+            throw UpdateFailure(
+                .configInvalid, subject: version.description,
+                "A ramp has 1 to \(Ramp.maximumSteps) shares that ascend from 0.1% to 100%, and ends before the year 10000: "
+                    + "such as 1%,10%,50%,100%.")
+        }
+        let before = releases[index]
+        let next = before.isPaused ? ramp.holding(at: time) : ramp
+        if before.ramp == next { return [] }
+        (releases[index].ramp, releases[index].rollout) = (next, Release.everybody)
+        drawByVersion(index)
+        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        return [
+            change
+                + rest(
+                    without: version, losing: before.share(at: time) - releases[index].share(at: time), at: time)
+        ]
+    }
+
+    fileprivate mutating func setGroups(
+        _ version: SemanticVersion, _ groups: [String], _ isOnly: Bool
+    ) throws -> [String] {
+        let index = try index(of: version)
+        try requireAllowed(version)
+        let before = releases[index]
+        if before.groups == groups, before.isOnlyForGroups == isOnly { return [] }
+        (releases[index].groups, releases[index].isOnlyForGroups) = (groups, isOnly)
+        return ["\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"]
+    }
+
+    fileprivate mutating func setUrgent(_ version: SemanticVersion, _ isUrgent: Bool) throws -> [String] {
+        let index = try index(of: version)
+        if releases[index].isUrgent == isUrgent { return [] }
+        releases[index].isUrgent = isUrgent
+        return ["\(version): \(Self.words(isUrgent: isUrgent))"]
+    }
+
+    static func words(isUrgent: Bool) -> String {
+        isUrgent ? "urgent, devices show it as soon as they have it" : "no longer urgent"
+    }
+
+    /// Drawn by version: each release has its own first devices.
+    private mutating func drawByVersion(_ index: Int) {
+        if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
+    }
+
+    /// Where `permille` of the devices go that lose `version`, in words; nothing where none does.
+    private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
+        permille > 0 ? "; \(RolloutShare(permille: permille)) go to \(rest(without: version, at: time))" : ""
     }
 
     /// What every device may have besides `version`, in words.
-    private func rest(without version: SemanticVersion) -> String {
+    private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
-            release.version != version && release.rollout == Release.everybody
+            release.version != version && release.share(at: time) == Release.everybody
                 && !revoked.contains { $0.version == release.version }
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
@@ -92,11 +169,22 @@ extension ChannelDocument {
             ?? "what else they have, or to their seed"
     }
 
-    fileprivate mutating func setPaused(_ version: SemanticVersion, _ isPaused: Bool) throws -> [String] {
+    mutating func pause(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
         let index = try index(of: version)
-        if releases[index].isPaused == isPaused { return [] }
-        releases[index].isPaused = isPaused
-        return [isPaused ? "\(version): paused, no further device takes it" : "\(version): no longer paused"]
+        if releases[index].isPaused { return [] }
+        releases[index].isPaused = true
+        releases[index].ramp = releases[index].ramp?.holding(at: time)
+        let share = releases[index].ramp.map { " at \(Self.share($0.share(at: time)))" } ?? ""
+        return ["\(version): paused\(share), no further device takes it"]
+    }
+
+    fileprivate mutating func resume(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
+        let index = try index(of: version)
+        if !releases[index].isPaused { return [] }
+        releases[index].isPaused = false
+        releases[index].ramp = releases[index].ramp?.resuming(at: time)
+        let rest = releases[index].ramp?.remaining(at: time) ?? []
+        return ["\(version): no longer paused" + (rest.isEmpty ? "" : ", \(Ramp.words(rest))")]
     }
 
     fileprivate mutating func revoke(_ version: SemanticVersion, _ reason: String) -> [String] {
@@ -145,6 +233,18 @@ extension ChannelDocument {
         return [Self.words(poll)]
     }
 
+    fileprivate mutating func setBusyLimit(_ seconds: Int?) -> [String] {
+        if busyLimit == seconds { return [] }
+        busyLimit = seconds
+        return [Self.words(busyLimit: seconds)]
+    }
+
+    /// How long a page that is busy is left alone, in words.
+    package static func words(busyLimit seconds: Int?) -> String {
+        seconds.map { "a page that is busy is left alone for at most \(DurationText(.seconds($0)))" }
+            ?? "a page that is busy is left alone for as long as devices have it"
+    }
+
     /// How often devices ask, in words.
     package static func words(_ poll: Poll?) -> String {
         guard let poll else { return "devices check as often as they are set to" }
@@ -186,6 +286,19 @@ extension ChannelDocument {
             .appMismatch, subject: appId ?? "",
             "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
                 + "\(self.appId ?? "none"): check --app-id and --feed; each application has a feed of its own.")
+    }
+
+    /// The devices that may have `release`, in words: a share or its ramp, and its groups.
+    static func share(of release: Release) -> String {
+        let groups = words(release.groups)
+        if release.isOnlyForGroups { return "\(groups) alone" }
+        let drawn = release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout)
+        return release.groups.isEmpty ? drawn : "\(groups) first, and \(drawn)"
+    }
+
+    /// Groups in words.
+    package static func words(_ groups: [String]) -> String {
+        "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
     }
 
     static func share(_ permille: Int) -> String {

@@ -93,7 +93,7 @@ extension ChannelDocument {
             return releases.isEmpty
                 ? ["begins without a release"]
                 : [
-                    "begins with \(releases.map { "\($0.version) for \(Self.share($0.rollout))" }.joined(separator: ", "))"
+                    "begins with \(releases.map { "\($0.version) for \(Self.share(of: $0))" }.joined(separator: ", "))"
                 ]
         }
         let gap = sequence == before.sequence + 1 ? [] : ["copies from \(before.sequence + 1) on are missing"]
@@ -102,26 +102,33 @@ extension ChannelDocument {
     }
 
     private func differences(from before: ChannelDocument) -> [String] {
-        releaseChanges(since: before) + recallChanges(since: before) + (poll == before.poll ? [] : [Self.words(poll)])
+        var words = releaseChanges(since: before) + recallChanges(since: before)
+        if poll != before.poll { words.append(Self.words(poll)) }
+        if busyLimit != before.busyLimit { words.append(Self.words(busyLimit: busyLimit)) }
+        return words
     }
 
     private func releaseChanges(since before: ChannelDocument) -> [String] {
         let gone = before.releases.filter { old in !releases.contains { $0.version == old.version } }
         return gone.map { "\($0.version): no longer in the channel" }
-            + releases.flatMap { release -> [String] in
-                guard let old = before.releases.first(where: { $0.version == release.version }) else {
-                    return [
-                        "\(release.version) added, for \(Self.share(release.rollout))"
-                            + (release.isPaused ? ", paused" : "")
-                    ]
-                }
-                return
-                    (old.rollout == release.rollout
-                    ? [] : ["\(release.version): for \(Self.share(old.rollout)) → \(Self.share(release.rollout))"])
-                    + (old.isPaused == release.isPaused
-                        ? []
-                        : [release.isPaused ? "\(release.version): paused" : "\(release.version): no longer paused"])
+            + releases.flatMap { release in
+                Self.changes(of: release, since: before.releases.first { $0.version == release.version })
             }
+    }
+
+    private static func changes(of release: Release, since old: Release?) -> [String] {
+        let version = release.version
+        guard let old else {
+            let more = (release.isUrgent ? ", urgent" : "") + (release.isPaused ? ", paused" : "")
+            return ["\(version) added, for \(share(of: release))\(more)"]
+        }
+        var words: [String] = []
+        if !old.hasDevices(of: release) { words.append("\(version): for \(share(of: old)) → \(share(of: release))") }
+        if old.isUrgent != release.isUrgent { words.append("\(version): \(Self.words(isUrgent: release.isUrgent))") }
+        if old.isPaused != release.isPaused {
+            words.append(release.isPaused ? "\(version): paused" : "\(version): no longer paused")
+        }
+        return words
     }
 
     private func recallChanges(since before: ChannelDocument) -> [String] {
@@ -139,10 +146,18 @@ extension ChannelDocument {
     /// Offers again what `earlier` did. What was recalled since stays recalled: a device must never get it back by a restored copy.
     mutating func restore(_ earlier: ChannelDocument) -> [String] {
         let before = self
-        (releases, poll) = (earlier.releases, earlier.poll)
+        (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
         revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words
+    }
+}
+
+extension ChannelDocument.Release {
+    /// Whether `other` is for the same devices; what a pause moves is told as the pause.
+    fileprivate func hasDevices(of other: Self) -> Bool {
+        rollout == other.rollout && ramp?.steps == other.ramp?.steps && groups == other.groups
+            && isOnlyForGroups == other.isOnlyForGroups
     }
 }

@@ -11,9 +11,10 @@ extension GuardDecision.Situation {
         let isRevoked =
             document.revoked.contains { $0.version == version }
             || document.minimumVersion.map { version < $0 } == true
+        let changed = max(document.issuedAt, release.ramp?.step(at: clock)?.at ?? document.issuedAt)
         self.init(
-            rollout: release.rollout, isHeld: release.isPaused || isRevoked,
-            sinceChange: .seconds(clock.secondsSinceEpoch - document.issuedAt.secondsSinceEpoch), verdicts: verdicts)
+            rollout: release.share(at: clock), isHeld: release.isPaused || isRevoked,
+            sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
     }
 
     /// Why it is stopped, for people.

@@ -103,11 +103,10 @@ package struct HoldDesk {
 
 extension ChannelDocument {
     /// Takes in what a guard holds, so that it stays held when this is signed again; what is different, for people.
-    mutating func takeIn(_ rule: HoldRule) -> [String] {
-        let before = self
-        self = held(by: rule)
-        return zip(before.releases, releases).filter { $0.isPaused != $1.isPaused }.map {
-            "\($1.version): paused, as the guard holds it"
+    mutating func takeIn(_ rule: HoldRule, at time: Timestamp) throws -> [String] {
+        guard case .holds(let versions) = rule else { return [] }
+        return try versions.filter { version in releases.contains { $0.version == version } }.flatMap {
+            try pause($0, at: time).map { "\($0), as the guard holds it" }
         }
     }
 }

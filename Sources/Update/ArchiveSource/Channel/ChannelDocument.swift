@@ -8,10 +8,21 @@ package struct ChannelDocument: Sendable {
         /// The devices that may have it, in thousandths.
         package static let everybody = 1000
 
+        /// The most groups that a release names.
+        package static let mostGroups = 100
+
         /// The release's own manifest.
         package let manifest: UnverifiedManifest
-        /// 0...1000: the devices that may have it, in thousandths.
+        /// 0...1000: the devices that may have it, in thousandths, where no ramp says so. Ask `share(at:)`.
         package var rollout: Int
+        /// Shares that grow by themselves; nil for `rollout`.
+        package var ramp: Ramp?
+        /// The groups whose devices may have it whatever the draw says, each once.
+        package var groups: [String] = []
+        /// Whether it is for `groups` alone.
+        package var isOnlyForGroups = false
+        /// Whether devices show it as soon as they have it, without waiting for a time of the day.
+        package var isUrgent = false
         /// What draws the devices of this release; empty where absent.
         package var salt: String
         /// Whether no further device takes it.
@@ -29,6 +40,9 @@ package struct ChannelDocument: Sendable {
 
         /// Its version, as claimed.
         package var version: SemanticVersion { manifest.claims.version }
+
+        /// The devices that the draw gives it at the trusted time `time`, in thousandths.
+        package func share(at time: Timestamp) -> Int { isOnlyForGroups ? 0 : ramp?.share(at: time) ?? rollout }
     }
 
     /// How often devices ask.
@@ -63,8 +77,17 @@ package struct ChannelDocument: Sendable {
     package var minimumVersion: SemanticVersion?
     /// How often devices ask; nil where it does not say.
     package var poll: Poll?
+    /// How long a page that is busy keeps the client from being changed, in seconds, 0 to 3600; nil where it does not say.
+    package var busyLimit: Int?
     /// Members that this version does not know, kept when the document is written again.
     var others: JSONObject
+
+    /// Whether the highest release that may run is urgent.
+    package var isUrgent: Bool {
+        let highest = releases.filter { release in !revoked.contains { $0.version == release.version } }
+            .max { $0.version < $1.version }
+        return highest.map { $0.isUrgent && !$0.isPaused } ?? false
+    }
 
     /// States a document without releases.
     package init(appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp) {

@@ -10,10 +10,11 @@ package enum ChannelFormat {
 
     private static let name = "channel document"
     private static let members = [
-        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
+        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "busyLimit",
+        "revoked",
         "releases",
     ]
-    private static let releaseMembers = ["rollout", "salt", "paused"]
+    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -45,6 +46,10 @@ package enum ChannelFormat {
         if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
         document.minimumVersion = try reader.optionalVersion("minimumVersion")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
+        document.busyLimit = try reader.optionalInteger("busyLimit")
+        if let limit = document.busyLimit, limit > BusyPages.longest {
+            throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
+        }
         document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
         for (index, entry) in try reader.objects("releases").enumerated() {
             let release = try self.release(entry, of: "\(name).releases[\(index)]")
@@ -67,14 +72,42 @@ package enum ChannelFormat {
         if rollout > ChannelDocument.Release.everybody {
             throw reader.refusal("rollout", "is more than 1000 thousandths")
         }
-        var isPaused = false
-        if let value = reader.optional("paused") {
-            guard let flag = value.boolValue else { throw reader.refusal("paused", "is neither true nor false") }
-            isPaused = flag
-        }
-        return ChannelDocument.Release(
+        let isPaused = try flag("paused", reader)
+        var release = ChannelDocument.Release(
             try ManifestFormat.parse(.object(manifest), of: path), rollout: rollout,
             salt: try reader.optionalString("salt") ?? "", isPaused: isPaused)
+        release.ramp = try reader.optional("ramp").map { try Ramp(MemberReader($0, of: "\(path).ramp")) }
+        if let ramp = release.ramp {
+            if reader.optional("rollout") != nil {
+                throw reader.refusal("ramp", "stands beside a rollout: one of them")
+            }
+            if (ramp.heldAt != nil) != isPaused {
+                throw reader.refusal("ramp", "is held where the release is paused, and only there")
+            }
+        }
+        (release.groups, release.isOnlyForGroups) = try groups(reader)
+        release.isUrgent = try flag("urgent", reader)
+        return release
+    }
+
+    private static func flag(_ member: String, _ reader: MemberReader) throws -> Bool {
+        guard let value = reader.optional(member) else { return false }
+        guard let flag = value.boolValue else { throw reader.refusal(member, "is neither true nor false") }
+        return flag
+    }
+
+    private static func groups(_ reader: MemberReader) throws -> ([String], isOnly: Bool) {
+        let groups = try reader.strings("groups")
+        let isOnly = try flag("only", reader)
+        if groups.count > ChannelDocument.Release.mostGroups {
+            throw reader.refusal("groups", "names more than \(ChannelDocument.Release.mostGroups)")
+        }
+        if !groups.allSatisfy(DeviceGroup.isNamedByReleases) {
+            throw reader.refusal("groups", "names what is no group: \(DeviceGroup.rule); or device: and 16 hex digits")
+        }
+        if Set(groups).count != groups.count { throw reader.refusal("groups", "names one twice") }
+        if isOnly, groups.isEmpty { throw reader.refusal("only", "is true, and no groups are named") }
+        return (groups, isOnly)
     }
 
     private static func revocation(_ reader: MemberReader) throws -> FeedMemory.Revocation {
@@ -100,6 +133,7 @@ package enum ChannelFormat {
         object["poll"] = document.poll.map {
             .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
         }
+        object["busyLimit"] = document.busyLimit.map(JSONValue.integer)
         object["revoked"] = .array(
             document.revoked.map {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])
@@ -111,7 +145,13 @@ package enum ChannelFormat {
 
     private static func release(_ release: ChannelDocument.Release) -> JSONObject {
         var object = release.manifest.document.objectValue ?? [:]
-        if release.rollout != ChannelDocument.Release.everybody { object["rollout"] = .integer(release.rollout) }
+        if release.ramp == nil, release.rollout != ChannelDocument.Release.everybody {
+            object["rollout"] = .integer(release.rollout)
+        }
+        object["ramp"] = release.ramp?.json
+        if !release.groups.isEmpty { object["groups"] = .array(release.groups.map(JSONValue.string)) }
+        if release.isOnlyForGroups { object["only"] = .bool(true) }
+        if release.isUrgent { object["urgent"] = .bool(true) }
         if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
         if release.isPaused { object["paused"] = .bool(true) }
         return object

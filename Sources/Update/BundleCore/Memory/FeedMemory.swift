@@ -55,14 +55,19 @@ package struct FeedMemory: Sendable, Equatable {
         /// What must not run.
         package let revoked: [Revocation]
         /// Everything below it must not run; it never goes down.
-        package let minimumVersion: SemanticVersion?
+        package private(set) var minimumVersion: SemanticVersion?
         /// Versions whose rollout leaves this device out.
         package let leftOut: [SemanticVersion]
+        /// Versions that are shown as soon as they are ready.
+        package let urgent: [SemanticVersion]
+        /// How long a page that is busy keeps the client from being changed, in seconds; nil where the channel does not say.
+        package let busyLimit: Int?
 
         /// States a document that was taken.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
-            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion]
+            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion],
+            urgent: [SemanticVersion] = [], busyLimit: Int? = nil
         ) {
             self.name = name
             self.sequence = sequence
@@ -73,6 +78,8 @@ package struct FeedMemory: Sendable, Equatable {
             self.revoked = revoked
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
+            self.urgent = urgent
+            self.busyLimit = busyLimit
         }
 
         /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
@@ -82,10 +89,9 @@ package struct FeedMemory: Sendable, Equatable {
         }
 
         fileprivate func raisingFloor(to other: Channel) -> Channel {
-            Channel(
-                name: name, sequence: sequence, payloadSha256: payloadSha256, signers: signers, issuedAt: issuedAt,
-                expires: expires, revoked: revoked,
-                minimumVersion: [minimumVersion, other.minimumVersion].compactMap(\.self).max(), leftOut: leftOut)
+            var raised = self
+            raised.minimumVersion = [minimumVersion, other.minimumVersion].compactMap(\.self).max()
+            return raised
         }
     }
 
@@ -108,6 +114,8 @@ package struct FeedMemory: Sendable, Equatable {
     package var clock: Timestamp?
     /// What draws this device into rollouts; nil until the first channel document.
     package var deviceId: String?
+    /// The groups that this device is in, sorted; releases may name them.
+    package var groups: [String] = []
     /// The shell that the best release of the feed needs, at the last look, where nothing but the age of the shell speaks against
     /// it; nil where there is none.
     package var neededShell: SemanticVersion?
@@ -140,6 +148,9 @@ package struct FeedMemory: Sendable, Equatable {
         if let floor = followed.minimumVersion, version < floor { return .belowFloor(floor) }
         return followed.leftOut.contains(version) ? .leftOut : nil
     }
+
+    /// Whether the followed channel wants `version` to be shown as soon as it is ready.
+    package func isUrgent(_ version: SemanticVersion) -> Bool { followed?.urgent.contains(version) ?? false }
 
     /// Whether every key that signed a client has been revoked.
     package func isDistrusted(_ identity: BundleIdentity) -> Bool {
@@ -176,6 +187,7 @@ package struct FeedUpdate: Sendable, Equatable {
     func added(to memory: FeedMemory) -> FeedMemory {
         var known = memory
         if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
+        if after.groups != before.groups { known.groups = after.groups }
         if after.channels != before.channels, let channel = after.followed {
             known.follow(newer(of: channel, in: memory))
         }
@@ -206,6 +218,8 @@ extension FeedMemory {
         trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
+        groups = try reader.strings("groups")
+        if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "names what is no group") }
         neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(Channel.init)
         if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
@@ -214,7 +228,8 @@ extension FeedMemory {
     var json: JSONValue {
         .object([
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
-            "deviceId": .string(orNull: deviceId), "neededShell": .string(orNull: neededShell?.description),
+            "deviceId": .string(orNull: deviceId), "groups": .array(groups.map(JSONValue.string)),
+            "neededShell": .string(orNull: neededShell?.description),
             "channels": .array(channels.map(\.json)),
         ])
     }
@@ -246,12 +261,6 @@ extension FeedMemory.Trust {
 
 extension FeedMemory.Channel {
     init(_ reader: MemberReader) throws {
-        var leftOut: [SemanticVersion] = []
-        for text in try reader.strings("leftOut") {
-            do { leftOut.append(try SemanticVersion(parsing: text)) } catch {
-                throw reader.refusal("leftOut", "is refused: \(error)")
-            }
-        }
         self.init(
             name: try reader.string("name"), sequence: try reader.integer("sequence"),
             payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
@@ -259,7 +268,16 @@ extension FeedMemory.Channel {
             revoked: try reader.objects("revoked").map {
                 FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
             },
-            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: leftOut)
+            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
+            urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"))
+    }
+
+    private static func versions(_ member: String, _ reader: MemberReader) throws -> [SemanticVersion] {
+        try reader.strings(member).map { text in
+            do { return try SemanticVersion(parsing: text) } catch {
+                throw reader.refusal(member, "is refused: \(error)")
+            }
+        }
     }
 
     var json: JSONValue {
@@ -273,6 +291,8 @@ extension FeedMemory.Channel {
                 }),
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
+            "urgent": .array(urgent.map { .string($0.description) }),
+            "busyLimit": busyLimit.map(JSONValue.integer) ?? .null,
         ])
     }
 }

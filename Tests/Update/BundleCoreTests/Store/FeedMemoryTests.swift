@@ -16,7 +16,8 @@ struct FeedMemoryTests {
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
             minimumVersion: try Sample.version(floor),
-            leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")])
+            leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
+            urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
 
     private static func trust(_ version: Int = 2) throws -> FeedMemory.Trust {
@@ -30,6 +31,7 @@ struct FeedMemoryTests {
         memory.trust = try trust()
         memory.neededShell = try Sample.version("9.0.0")
         memory.deviceId = "dévice \u{1F600}"
+        memory.groups = ["eu", "qa"]
         memory.follow(try channel("beta", JSONValue.maximumInteger, issued: 200))
         memory.follow(try channel("stable"))
         return memory
