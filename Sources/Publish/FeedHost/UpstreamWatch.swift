@@ -52,12 +52,13 @@ final class UpstreamWatch: ChannelWatch {
         self.clock = clock
         self.random = random
         self.say = say
-        subscriptions = Mutex(Subscriptions(to: upstream.channels))
         (wanted, want) = AsyncStream.makeStream()
+        let told = Subscriptions(to: upstream.channels)
+        for channel in told.channels { want.yield(channel) }
+        subscriptions = Mutex(told)
     }
 
     func begin() {
-        for channel in subscriptions.withLock({ $0.channels }) { want.yield(channel) }
         let running = Task { await run() }
         task.withLock { $0 = running }
     }

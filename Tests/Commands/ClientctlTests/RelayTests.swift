@@ -218,6 +218,18 @@ import Testing
         #expect(try refused(["--upstream", "http://127.0.0.1:1/"] + channel).contains("--channel takes the name"))
     }
 
+    @Test func `the environment names a folder or an upstream, and an empty name is none`() throws {
+        func message(_ environment: [String: String]) throws -> String {
+            let outcome = try Clientctl.run(["host", "--json"], environment: environment).failed(64, "usage")
+            return outcome.error["message"]?.stringValue ?? ""
+        }
+        let upstream = ["CLIENTCTL_UPSTREAM": "file:///srv/feed"]
+        #expect(try message(upstream).contains("--upstream:"))
+        #expect(try message(upstream.merging(["CLIENTCTL_FEED": ""]) { $1 }).contains("--upstream:"))
+        #expect(try message(upstream.merging(["CLIENTCTL_FEED": site.feed]) { $1 }).contains("not both"))
+        #expect(try message(["CLIENTCTL_FEED": "", "CLIENTCTL_UPSTREAM": ""]).contains("Missing <feed>"))
+    }
+
     @Test func `a configuration that others share names a channel, and a folder is served all the same`() throws {
         let config = try site.folder.write(
             bytes(#"{"channel": "https://h/channels/stable.json", "upstream": "https://h/"}"#), to: "config.json")
