@@ -107,7 +107,7 @@ extension DoctorRule {
             // What is trusted, the store and the network have findings of their own.
             let isElsewhere =
                 failure.isAboutTrustRoot || failure.code == .storeDamaged
-                || reading.trust == .unreadable(failure.message)
+                || failure.subject.hasPrefix(reading.store.path) || reading.trust == .unreadable(failure.message)
             if isElsewhere || feed.end != nil && networkCodes.contains(failure.code) { return nil }
             return .failure(
                 .document, url, failure.message,

@@ -103,6 +103,15 @@ import Testing
         for program in programs { #expect(try program.wait().status == 0) }
     }
 
+    @Test func `every lock of the store may be held meanwhile`() throws {
+        let locks = [store, "\(store)/lock", "\(store)/serving"].flatMap { ["flock", $0] }
+        let ending = try Program.run(
+            locks + [Clientctl.path, "doctor", "--store", store, "--port", "0", "--json"],
+            environment: Clientctl.environment())
+        let told = Outcome(ending)
+        #expect(told.status == 0 && severities(told)["ledger"] == "ok", "\(told.errors)\(told.text)")
+    }
+
     // MARK: The clock
 
     @Test(arguments: [365 * 86_400, -365 * 86_400]) func `a clock that is a year off`(seconds: Int) throws {

@@ -92,8 +92,11 @@ import Testing
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]
         case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
-        case "check", "install", "serve", "doctor":
+        case "check", "install", "serve":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem"] + device
+        // Other tests may have the usual port.
+        case "doctor":
+            return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--port", "0"] + device
         case "launch": return device
         case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
         case "report": return ["--store", "store", "--report", "http://127.0.0.1:1/report"]
@@ -124,6 +127,7 @@ import Testing
             ("install", "meteor"),
             ("serve", "meteor"), ("repair", "channel"), ("doctor", "channel"), ("doctor", "meteor"):
             drop("--manifest")
+        case ("doctor", "app-id"): drop("--port")
         case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"),
             ("doctor", "platform"), ("doctor", "verify-assets"):
             drop("--manifest", "--trust")

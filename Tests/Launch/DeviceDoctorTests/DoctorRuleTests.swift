@@ -235,6 +235,9 @@ struct DoctorRuleTests {
         let failure = UpdateFailure(code, subject: "channel stable", "It was refused.")
         let reading = try Self.reading { $0.feeds = [try Self.feed(check: .refused(failure))] }
         #expect(Self.told(reading) == ["\(finding) failure"])
+        let ofStore = UpdateFailure(code, subject: "/store/ledger.json", "It cannot be read.")
+        let other = try Self.reading { $0.feeds = [try Self.feed(check: .refused(ofStore))] }
+        #expect(Self.told(other) == (finding == "http" ? ["http failure"] : []), "the store has its own findings")
     }
 
     @Test func `a document that expires soon, and one of a disk`() throws {
