@@ -42,6 +42,15 @@ private func checkWriting(_ read: ChannelDocument) {
     require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
+    require(again.releases.map(\.ramp) == read.releases.map(\.ramp), "with the same ramps")
+    for release in read.releases {
+        let (first, last) = (release.share(at: read.issuedAt), release.share(at: read.expires))
+        require((0...1000).contains(first) && first <= last, "shares are thousandths, and only grow")
+        guard let ramp = release.ramp else { continue }
+        require(
+            ramp.holding(at: read.issuedAt).resuming(at: read.expires).steps.count == ramp.steps.count,
+            "no step is lost")
+    }
     require(read.expires > read.issuedAt && read.sequence > 0, "a document has a time and a sequence")
     require(ChannelFileName.isName(read.channel), "a channel has a name")
 }
@@ -50,7 +59,10 @@ private func checkWriting(_ read: ChannelDocument) {
 private func checkRules(_ document: ChannelDocument) throws {
     var ledger = Ledger()
     var feed = FeedMemory()
-    let leftOut = try document.releases.filter { try ChannelRule.draw(salt: $0.salt, deviceId: "d") >= $0.rollout }
+    let leftOut = try document.releases.filter { release in
+        let draw = try ChannelRule.draw(salt: release.salt, deviceId: "d")
+        return !RolloutRule.judge(release, draw: draw, at: document.issuedAt, wasIn: false).isIn
+    }
     feed.follow(
         FeedMemory.Channel(
             name: document.channel, sequence: document.sequence, payloadSha256: try .of([]), signers: [],

@@ -60,20 +60,61 @@ struct ReleaseRollout: ChannelEdit {
             Which ones is drawn by release and device, so raising it only adds devices.
             Lowering it takes the release back from those that are left out then.
 
+            With --ramp the share grows by itself, by one signed document: devices take
+            each step when its time has come. `release pause` holds a ramp, `release
+            resume` moves what remains of it, and a plain percentage replaces it.
+
             Examples:
               clientctl release rollout 2.5% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem
               clientctl release rollout 100% --version 1.5.0 --feed feed --channel stable \\
                 --channel-key channel.key.pem --dry-run
+              clientctl release rollout --ramp 1%,10%,50%,100% --every 1d \\
+                --version 1.5.0 --feed feed --channel stable \\
+                --channel-key channel.key.pem
             """)
 
     @OptionGroup var version: VersionOption
     @Argument(help: "The share of devices, 0% to 100%, such as 25% or 2.5%.")
-    var percent: String
+    var percent: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "In place of a percentage, shares that follow each other: at most 20, ascending, such as 1%,10%,50%,100%.",
+            valueName: "percent,..."))
+    var ramp: String?
+
+    @Option(
+        help: ArgumentHelp("With --ramp, the time from one share to the next; 1d by default.", valueName: "duration"))
+    var every: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --ramp, when it starts, such as 2026-12-01T08:00:00Z; at once by default.", valueName: "time"))
+    var start: String?
+
     @OptionGroup var edit: ChannelEditOptions
 
     func change(_ settings: Settings) throws -> ChannelChange {
-        .rollout(try version.semantic(settings), try ChannelEditOptions.share("PERCENT", percent).permille)
+        let version = try version.semantic(settings)
+        if let percent {
+            if ramp != nil || every != nil || start != nil {
+                throw ValidationError("Give a percentage or --ramp, one of them.")
+            }
+            return .rollout(version, try ChannelEditOptions.share("PERCENT", percent).permille)
+        }
+        guard let text = try settings.optional("ramp", ramp) else {
+            throw ValidationError("Missing percentage: give the share of devices, such as 25%, or --ramp.")
+        }
+        let shares = try ChannelEditOptions.shares("--ramp", text)
+        guard shares.count <= Ramp.maximumSteps else {
+            throw ValidationError("--ramp takes at most \(Ramp.maximumSteps) shares.")
+        }
+        let every = try PublishTime.duration("every", every, settings) ?? .seconds(86_400)
+        let start = try settings.optional("start", start).map { text in
+            try settings.parsed("start", text) { try Timestamp(parsing: $0) }
+        }
+        return .ramp(version, shares: shares, every: Int(clamping: every.components.seconds), from: start)
     }
 }
 

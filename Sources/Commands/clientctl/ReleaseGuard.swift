@@ -108,14 +108,7 @@ struct ReleaseGuard: AsyncParsableCommand {
     }
 
     private func steps(_ settings: Settings) throws -> [Int] {
-        let text = try settings.optional("steps", steps) ?? "1%,5%,25%,100%"
-        let steps = try text.split(separator: ",", omittingEmptySubsequences: false).map {
-            try ChannelEditOptions.share("--steps", String($0)).permille
-        }
-        guard zip(steps, steps.dropFirst()).allSatisfy({ $0 < $1 }), steps.first != 0 else {
-            throw ValidationError("--steps takes shares that ascend, such as 1%,5%,25%,100%.")
-        }
-        return steps
+        try ChannelEditOptions.shares("--steps", try settings.optional("steps", steps) ?? "1%,5%,25%,100%")
     }
 
     private func rule(_ settings: Settings) throws -> GuardRule {
@@ -224,9 +217,10 @@ extension GuardDecision.Situation {
         let isRevoked =
             document.revoked.contains { $0.version == version }
             || document.minimumVersion.map { version < $0 } == true
+        let changed = max(document.issuedAt, release.ramp?.step(at: clock)?.at ?? document.issuedAt)
         self.init(
-            rollout: release.rollout, isHeld: release.isPaused || isRevoked,
-            sinceChange: .seconds(clock.secondsSinceEpoch - document.issuedAt.secondsSinceEpoch), verdicts: verdicts)
+            rollout: release.share(at: clock), isHeld: release.isPaused || isRevoked,
+            sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
     }
 }
 

@@ -187,7 +187,7 @@ enum ChannelView {
             "poll": document.poll.map {
                 .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
             } ?? .null,
-            "releases": .array(sorted(document).map { .object(object($0, in: document)) }),
+            "releases": .array(sorted(document).map { .object(object($0, in: document, now: now)) }),
             "revoked": .array(
                 document.revoked.map {
                     .object(["version": .string($0.version.description), "reason": .string($0.reason)])
@@ -199,11 +199,14 @@ enum ChannelView {
         document.releases.sorted { $0.version > $1.version }
     }
 
-    private static func object(_ release: ChannelDocument.Release, in document: ChannelDocument) -> JSONObject {
+    private static func object(
+        _ release: ChannelDocument.Release, in document: ChannelDocument, now: Timestamp
+    ) -> JSONObject {
         let claims = release.manifest.claims
         return [
             "version": .string(release.version.description),
-            "rollout": .string(RolloutShare(permille: release.rollout).description),
+            "rollout": .string(RolloutShare(permille: release.share(at: now)).description),
+            "ramp": release.ramp.map(object) ?? .null,
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
@@ -213,6 +216,15 @@ enum ChannelView {
         ]
     }
 
+    private static func object(_ ramp: Ramp) -> JSONValue {
+        let steps = ramp.steps.map { step in
+            JSONValue.object([
+                "at": .string(step.at.description), "rollout": .string("\(RolloutShare(permille: step.rollout))"),
+            ])
+        }
+        return .object(["steps": .array(steps), "heldAt": .string(orNull: ramp.heldAt?.description)])
+    }
+
     private static func isRevoked(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> Bool {
         document.revoked.contains { $0.version == release.version }
             || document.minimumVersion.map { release.version < $0 } == true
@@ -220,26 +232,43 @@ enum ChannelView {
 
     static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
         let isLate = document.expires < now
-        return [
+        var lines = [
             "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
                 + "sequence \(document.sequence)",
             "  issued   \(document.issuedAt)",
             "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
-        ] + (document.poll.map { ["  " + ChannelDocument.words($0)] } ?? [])
-            + (document.minimumVersion.map { ["  nothing below \($0) may run"] } ?? [])
-            + sorted(document).map { "  " + line($0, document) }
-            + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
+        ]
+        if let poll = document.poll { lines.append("  " + ChannelDocument.words(poll)) }
+        if let floor = document.minimumVersion { lines.append("  nothing below \(floor) may run") }
+        for release in sorted(document) {
+            lines.append("  " + line(release, document, now))
+            lines += rampLines(release, now).map { "    " + $0 }
+        }
+        return lines + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
     }
 
-    private static func line(_ release: ChannelDocument.Release, _ document: ChannelDocument) -> String {
+    /// What a ramp still comes to; nothing where it has come to its end.
+    private static func rampLines(_ release: ChannelDocument.Release, _ now: Timestamp) -> [String] {
+        guard let ramp = release.ramp, case let rest = ramp.remaining(at: now), !rest.isEmpty else { return [] }
+        if let heldAt = ramp.heldAt {
+            return ["held since \(heldAt); to come: \(Ramp.words(rest)), later by the pause"]
+        }
+        return ["to come: \(Ramp.words(rest))"]
+    }
+
+    private static func line(
+        _ release: ChannelDocument.Release, _ document: ChannelDocument, _ now: Timestamp
+    ) -> String {
         let claims = release.manifest.claims
         let shells = claims.shells
-        return
-            ([
-                "\(release.version)", "\(RolloutShare(permille: release.rollout)) of the devices",
-                "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
-            ] + (claims.size.map { ["\(ByteCount(bytes: $0))"] } ?? []) + (claims.createdAt.map { ["\($0)"] } ?? [])
-            + (release.isPaused ? ["paused"] : []) + (isRevoked(release, document) ? ["REVOKED"] : []))
-            .joined(separator: "  ")
+        var words = [
+            "\(release.version)", "\(RolloutShare(permille: release.share(at: now))) of the devices",
+            "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+        ]
+        if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
+        if let time = claims.createdAt { words.append("\(time)") }
+        if release.isPaused { words.append("paused") }
+        if isRevoked(release, document) { words.append("REVOKED") }
+        return words.joined(separator: "  ")
     }
 }

@@ -170,6 +170,17 @@ struct ChannelEditOptions: ParsableArguments {
         return nil
     }
 
+    /// Shares that ascend, in thousandths, such as those of `1%,5%,25%,100%`.
+    static func shares(_ name: String, _ text: String) throws -> [Int] {
+        let shares = try text.split(separator: ",", omittingEmptySubsequences: false).map {
+            try share(name, String($0)).permille
+        }
+        guard zip(shares, shares.dropFirst()).allSatisfy({ $0 < $1 }), shares.first != 0 else {
+            throw ValidationError("\(name) takes shares that ascend, such as 1%,5%,25%,100%.")
+        }
+        return shares
+    }
+
     static func share(_ name: String, _ text: String) throws -> RolloutShare {
         guard let share = RolloutShare(parsing: text) else {
             throw ValidationError(

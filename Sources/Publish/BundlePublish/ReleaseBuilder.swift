@@ -224,7 +224,9 @@ package struct ReleaseBuilder {
 
     /// With a channel, the channel decides.
     private func wouldBeNewest(_ prepared: ChannelDesk.Prepared) throws -> Bool {
-        guard let release = NewestManifest.release(of: prepared.report.document) else { return try isNewest() }
+        guard let release = NewestManifest.release(of: prepared.report.document, at: prepared.clock) else {
+            return try isNewest()
+        }
         return release.version == options.version
     }
 

@@ -400,9 +400,7 @@ struct FeedPoll: Sendable {
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
-                leftOut: try document.releases.filter {
-                    try ChannelRule.draw(salt: $0.salt, deviceId: id) >= $0.rollout
-                }.map(\.version)))
+                leftOut: try leftOut(by: document, digest, device: id, at: time)))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
@@ -410,6 +408,17 @@ struct FeedPoll: Sendable {
         let news = FeedUpdate(before: memory, after: after)
         return try ArchiveOffer(
             offer, evidence: rootEvidence + evidence(document, signers, known, time), feed: news, inventory)
+    }
+
+    private func leftOut(
+        by document: ChannelDocument, _ digest: SHA256Digest, device id: String, at time: Timestamp
+    ) throws -> [SemanticVersion] {
+        let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
+        return try document.releases.filter { release in
+            let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false
+            let draw = try ChannelRule.draw(salt: release.salt, deviceId: id)
+            return !RolloutRule.judge(release, draw: draw, at: time, wasIn: wasIn).isIn
+        }.map(\.version)
     }
 
     private func requireApp(of document: ChannelDocument) throws {

@@ -67,6 +67,45 @@ import Testing
         #expect(try site.runs("later-1") == "1.1.0")
     }
 
+    private func moment(_ seconds: Int) -> String {
+        "\(Timestamp(clamping: Timestamp.now.secondsSinceEpoch + seconds))"
+    }
+
+    @Test func `a ramp grows by itself, and is held and replaced`() throws {
+        try site.publish("1.0.0").succeeded("published")
+        try site.install("one").succeeded("installed")
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
+        // Its only step is to come.
+        try site.release("rollout", "--version", "1.1.0", "--ramp", "100%", "--start", moment(3600)).succeeded(
+            "changed")
+        try site.install("one").succeeded("upToDate")
+        try site.release(
+            "rollout", "--version", "1.1.0", "--ramp", "0.1%,50%,100%", "--every", "1h", "--start", moment(-5400)
+        ).succeeded("changed")
+        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable", "--json"])
+            .succeeded()
+        let release = listed["releases"]?.arrayValue?.first?.objectValue
+        #expect(release?["rollout"] == .string("50%"))
+        #expect(release?["ramp"]?.objectValue?["steps"]?.arrayValue?.count == 3)
+        #expect(release?["ramp"]?.objectValue?["heldAt"] == .null)
+        let text = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable"]).text
+        #expect(text.contains("to come: 100% from "))
+        try site.release("pause", "--version", "1.1.0").succeeded("changed")
+        let held = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json"]).text
+        #expect(held.contains("held since "))
+        try site.install("one").succeeded("upToDate")
+        try site.release("resume", "--version", "1.1.0").succeeded("changed")
+        try site.release(
+            "rollout", "--version", "1.1.0", "--ramp", "0.1%,100%", "--every", "1h", "--start", moment(-5400)
+        ).succeeded("changed")
+        #expect(try site.install("one").succeeded("installed").string("version") == "1.1.0")
+        try site.release("rollout", "--version", "1.1.0", "0%").succeeded("changed")
+        try site.install("one").succeeded()
+        #expect(try site.runs("one") == "1.0.0")
+        let log = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"]).text
+        #expect(log.contains("a ramp (0.1% from "))
+    }
+
     /// What devices of the flat manifest are offered.
     private func newest() throws -> String? {
         try JSONScanner.parse(try contents(ofFile: site.feed + "/manifest.json"), maximumBytes: 1 << 16)

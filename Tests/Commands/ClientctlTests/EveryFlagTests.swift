@@ -138,6 +138,8 @@ import Testing
         case (_, "public"):
             drop("--key", "--channel-key")
             arguments += ["--sign-command", "exit 3"]
+        case ("release", "ramp") where words.last == "rollout": arguments.removeFirst()
+        case ("release", "every"), ("release", "start"): arguments[0...0] = ["--ramp", "1%,10%"]
         // Only a key that is encrypted asks for a passphrase.
         case (_, "passphrase-file"): arguments = arguments.map { $0 == "release.key.pem" ? "other.key.pem" : $0 }
         default: break

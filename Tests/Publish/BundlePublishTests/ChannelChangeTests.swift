@@ -24,26 +24,26 @@ import Testing
     @Test func `keeps the salt of a rollout, so that raising it only adds devices`() throws {
         var document = try bench.document("1.0.0")
         let version = try bench.version("1.0.0")
-        #expect(try !ChannelChange.rollout(version, 10).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.rollout(version, 10).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.releases[0].salt == "1.0.0")
         document.releases[0].salt = "other"
-        #expect(try !ChannelChange.rollout(version, 20).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.rollout(version, 20).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.releases[0].salt == "other")
         #expect(document.releases[0].rollout == 20)
-        #expect(try ChannelChange.rollout(version, 20).apply(to: &document).isEmpty)
+        #expect(try ChannelChange.rollout(version, 20).apply(to: &document, at: bench.start).isEmpty)
     }
 
     @Test func `a rollout that is lowered says how many devices go where`() throws {
         var document = try bench.document("1.0.0", "1.1.0", "1.2.0")
         func lower(_ version: String, _ permille: Int) throws -> [String] {
-            try ChannelChange.rollout(bench.version(version), permille).apply(to: &document)
+            try ChannelChange.rollout(bench.version(version), permille).apply(to: &document, at: bench.start)
         }
         #expect(
             try lower("1.2.0", 250) == [
                 "1.2.0: for every device → 25% of the devices; 75% go to 1.1.0, or to what is better for them"
             ])
         #expect(try lower("1.2.0", 400) == ["1.2.0: for 25% of the devices → 40% of the devices"])
-        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &document)
+        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &document, at: bench.start)
         #expect(
             try lower("1.2.0", 395) == [
                 "1.2.0: for 40% of the devices → 39.5% of the devices; 0.5% go to 1.0.0, or to what is better for them"
@@ -56,9 +56,9 @@ import Testing
         let version = try bench.version("1.1.0")
         for isPaused in [true, false] {
             let change = isPaused ? ChannelChange.pause(version) : .resume(version)
-            #expect(try !change.apply(to: &document).isEmpty)
+            #expect(try !change.apply(to: &document, at: bench.start).isEmpty)
             #expect(document.releases.map(\.isPaused) == [false, isPaused])
-            #expect(try change.apply(to: &document).isEmpty)
+            #expect(try change.apply(to: &document, at: bench.start).isEmpty)
         }
     }
 
@@ -66,33 +66,33 @@ import Testing
         var document = try bench.document("1.0.0")
         let version = try bench.version("1.0.0")
         for reason in ["white screen", "black screen"] {
-            #expect(try !ChannelChange.revoke(version, reason: reason).apply(to: &document).isEmpty)
+            #expect(try !ChannelChange.revoke(version, reason: reason).apply(to: &document, at: bench.start).isEmpty)
             #expect(document.revoked == [FeedMemory.Revocation(version: version, reason: reason)])
-            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document).isEmpty)
+            #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document, at: bench.start).isEmpty)
         }
-        #expect(try !ChannelChange.unrevoke(version).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.unrevoke(version).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.revoked.isEmpty)
-        #expect(try ChannelChange.unrevoke(version).apply(to: &document).isEmpty)
+        #expect(try ChannelChange.unrevoke(version).apply(to: &document, at: bench.start).isEmpty)
     }
 
     @Test func `says how often devices ask, and no longer says so`() throws {
         var document = try bench.document("1.0.0")
         let poll = ChannelDocument.Poll(interval: 300, jitter: 60)
         let words = "devices check every 5m, and up to 1m later"
-        #expect(try ChannelChange.poll(poll).apply(to: &document) == [words])
+        #expect(try ChannelChange.poll(poll).apply(to: &document, at: bench.start) == [words])
         #expect(document.poll == poll)
-        #expect(try ChannelChange.poll(poll).apply(to: &document).isEmpty)
-        #expect(try !ChannelChange.poll(nil).apply(to: &document).isEmpty)
+        #expect(try ChannelChange.poll(poll).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.poll(nil).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.poll == nil)
     }
 
     @Test func `raises the floor and never lowers it`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
-        #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)
         #expect(try document.minimumVersion == bench.version("1.1.0"))
-        #expect(try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document).isEmpty)
+        #expect(try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)
         let refused = bench.refusal {
-            _ = try ChannelChange.revokeBelow(bench.version("1.0.0")).apply(to: &document)
+            _ = try ChannelChange.revokeBelow(bench.version("1.0.0")).apply(to: &document, at: bench.start)
         }
         #expect(refused?.code == .rollbackAttempt)
         #expect(refused?.subject == "1.0.0")
@@ -101,25 +101,32 @@ import Testing
 
     @Test func `raises no floor that leaves devices without any release`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
-        let above = bench.refusal { _ = try ChannelChange.revokeBelow(bench.version("1.3.0")).apply(to: &document) }
+        let above = bench.refusal {
+            _ = try ChannelChange.revokeBelow(bench.version("1.3.0")).apply(to: &document, at: bench.start)
+        }
         #expect(above?.code == .configInvalid)
-        _ = try ChannelChange.revoke(bench.version("1.2.0"), reason: "bad").apply(to: &document)
-        let revoked = bench.refusal { _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document) }
+        _ = try ChannelChange.revoke(bench.version("1.2.0"), reason: "bad").apply(to: &document, at: bench.start)
+        let revoked = bench.refusal {
+            _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start)
+        }
         #expect(revoked?.code == .configInvalid)
         #expect(document.minimumVersion == nil)
     }
 
     @Test func `gives nobody what is revoked or below the floor`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
-        _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document)
-        _ = try ChannelChange.revoke(bench.version("1.3.0"), reason: "never again").apply(to: &document)
+        _ = try ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start)
+        _ = try ChannelChange.revoke(bench.version("1.3.0"), reason: "never again").apply(
+            to: &document, at: bench.start)
         for (text, reason) in [("1.3.0", "never again"), ("1.0.5", "1.1.0")] {
             let refused = bench.refusal { _ = try document.add(bench.manifest(text), rollout: nil) }
             #expect(refused?.code == .versionBlocked)
             #expect(refused?.subject == text)
             #expect(refused?.message.contains(reason) == true)
         }
-        let rollout = bench.refusal { _ = try ChannelChange.rollout(bench.version("1.0.0"), 5).apply(to: &document) }
+        let rollout = bench.refusal {
+            _ = try ChannelChange.rollout(bench.version("1.0.0"), 5).apply(to: &document, at: bench.start)
+        }
         #expect(rollout?.code == .versionBlocked)
     }
 
@@ -135,7 +142,7 @@ import Testing
         var document = try bench.document("1.0.0", "1.1.0")
         let version = try bench.version("2.0.0")
         for change in [ChannelChange.rollout(version, 1), .pause(version), .resume(version), .remove(version)] {
-            let refused = bench.refusal { _ = try change.apply(to: &document) }
+            let refused = bench.refusal { _ = try change.apply(to: &document, at: bench.start) }
             #expect(refused?.code == .configInvalid)
             #expect(refused?.subject == "2.0.0")
             #expect(refused?.message.contains("1.0.0, 1.1.0") == true)
@@ -144,7 +151,7 @@ import Testing
 
     @Test func `removes a release from the channel`() throws {
         var document = try bench.document("1.0.0", "1.1.0")
-        #expect(try !ChannelChange.remove(bench.version("1.0.0")).apply(to: &document).isEmpty)
+        #expect(try !ChannelChange.remove(bench.version("1.0.0")).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.releases.map(\.version.description) == ["1.1.0"])
     }
 }

@@ -244,7 +244,7 @@ import Testing
 
     @Test func `takes no release over that is revoked there`() throws {
         var beta = try bench.document("1.0.0", "1.1.0", name: "beta")
-        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &beta)
+        _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &beta, at: bench.start)
         try bench.put(beta)
         let refused = bench.refusal {
             _ = try bench.editor().promote(bench.version("1.1.0"), from: "beta", to: "stable", rollout: nil)

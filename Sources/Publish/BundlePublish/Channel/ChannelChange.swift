@@ -6,9 +6,11 @@ package import BundleValues
 package enum ChannelChange: Sendable {
     /// How many devices may have a version, in thousandths.
     case rollout(SemanticVersion, Int)
-    /// No further device takes it.
+    /// Shares of devices, in thousandths, one after the other so many seconds apart; nil starts at once.
+    case ramp(SemanticVersion, shares: [Int], every: Int, from: Timestamp?)
+    /// No further device takes it, and its ramp stands still.
     case pause(SemanticVersion)
-    /// Devices take it again.
+    /// Devices take it again, and its ramp goes on.
     case resume(SemanticVersion)
     /// It must not run.
     case revoke(SemanticVersion, reason: String)
@@ -23,12 +25,14 @@ package enum ChannelChange: Sendable {
     /// Nothing but a later expiry.
     case resign
 
-    /// Applies the change; says in words what is different then, nothing where the document says so already.
-    func apply(to document: inout ChannelDocument) throws -> [String] {
+    /// Applies the change at `time`; says in words what is different then, nothing where the document says so already.
+    func apply(to document: inout ChannelDocument, at time: Timestamp) throws -> [String] {
         switch self {
-        case .rollout(let version, let permille): try document.setRollout(version, permille)
-        case .pause(let version): try document.setPaused(version, true)
-        case .resume(let version): try document.setPaused(version, false)
+        case .rollout(let version, let permille): try document.setRollout(version, permille, at: time)
+        case .ramp(let version, let shares, let seconds, let start):
+            try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
+        case .pause(let version): try document.pause(version, at: time)
+        case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
         case .unrevoke(let version): try document.unrevoke(version)
         case .revokeBelow(let version): try document.raiseFloor(version)
@@ -41,40 +45,76 @@ package enum ChannelChange: Sendable {
 
 extension ChannelDocument {
     /// Adds a release that is not in it yet.
-    mutating func add(
-        _ manifest: UnverifiedManifest, rollout: Int?, isPaused: Bool = false
-    ) throws -> [String] {
-        let version = manifest.claims.version
-        try requireSameApp(manifest.claims.appId, version)
+    mutating func add(_ manifest: UnverifiedManifest, rollout: Int?) throws -> [String] {
+        try add(Release(manifest), rollout: rollout)
+    }
+
+    /// Adds a release as another channel has it, if it is not in it yet; `rollout` in place of what it has there.
+    mutating func add(_ other: Release, rollout: Int?) throws -> [String] {
+        let version = other.version
+        try requireSameApp(other.manifest.claims.appId, version)
         if releases.contains(where: { $0.version == version }) { return [] }
         try requireAllowed(version)
-        var release = Release(
-            manifest, rollout: rollout ?? Release.everybody, salt: rollout == nil ? "" : version.description)
-        release.isPaused = isPaused
+        var release = other
+        if let rollout { (release.rollout, release.ramp) = (rollout, nil) }
+        let isForAll = rollout == nil && release.rollout == Release.everybody && release.ramp == nil
+        release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
-            "\(version) added, for \(Self.share(release.rollout))"
-                + (isPaused ? ", paused: no device takes it until it is resumed" : "")
+            "\(version) added, for \(Self.share(of: release))"
+                + (release.isPaused ? ", paused: no device takes it until it is resumed" : "")
         ]
     }
 
-    fileprivate mutating func setRollout(_ version: SemanticVersion, _ permille: Int) throws -> [String] {
+    fileprivate mutating func setRollout(
+        _ version: SemanticVersion, _ permille: Int, at time: Timestamp
+    ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
-        let before = releases[index].rollout
-        if before == permille { return [] }
-        releases[index].rollout = permille
-        // Drawn by version: each release has its own first devices.
-        if releases[index].salt.isEmpty { releases[index].salt = version.description }
-        let change = "\(version): for \(Self.share(before)) → \(Self.share(permille))"
-        if permille > before { return [change] }
-        return ["\(change); \(RolloutShare(permille: before - permille)) go to \(rest(without: version))"]
+        let (before, share) = (releases[index], releases[index].share(at: time))
+        if before.ramp == nil, share == permille { return [] }
+        (releases[index].rollout, releases[index].ramp) = (permille, nil)
+        drawByVersion(index)
+        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(permille))"
+        return [change + rest(without: version, losing: share - permille, at: time)]
+    }
+
+    fileprivate mutating func setRamp(
+        _ version: SemanticVersion, _ shares: [Int], every seconds: Int, from start: Timestamp, at time: Timestamp
+    ) throws -> [String] {
+        let index = try index(of: version)
+        try requireAllowed(version)
+        guard let ramp = Ramp(shares, every: seconds, from: start) else {
+            throw UpdateFailure(
+                .configInvalid, subject: version.description,
+                "A ramp has 1 to \(Ramp.maximumSteps) shares that ascend from 0.1% to 100%, and ends before the year 10000: "
+                    + "such as 1%,10%,50%,100%.")
+        }
+        let before = releases[index]
+        let next = before.isPaused ? ramp.holding(at: time) : ramp
+        if before.ramp == next { return [] }
+        (releases[index].ramp, releases[index].rollout) = (next, Release.everybody)
+        drawByVersion(index)
+        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        return [
+            change + rest(without: version, losing: before.share(at: time) - next.share(at: time), at: time)
+        ]
+    }
+
+    /// Drawn by version: each release has its own first devices.
+    private mutating func drawByVersion(_ index: Int) {
+        if releases[index].salt.isEmpty { releases[index].salt = releases[index].version.description }
+    }
+
+    /// Where `permille` of the devices go that lose `version`, in words; nothing where none does.
+    private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
+        permille > 0 ? "; \(RolloutShare(permille: permille)) go to \(rest(without: version, at: time))" : ""
     }
 
     /// What every device may have besides `version`, in words.
-    private func rest(without version: SemanticVersion) -> String {
+    private func rest(without version: SemanticVersion, at time: Timestamp) -> String {
         let others = releases.filter { release in
-            release.version != version && release.rollout == Release.everybody
+            release.version != version && release.share(at: time) == Release.everybody
                 && !revoked.contains { $0.version == release.version }
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
@@ -82,11 +122,22 @@ extension ChannelDocument {
             ?? "what else they have, or to their seed"
     }
 
-    fileprivate mutating func setPaused(_ version: SemanticVersion, _ isPaused: Bool) throws -> [String] {
+    fileprivate mutating func pause(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
         let index = try index(of: version)
-        if releases[index].isPaused == isPaused { return [] }
-        releases[index].isPaused = isPaused
-        return [isPaused ? "\(version): paused, no further device takes it" : "\(version): no longer paused"]
+        if releases[index].isPaused { return [] }
+        releases[index].isPaused = true
+        releases[index].ramp = releases[index].ramp?.holding(at: time)
+        let share = releases[index].ramp.map { " at \(Self.share($0.share(at: time)))" } ?? ""
+        return ["\(version): paused\(share), no further device takes it"]
+    }
+
+    fileprivate mutating func resume(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
+        let index = try index(of: version)
+        if !releases[index].isPaused { return [] }
+        releases[index].isPaused = false
+        releases[index].ramp = releases[index].ramp?.resuming(at: time)
+        let rest = releases[index].ramp?.remaining(at: time) ?? []
+        return ["\(version): no longer paused" + (rest.isEmpty ? "" : ", \(Ramp.words(rest))")]
     }
 
     fileprivate mutating func revoke(_ version: SemanticVersion, _ reason: String) -> [String] {
@@ -176,6 +227,11 @@ extension ChannelDocument {
             .appMismatch, subject: appId ?? "",
             "Version \(version) is for \(appId ?? "no named application"), channel \(channel) for "
                 + "\(self.appId ?? "none"): check --app-id and --feed; each application has a feed of its own.")
+    }
+
+    /// The devices that may have `release`, in words: a share, or its ramp.
+    static func share(of release: Release) -> String {
+        release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout)
     }
 
     static func share(_ permille: Int) -> String {

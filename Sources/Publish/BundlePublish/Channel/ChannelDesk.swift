@@ -15,15 +15,19 @@ struct ChannelDesk {
         let before: FeedVersion?
         /// The feed's `manifest.json`; nil where it stays as it is.
         let newest: NewestManifest.Step?
+        /// The time that it was made at, as devices measure it.
+        let clock: Timestamp
 
         init(
-            name: String, bytes: [UInt8]?, before: FeedVersion?, _ report: ChannelReport, in place: any FeedPlace
+            name: String, bytes: [UInt8]?, before: FeedVersion?, _ report: ChannelReport, in place: any FeedPlace,
+            at clock: Timestamp
         ) throws {
             self.name = name
             self.bytes = bytes
             self.before = before
+            self.clock = clock
             var report = report
-            (report.newest, newest) = try NewestManifest.step(report.document, in: place)
+            (report.newest, newest) = try NewestManifest.step(report.document, in: place, at: clock)
             if bytes == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
@@ -177,7 +181,7 @@ struct ChannelDesk {
                 name: name, bytes: nil, before: before,
                 ChannelReport(
                     outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
-                in: place)
+                in: place, at: options.clock)
         }
         try requireNoCreation(of: name, present)
         try requirePlausibleTime(name, present)
@@ -190,7 +194,7 @@ struct ChannelDesk {
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: changes, warnings: warnings(present, expires)),
-            in: place)
+            in: place, at: options.clock)
     }
 
     // MARK: The time
@@ -226,7 +230,8 @@ struct ChannelDesk {
         if options.isDryRun { return prepared.report }
         // It may have been prepared before the feed was locked.
         let current = try Prepared(
-            name: prepared.name, bytes: prepared.bytes, before: prepared.before, prepared.report, in: place)
+            name: prepared.name, bytes: prepared.bytes, before: prepared.before, prepared.report, in: place,
+            at: prepared.clock)
         if let bytes = current.bytes {
             try FeedTrust(in: place, clock: options.clock)?.require(
                 try ChannelFormat.envelope(parsing: bytes), channel: current.name)
@@ -292,7 +297,7 @@ struct ChannelDesk {
             }
             guard let bytes else { return }
             step = try NewestManifest.step(
-                ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: place
+                ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims, in: place, at: prepared.clock
             ).step
         }
         throw FeedConflict(ReleaseFeed.manifestName, in: place)

@@ -35,7 +35,7 @@ package struct ChannelEditor {
         try edit([channel]) { desk in
             guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
-            return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0) }
+            return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0, at: options.issuedAt) }
         }
     }
 
@@ -44,7 +44,9 @@ package struct ChannelEditor {
         try edit([channel]) { desk in
             guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
             let isDue = present.document.expires <= options.clock.adding(time)
-            return try desk.prepare(channel, creatingFor: nil) { isDue ? try ChannelChange.resign.apply(to: &$0) : [] }
+            return try desk.prepare(channel, creatingFor: nil) {
+                isDue ? try ChannelChange.resign.apply(to: &$0, at: options.issuedAt) : []
+            }
         }
     }
 
@@ -78,7 +80,7 @@ package struct ChannelEditor {
 
     /// Copies the release `version` of `source` to the channel `target`, which is created where it is missing.
     ///
-    /// It stays paused where it is. `rollout` is in thousandths of all devices; nil for those that have it in `source`.
+    /// It stays paused where it is, and its ramp goes on. `rollout` is in thousandths of all devices; nil for those that have it in `source`.
     package func promote(
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
@@ -87,8 +89,7 @@ package struct ChannelEditor {
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
             return try desk.prepare(target, creatingFor: document.appId) {
-                let staged = release.rollout == ChannelDocument.Release.everybody ? nil : release.rollout
-                return try $0.add(release.manifest, rollout: rollout ?? staged, isPaused: release.isPaused)
+                try $0.add(release, rollout: rollout)
             }
         }
     }

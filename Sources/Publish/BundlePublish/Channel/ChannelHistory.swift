@@ -73,7 +73,7 @@ extension ChannelDocument {
             return releases.isEmpty
                 ? ["begins without a release"]
                 : [
-                    "begins with \(releases.map { "\($0.version) for \(Self.share($0.rollout))" }.joined(separator: ", "))"
+                    "begins with \(releases.map { "\($0.version) for \(Self.share(of: $0))" }.joined(separator: ", "))"
                 ]
         }
         let gap = sequence == before.sequence + 1 ? [] : ["copies from \(before.sequence + 1) on are missing"]
@@ -91,13 +91,13 @@ extension ChannelDocument {
             + releases.flatMap { release -> [String] in
                 guard let old = before.releases.first(where: { $0.version == release.version }) else {
                     return [
-                        "\(release.version) added, for \(Self.share(release.rollout))"
+                        "\(release.version) added, for \(Self.share(of: release))"
                             + (release.isPaused ? ", paused" : "")
                     ]
                 }
                 return
-                    (old.rollout == release.rollout
-                    ? [] : ["\(release.version): for \(Self.share(old.rollout)) → \(Self.share(release.rollout))"])
+                    (old.rollout == release.rollout && old.ramp?.steps == release.ramp?.steps
+                    ? [] : ["\(release.version): for \(Self.share(of: old)) → \(Self.share(of: release))"])
                     + (old.isPaused == release.isPaused
                         ? []
                         : [release.isPaused ? "\(release.version): paused" : "\(release.version): no longer paused"])

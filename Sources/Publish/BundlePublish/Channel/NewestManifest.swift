@@ -21,11 +21,11 @@ enum NewestManifest {
         let present: FeedRecord?
     }
 
-    /// The release of `document`; nil where the document is that of another channel, or has none for everybody.
-    static func release(of document: ChannelDocument) -> ChannelDocument.Release? {
+    /// The release of `document` at `time`; nil where the document is that of another channel, or has none for everybody.
+    static func release(of document: ChannelDocument, at time: Timestamp) -> ChannelDocument.Release? {
         guard document.channel == ChannelFileName.standard else { return nil }
         return document.releases.filter { release in
-            release.rollout == ChannelDocument.Release.everybody && !release.isPaused
+            release.share(at: time) == ChannelDocument.Release.everybody && !release.isPaused
                 && !document.recalls(release.version)
         }.max { $0.version < $1.version }
     }
@@ -33,13 +33,14 @@ enum NewestManifest {
     /// What becomes of the manifest in `place` with `document`, what it is now, and its bytes where they change. One that was published beside the
     /// channel stays where it is higher.
     static func step(
-        _ document: ChannelDocument, in place: any FeedPlace
+        _ document: ChannelDocument, in place: any FeedPlace, at time: Timestamp
     ) throws -> (change: NewestChange, step: Step?) {
         guard document.channel == ChannelFileName.standard else { return (.untouched, nil) }
         let found = try ReleaseFeed.newestRecord(in: place)
         let present = found?.manifest.claims.version
         let isItsOwn = document.releases.contains { $0.version == present }
-        guard let newest = release(of: document), isItsOwn || present.map({ $0 <= newest.version }) ?? true else {
+        guard let newest = release(of: document, at: time), isItsOwn || present.map({ $0 <= newest.version }) ?? true
+        else {
             let recalled = present.flatMap { document.recalls($0) ? $0 : nil }
             return (recalled.map(NewestChange.keepsRecalled) ?? .untouched, nil)
         }
@@ -105,7 +106,7 @@ package struct ReleaseWithdrawal: Sendable {
         let channel = try ChannelDesk.record(of: ChannelFileName.standard, in: feed).map {
             try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
         }
-        if let channel, NewestManifest.release(of: channel)?.version == version {
+        if let channel, NewestManifest.release(of: channel, at: clock)?.version == version {
             throw refusal(
                 version,
                 "Channel \(channel.channel) offers \(version) to everybody, and manifest.json follows it: `clientctl release pause`, "

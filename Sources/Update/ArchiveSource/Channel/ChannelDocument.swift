@@ -10,8 +10,10 @@ package struct ChannelDocument: Sendable {
 
         /// The release's own manifest.
         package let manifest: UnverifiedManifest
-        /// 0...1000: the devices that may have it, in thousandths.
+        /// 0...1000: the devices that may have it, in thousandths, where no ramp says so. Ask `share(at:)`.
         package var rollout: Int
+        /// Shares that grow by themselves; nil for `rollout`.
+        package var ramp: Ramp?
         /// What draws the devices of this release; empty where absent.
         package var salt: String
         /// Whether no further device takes it.
@@ -29,6 +31,9 @@ package struct ChannelDocument: Sendable {
 
         /// Its version, as claimed.
         package var version: SemanticVersion { manifest.claims.version }
+
+        /// The devices that may have it at the trusted time `time`, in thousandths.
+        package func share(at time: Timestamp) -> Int { ramp?.share(at: time) ?? rollout }
     }
 
     /// How often devices ask.

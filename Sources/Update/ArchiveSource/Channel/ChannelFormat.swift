@@ -13,7 +13,7 @@ package enum ChannelFormat {
         "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
         "releases",
     ]
-    private static let releaseMembers = ["rollout", "salt", "paused"]
+    private static let releaseMembers = ["rollout", "ramp", "salt", "paused"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -72,9 +72,19 @@ package enum ChannelFormat {
             guard let flag = value.boolValue else { throw reader.refusal("paused", "is neither true nor false") }
             isPaused = flag
         }
-        return ChannelDocument.Release(
+        var release = ChannelDocument.Release(
             try ManifestFormat.parse(.object(manifest), of: path), rollout: rollout,
             salt: try reader.optionalString("salt") ?? "", isPaused: isPaused)
+        release.ramp = try reader.optional("ramp").map { try Ramp(MemberReader($0, of: "\(path).ramp")) }
+        if let ramp = release.ramp {
+            if reader.optional("rollout") != nil {
+                throw reader.refusal("ramp", "stands beside a rollout: one of them")
+            }
+            if (ramp.heldAt != nil) != isPaused {
+                throw reader.refusal("ramp", "is held where the release is paused, and only there")
+            }
+        }
+        return release
     }
 
     private static func revocation(_ reader: MemberReader) throws -> FeedMemory.Revocation {
@@ -111,7 +121,10 @@ package enum ChannelFormat {
 
     private static func release(_ release: ChannelDocument.Release) -> JSONObject {
         var object = release.manifest.document.objectValue ?? [:]
-        if release.rollout != ChannelDocument.Release.everybody { object["rollout"] = .integer(release.rollout) }
+        if release.ramp == nil, release.rollout != ChannelDocument.Release.everybody {
+            object["rollout"] = .integer(release.rollout)
+        }
+        object["ramp"] = release.ramp?.json
         if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
         if release.isPaused { object["paused"] = .bool(true) }
         return object

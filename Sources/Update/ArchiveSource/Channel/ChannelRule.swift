@@ -231,6 +231,7 @@ extension ChannelRule {
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
             return floor.map { "nothing below \($0) is allowed" } ?? "the channel has no floor"
         case "rollout":
+            if let ramp = candidate.release.ramp { return "\(ramp); this device is among them" }
             return
                 "\(RolloutShare(permille: candidate.release.rollout)) of the devices may have it, this one among them"
         case "shell":

@@ -1,0 +1,117 @@
+import ArchiveSource
+import BundleValues
+import Testing
+
+@testable import BundlePublish
+
+@Suite struct `A ramp of a channel` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    private func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
+
+    /// 1%, 10% and 100% of 1.1.0, a day apart.
+    private func ramp(_ version: String = "1.1.0") throws -> ChannelChange {
+        .ramp(try bench.version(version), shares: [10, 100, 1000], every: 86_400, from: nil)
+    }
+
+    @Test func `is set, and replaced by a plain rollout`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("1.1.0")
+        #expect(
+            try ramp().apply(to: &document, at: bench.start) == [
+                "1.1.0: for every device → a ramp (1% from 2030-01-01T00:00:00Z, 10% from 2030-01-02T00:00:00Z, "
+                    + "100% from 2030-01-03T00:00:00Z); 99% go to 1.0.0, or to what is better for them"
+            ])
+        #expect(document.releases[1].salt == "1.1.0")
+        #expect(document.releases[1].share(at: day(1)) == 100)
+        #expect(try ramp().apply(to: &document, at: bench.start).isEmpty)
+        // The share is the same, and yet the ramp ends.
+        #expect(
+            try ChannelChange.rollout(version, 100).apply(to: &document, at: day(1)).joined().hasSuffix(
+                "→ 10% of the devices"))
+        #expect(document.releases[1].ramp == nil)
+        #expect(document.releases[1].share(at: day(9)) == 100)
+    }
+
+    @Test func `is held by a pause, and goes on as much later`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("1.1.0")
+        _ = try ramp().apply(to: &document, at: bench.start)
+        #expect(
+            try ChannelChange.pause(version).apply(to: &document, at: day(1)) == [
+                "1.1.0: paused at 10% of the devices, no further device takes it"
+            ])
+        #expect(try ChannelChange.pause(version).apply(to: &document, at: day(2)).isEmpty)
+        #expect(document.releases[1].share(at: day(30)) == 100)
+        #expect(
+            try ChannelChange.resume(version).apply(to: &document, at: day(30)) == [
+                "1.1.0: no longer paused, 100% from 2030-02-01T00:00:00Z"
+            ])
+        #expect(document.releases[1].share(at: day(30)) == 100)
+        #expect(document.releases[1].share(at: day(31)) == 1000)
+    }
+
+    @Test func `of a paused release begins when that is resumed`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("1.1.0")
+        _ = try ChannelChange.pause(version).apply(to: &document, at: bench.start)
+        _ = try ramp().apply(to: &document, at: day(1))
+        #expect(document.releases[1].share(at: day(30)) == 10)
+        _ = try ChannelChange.resume(version).apply(to: &document, at: day(30))
+        #expect(document.releases[1].ramp?.steps.map(\.at) == [day(1), day(31), day(32)])
+        // What a document could not hold is not written.
+        let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
+        #expect(read.releases[1].ramp == document.releases[1].ramp)
+    }
+
+    @Test func `is refused where it is none`() throws {
+        for shares in [[], [10, 10], [0, 10], Array(1...21)] {
+            let refused = bench.refusal {
+                var document = try bench.document("1.0.0")
+                _ = try ChannelChange.ramp(bench.version("1.0.0"), shares: shares, every: 60, from: nil)
+                    .apply(to: &document, at: bench.start)
+            }
+            #expect(refused?.code == .configInvalid, "\(shares)")
+        }
+    }
+
+    @Test func `goes along when a release is promoted, unless another rollout is named`() throws {
+        var beta = try bench.document("1.0.0", "1.1.0", name: "beta")
+        _ = try ramp().apply(to: &beta, at: bench.start)
+        try bench.put(beta)
+        var making = bench.terms()
+        making.firstSequence = 1
+        let version = try bench.version("1.1.0")
+        _ = try bench.editor(making).promote(version, from: "beta", to: "stable", rollout: nil)
+        #expect(try bench.read("stable").releases[0].ramp == beta.releases[1].ramp)
+        _ = try bench.editor(making).promote(version, from: "beta", to: "other", rollout: 10)
+        #expect(try bench.read("other").releases[0].ramp == nil)
+        #expect(try bench.read("other").releases[0].rollout == 10)
+    }
+
+    @Test func `is told by the history`() throws {
+        var before = try bench.document("1.0.0", "1.1.0")
+        before.releases[1].rollout = 10
+        var next = before
+        next.sequence = 2
+        _ = try ramp().apply(to: &next, at: bench.start)
+        #expect(
+            next.changes(since: before) == [
+                "1.1.0: for 1% of the devices → a ramp (1% from 2030-01-01T00:00:00Z, 10% from 2030-01-02T00:00:00Z, "
+                    + "100% from 2030-01-03T00:00:00Z)"
+            ])
+        var paused = next
+        paused.sequence = 3
+        _ = try ChannelChange.pause(bench.version("1.1.0")).apply(to: &paused, at: day(1))
+        #expect(paused.changes(since: next) == ["1.1.0: paused"])
+    }
+
+    @Test func `reaches manifest json with the first change after its last step`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        _ = try ramp().apply(to: &document, at: bench.start)
+        #expect(NewestManifest.release(of: document, at: day(1))?.version.description == "1.0.0")
+        #expect(NewestManifest.release(of: document, at: day(2))?.version.description == "1.1.0")
+    }
+}
