@@ -42,6 +42,8 @@ private func checkWriting(_ read: ChannelDocument) {
     require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
+    require(again.releases.map(\.groups) == read.releases.map(\.groups), "with the same groups")
+    require(again.releases.map(\.isOnlyForGroups) == read.releases.map(\.isOnlyForGroups), "for the same ones alone")
     require(again.releases.map(\.ramp) == read.releases.map(\.ramp), "with the same ramps")
     for release in read.releases {
         let (first, last) = (release.share(at: read.issuedAt), release.share(at: read.expires))
@@ -60,8 +62,9 @@ private func checkRules(_ document: ChannelDocument) throws {
     var ledger = Ledger()
     var feed = FeedMemory()
     let leftOut = try document.releases.filter { release in
-        let draw = try ChannelRule.draw(salt: release.salt, deviceId: "d")
-        return !RolloutRule.judge(release, draw: draw, at: document.issuedAt, wasIn: false).isIn
+        try !RolloutRule.judge(
+            release, RolloutRule.Device(id: "d", groups: ["qa"]), at: document.issuedAt, wasIn: false
+        ).isIn
     }
     feed.follow(
         FeedMemory.Channel(

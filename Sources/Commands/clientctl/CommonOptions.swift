@@ -209,6 +209,12 @@ struct UpdateOptions: ParsableArguments {
             valueName: "id"))
     var deviceId: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The groups that this device is in, which releases may name, such as qa,eu; none for none. The store remembers them.",
+            valueName: "name,..."))
+    var group: String?
+
     @OptionGroup var meteor: MeteorOptions
     @OptionGroup var place: StoreOptions
 

@@ -20,7 +20,8 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleasePause.self, ReleaseResume.self,
+            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleasePause.self,
+            ReleaseResume.self,
             ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
@@ -115,6 +116,54 @@ struct ReleaseRollout: ChannelEdit {
             try settings.parsed("start", text) { try Timestamp(parsing: $0) }
         }
         return .ramp(version, shares: shares, every: Int(clamping: every.components.seconds), from: start)
+    }
+}
+
+struct ReleaseGroups: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "groups",
+        abstract: "Name the groups of devices that install a release first, or alone.",
+        discussion: """
+            A device is in the groups that it is given by --group. It takes the release
+            whatever the rollout says, unless that is paused. With --only nobody else
+            takes it. `clientctl status` shows the group that one device is alone in.
+
+            Examples:
+              clientctl release groups qa,eu --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release groups qa --only --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+              clientctl release groups --undo --version 1.5.0 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @Argument(help: "The groups, such as qa,eu; a single device is device:1f0a2b3c4d5e6f70.")
+    var groups: String?
+
+    @Flag(help: "For these groups alone.")
+    var only = false
+
+    @Flag(help: "For no groups any more: the rollout says who gets it.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        let version = try version.semantic(settings)
+        let isOnly = try settings.isOn("only", only)
+        if try settings.isOn("undo", undo) {
+            if groups != nil || isOnly { throw ValidationError("--undo takes neither groups nor --only.") }
+            return .groups(version, [], only: false)
+        }
+        guard let groups else { throw ValidationError("Missing groups: name them, such as qa,eu, or give --undo.") }
+        let names = Set(groups.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+        guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
+            throw ValidationError(
+                "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "
+                    + "device is device: and 16 hex digits.")
+        }
+        return .groups(version, names.sorted(), only: isOnly)
     }
 }
 

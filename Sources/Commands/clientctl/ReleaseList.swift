@@ -207,6 +207,7 @@ enum ChannelView {
             "version": .string(release.version.description),
             "rollout": .string(RolloutShare(permille: release.share(at: now)).description),
             "ramp": release.ramp.map(object) ?? .null,
+            "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
@@ -261,12 +262,15 @@ enum ChannelView {
     ) -> String {
         let claims = release.manifest.claims
         let shells = claims.shells
+        let drawn = "\(RolloutShare(permille: release.share(at: now))) of the devices"
+        let groups = ChannelDocument.words(release.groups)
         var words = [
-            "\(release.version)", "\(RolloutShare(permille: release.share(at: now))) of the devices",
+            "\(release.version)", release.isOnlyForGroups ? "\(groups) alone" : drawn,
             "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
         ]
         if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
         if let time = claims.createdAt { words.append("\(time)") }
+        if !release.groups.isEmpty, !release.isOnlyForGroups { words.append("\(groups) first") }
         if release.isPaused { words.append("paused") }
         if isRevoked(release, document) { words.append("REVOKED") }
         return words.joined(separator: "  ")

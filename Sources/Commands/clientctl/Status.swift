@@ -58,11 +58,12 @@ struct Status: ParsableCommand {
                 "launch": ledger.launch.map(describe) ?? .null,
                 "clients": .array(rows.map { describe($0, ledger) }),
                 "blocked": .array(ledger.blocks.map(describe)),
-                "feed": describe(ledger.feed, stale),
+                "feed": try describe(ledger.feed, stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "landlock": landlock.value,
             ],
             ["\(running.line); next: \(next?.description ?? "nothing")"] + rows.map(line) + session.lines
+                + (try device(ledger.feed))
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
@@ -124,10 +125,20 @@ struct Status: ParsableCommand {
         ])
     }
 
-    private func describe(_ feed: FeedMemory, _ stale: String?) -> JSONValue {
+    /// How releases name this device, where it follows a channel.
+    private func device(_ feed: FeedMemory) throws -> [String] {
+        guard let single = try feed.deviceId.map(DeviceGroup.single) else { return [] }
+        return [
+            "  this device is \(single)" + (feed.groups.isEmpty ? "" : ", in \(feed.groups.joined(separator: ", "))")
+        ]
+    }
+
+    private func describe(_ feed: FeedMemory, _ stale: String?) throws -> JSONValue {
         .object([
             "trustRoot": feed.trust.map { .integer($0.version) } ?? .null,
-            "deviceId": .string(orNull: feed.deviceId), "clock": .string(orNull: feed.clock?.description),
+            "deviceId": .string(orNull: feed.deviceId),
+            "deviceGroup": .string(orNull: try feed.deviceId.map(DeviceGroup.single)),
+            "groups": .array(feed.groups.map(JSONValue.string)), "clock": .string(orNull: feed.clock?.description),
             "channel": feed.followed.map(describe) ?? .null, "stale": .string(orNull: stale),
         ])
     }

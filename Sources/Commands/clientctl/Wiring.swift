@@ -181,6 +181,14 @@ enum Wiring {
             appId: try settings.optional("app-id", options.appId),
             fetcher: try fetcher(options.network, for: source.url, store: store, settings))
         feed.deviceId = try settings.optional("device-id", options.deviceId)
+        feed.groups = try settings.optional("group", options.group).map { text in
+            guard let groups = DeviceGroup.list(text) else {
+                throw ValidationError(
+                    "--group takes at most \(DeviceGroup.most) names with commas between them, or none: \(DeviceGroup.rule)."
+                )
+            }
+            return groups
+        }
         feed.limits = try options.limits.limits(settings)
         return feed
     }

@@ -19,6 +19,9 @@ public struct DeviceContainer: Sendable {
         public let appId: String?
         /// What draws the device into rollouts; nil for what the store remembers, else the machine's id.
         public var deviceId: String?
+        /// The groups that the device is in, which releases may name; nil for those that the store remembers. At most 16 names of 1 to 64
+        /// of a to z, 0 to 9, dot, dash and underscore.
+        public var groups: [String]?
         /// What archives may come to.
         package var limits = ArchiveLimits()
         fileprivate let fetcher: any Fetcher
@@ -110,11 +113,22 @@ public struct DeviceContainer: Sendable {
     private func archives(_ feed: Feed) throws -> any DeviceSource {
         let source = ArchiveSource(
             source: feed.source, anchor: try TrustAnchor.read(at: feed.trust),
-            deviceId: ArchiveSource.DeviceId(given: feed.deviceId, machine: try MachineIdentity.deviceId()),
+            deviceId: ArchiveSource.DeviceId(
+                given: feed.deviceId, machine: try MachineIdentity.deviceId(), groups: try groups(feed)),
             seed: configuration.device.seed,
             limits: feed.limits, fetcher: feed.fetcher, now: now, report: report)
         let archives = FeedArchives(source: feed.source, limits: feed.limits, fetcher: feed.fetcher, report: report)
         return joined(source, appId: feed.appId, archives)
+    }
+
+    private func groups(_ feed: Feed) throws -> [String]? {
+        guard let groups = feed.groups else { return nil }
+        guard groups.count <= DeviceGroup.most, groups.allSatisfy(DeviceGroup.isName) else {
+            throw UpdateFailure(
+                .configInvalid, subject: "group",
+                "The groups of a device are at most \(DeviceGroup.most) names: \(DeviceGroup.rule).")
+        }
+        return Set(groups).sorted()
     }
 
     private func pushes(_ server: Server) throws -> any DeviceSource {

@@ -6,17 +6,20 @@ package import BundleValues
 
 /// The signed archive channel: manifests, the archives that they name, and what a channel document says about them.
 package struct ArchiveSource: UpdateSource {
-    /// Who draws the device into rollouts.
+    /// What draws the device into rollouts, and the groups that it is in.
     package struct DeviceId: Sendable {
         /// As configured; nil to use what the store remembers.
         package let given: String?
         /// What stands for the machine, where the store remembers none.
         package let machine: String?
+        /// The groups that the device is in; nil for those that the store remembers.
+        package let groups: [String]?
 
         /// States where an id comes from; without any, one is drawn and remembered.
-        package init(given: String? = nil, machine: String? = nil) {
+        package init(given: String? = nil, machine: String? = nil, groups: [String]? = nil) {
             self.given = given
             self.machine = machine
+            self.groups = groups
         }
     }
 
@@ -395,12 +398,14 @@ struct FeedPoll: Sendable {
 
         let id = try deviceId.given ?? memory.deviceId ?? deviceId.machine ?? LaunchToken.random().text
         after.deviceId = id
+        after.groups = deviceId.groups ?? memory.groups
+        let member = try RolloutRule.Device(id: id, groups: after.groups)
         after.follow(
             FeedMemory.Channel(
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
-                leftOut: try leftOut(by: document, digest, device: id, at: time)))
+                leftOut: try leftOut(by: document, digest, member, at: time)))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
@@ -411,13 +416,12 @@ struct FeedPoll: Sendable {
     }
 
     private func leftOut(
-        by document: ChannelDocument, _ digest: SHA256Digest, device id: String, at time: Timestamp
+        by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.Device, at time: Timestamp
     ) throws -> [SemanticVersion] {
         let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
         return try document.releases.filter { release in
             let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false
-            let draw = try ChannelRule.draw(salt: release.salt, deviceId: id)
-            return !RolloutRule.judge(release, draw: draw, at: time, wasIn: wasIn).isIn
+            return try !RolloutRule.judge(release, device, at: time, wasIn: wasIn).isIn
         }.map(\.version)
     }
 

@@ -106,6 +106,33 @@ import Testing
         #expect(log.contains("a ramp (0.1% from "))
     }
 
+    @Test func `a release is for groups first, or alone, or for one device`() throws {
+        try site.publish("1.0.0").succeeded("published")
+        for (device, groups) in [("one", "eu,qa"), ("two", "none")] {
+            try site.install(device, ["--group", groups]).succeeded("installed")
+        }
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
+        try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
+        try site.install("two").succeeded("upToDate")
+        try site.install("one").succeeded("installed")
+        let two = try Clientctl.run(["status", "--store", site.folder.file("store-two"), "--json"]).succeeded()
+        let feed = two["feed"]?.objectValue
+        #expect(feed?["groups"]?.arrayValue == [])
+        let single = try #require(feed?["deviceGroup"]?.stringValue)
+        let text = try Clientctl.run(["status", "--store", site.folder.file("store-one")]).text
+        #expect(text.contains("this device is device:"))
+        #expect(text.contains(", in eu, qa"))
+        try site.release("groups", "\(single)", "--only", "--version", "1.1.0").succeeded("changed")
+        let listed = try site.list()["releases"]?.arrayValue?.first?.objectValue
+        #expect(listed?["groups"] == .array([.string(single)]))
+        #expect(listed?["only"] == .bool(true))
+        try site.install("two").succeeded("installed")
+        try site.install("one").succeeded()
+        #expect(try site.runs("one") == "1.0.0")
+        #expect(try site.runs("two") == "1.1.0")
+        try site.install("two", ["--group", "QA"]).failed(64, "usage")
+    }
+
     /// What devices of the flat manifest are offered.
     private func newest() throws -> String? {
         try JSONScanner.parse(try contents(ofFile: site.feed + "/manifest.json"), maximumBytes: 1 << 16)

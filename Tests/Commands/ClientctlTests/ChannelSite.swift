@@ -98,12 +98,16 @@ final class ChannelSite {
 
     // MARK: Devices
 
-    func install(_ device: String, channel: String = "stable", trust: String? = nil) throws -> Outcome {
-        try Clientctl.run([
-            "install", "--channel", "\(feed)/channels/\(channel).json", "--trust", trust ?? pinned, "--store",
-            folder.file("store-\(device)"), "--shell-version", "1.5.0", "--app-id", Self.appId, "--device-id", device,
-            "--json",
-        ])
+    func install(
+        _ device: String, _ more: [String] = [], channel: String = "stable", trust: String? = nil
+    ) throws -> Outcome {
+        try Clientctl.run(
+            [
+                "install", "--channel", "\(feed)/channels/\(channel).json", "--trust", trust ?? pinned, "--store",
+                folder.file("store-\(device)"), "--shell-version", "1.5.0", "--app-id", Self.appId, "--device-id",
+                device,
+                "--json",
+            ] + more)
     }
 
     /// The version that the device would show.

@@ -79,6 +79,7 @@ import Testing
         case "release delta": return version + ["--feed", "feed", "--key", "release.key.pem"]
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
+        case "release groups": return ["qa"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "release poll": return ["--interval", "5m"] + channel
         case "release revoke": return version + ["--reason", "bad"] + channel
@@ -167,6 +168,7 @@ import Testing
         case "feed", "origin": "s3://bucket"
         case "meteor": "file:///meteor"
         case "device-id": "\u{7F}"
+        case "group": "QA"
         case "metrics-file": "wrong.txt"
         case "push", "prometheus": "ftp://h"
         case "key-id": String(repeating: "0", count: 64)

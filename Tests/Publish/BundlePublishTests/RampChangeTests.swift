@@ -108,6 +108,33 @@ import Testing
         #expect(paused.changes(since: next) == ["1.1.0: paused"])
     }
 
+    @Test func `goes beside groups, which a change names and takes back`() throws {
+        var document = try bench.document("1.0.0", "1.1.0")
+        let version = try bench.version("1.1.0")
+        _ = try ChannelChange.rollout(version, 10).apply(to: &document, at: bench.start)
+        let first = ChannelChange.groups(version, ["eu", "qa"], only: false)
+        #expect(
+            try first.apply(to: &document, at: bench.start) == [
+                "1.1.0: for 1% of the devices → the groups eu, qa first, and 1% of the devices"
+            ])
+        #expect(try first.apply(to: &document, at: bench.start).isEmpty)
+        #expect(document.releases[1].share(at: bench.start) == 10)
+        let before = document
+        document.sequence = 2
+        #expect(
+            try ChannelChange.groups(version, ["qa"], only: true).apply(to: &document, at: bench.start) == [
+                "1.1.0: for the groups eu, qa first, and 1% of the devices → the group qa alone"
+            ])
+        #expect(document.changes(since: before).joined().hasSuffix("→ the group qa alone"))
+        _ = try ChannelChange.rollout(version, 1000).apply(to: &document, at: bench.start)
+        #expect(document.releases[1].share(at: bench.start) == 0)
+        #expect(NewestManifest.release(of: document, at: bench.start)?.version.description == "1.0.0")
+        #expect(
+            try ChannelChange.groups(version, [], only: false).apply(to: &document, at: bench.start) == [
+                "1.1.0: for the group qa alone → every device"
+            ])
+    }
+
     @Test func `reaches manifest json with the first change after its last step`() throws {
         var document = try bench.document("1.0.0", "1.1.0")
         _ = try ramp().apply(to: &document, at: bench.start)

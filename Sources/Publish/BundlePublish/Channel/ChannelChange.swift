@@ -8,6 +8,8 @@ package enum ChannelChange: Sendable {
     case rollout(SemanticVersion, Int)
     /// Shares of devices, in thousandths, one after the other so many seconds apart; nil starts at once.
     case ramp(SemanticVersion, shares: [Int], every: Int, from: Timestamp?)
+    /// The groups whose devices take it first, `only` they or not; none for no groups.
+    case groups(SemanticVersion, [String], only: Bool)
     /// No further device takes it, and its ramp stands still.
     case pause(SemanticVersion)
     /// Devices take it again, and its ramp goes on.
@@ -31,6 +33,7 @@ package enum ChannelChange: Sendable {
         case .rollout(let version, let permille): try document.setRollout(version, permille, at: time)
         case .ramp(let version, let shares, let seconds, let start):
             try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
+        case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
@@ -57,7 +60,7 @@ extension ChannelDocument {
         try requireAllowed(version)
         var release = other
         if let rollout { (release.rollout, release.ramp) = (rollout, nil) }
-        let isForAll = rollout == nil && release.rollout == Release.everybody && release.ramp == nil
+        let isForAll = release.rollout == Release.everybody && rollout == nil && release.ramp == nil
         release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
@@ -71,12 +74,13 @@ extension ChannelDocument {
     ) throws -> [String] {
         let index = try index(of: version)
         try requireAllowed(version)
-        let (before, share) = (releases[index], releases[index].share(at: time))
-        if before.ramp == nil, share == permille { return [] }
+        let before = releases[index]
+        if before.ramp == nil, before.rollout == permille { return [] }
         (releases[index].rollout, releases[index].ramp) = (permille, nil)
         drawByVersion(index)
-        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(permille))"
-        return [change + rest(without: version, losing: share - permille, at: time)]
+        let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
+        let loss = before.share(at: time) - releases[index].share(at: time)
+        return [change + rest(without: version, losing: loss, at: time)]
     }
 
     fileprivate mutating func setRamp(
@@ -97,8 +101,21 @@ extension ChannelDocument {
         drawByVersion(index)
         let change = "\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"
         return [
-            change + rest(without: version, losing: before.share(at: time) - next.share(at: time), at: time)
+            change
+                + rest(
+                    without: version, losing: before.share(at: time) - releases[index].share(at: time), at: time)
         ]
+    }
+
+    fileprivate mutating func setGroups(
+        _ version: SemanticVersion, _ groups: [String], _ isOnly: Bool
+    ) throws -> [String] {
+        let index = try index(of: version)
+        try requireAllowed(version)
+        let before = releases[index]
+        if before.groups == groups, before.isOnlyForGroups == isOnly { return [] }
+        (releases[index].groups, releases[index].isOnlyForGroups) = (groups, isOnly)
+        return ["\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"]
     }
 
     /// Drawn by version: each release has its own first devices.
@@ -229,9 +246,17 @@ extension ChannelDocument {
                 + "\(self.appId ?? "none"): check --app-id and --feed; each application has a feed of its own.")
     }
 
-    /// The devices that may have `release`, in words: a share, or its ramp.
+    /// The devices that may have `release`, in words: a share or its ramp, and its groups.
     static func share(of release: Release) -> String {
-        release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout)
+        let groups = words(release.groups)
+        if release.isOnlyForGroups { return "\(groups) alone" }
+        let drawn = release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout)
+        return release.groups.isEmpty ? drawn : "\(groups) first, and \(drawn)"
+    }
+
+    /// Groups in words.
+    package static func words(_ groups: [String]) -> String {
+        "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
     }
 
     static func share(_ permille: Int) -> String {

@@ -96,7 +96,7 @@ extension ChannelDocument {
                     ]
                 }
                 return
-                    (old.rollout == release.rollout && old.ramp?.steps == release.ramp?.steps
+                    (old.hasDevices(of: release)
                     ? [] : ["\(release.version): for \(Self.share(of: old)) → \(Self.share(of: release))"])
                     + (old.isPaused == release.isPaused
                         ? []
@@ -124,5 +124,13 @@ extension ChannelDocument {
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words
+    }
+}
+
+extension ChannelDocument.Release {
+    /// Whether `other` is for the same devices; what a pause moves is told as the pause.
+    fileprivate func hasDevices(of other: Self) -> Bool {
+        rollout == other.rollout && ramp?.steps == other.ramp?.steps && groups == other.groups
+            && isOnlyForGroups == other.isOnlyForGroups
     }
 }

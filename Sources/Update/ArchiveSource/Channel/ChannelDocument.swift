@@ -8,12 +8,19 @@ package struct ChannelDocument: Sendable {
         /// The devices that may have it, in thousandths.
         package static let everybody = 1000
 
+        /// The most groups that a release names.
+        package static let mostGroups = 100
+
         /// The release's own manifest.
         package let manifest: UnverifiedManifest
         /// 0...1000: the devices that may have it, in thousandths, where no ramp says so. Ask `share(at:)`.
         package var rollout: Int
         /// Shares that grow by themselves; nil for `rollout`.
         package var ramp: Ramp?
+        /// The groups whose devices may have it whatever the draw says, each once.
+        package var groups: [String] = []
+        /// Whether it is for `groups` alone.
+        package var isOnlyForGroups = false
         /// What draws the devices of this release; empty where absent.
         package var salt: String
         /// Whether no further device takes it.
@@ -32,8 +39,8 @@ package struct ChannelDocument: Sendable {
         /// Its version, as claimed.
         package var version: SemanticVersion { manifest.claims.version }
 
-        /// The devices that may have it at the trusted time `time`, in thousandths.
-        package func share(at time: Timestamp) -> Int { ramp?.share(at: time) ?? rollout }
+        /// The devices that the draw gives it at the trusted time `time`, in thousandths.
+        package func share(at time: Timestamp) -> Int { isOnlyForGroups ? 0 : ramp?.share(at: time) ?? rollout }
     }
 
     /// How often devices ask.

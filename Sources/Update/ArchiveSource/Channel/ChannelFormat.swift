@@ -13,7 +13,7 @@ package enum ChannelFormat {
         "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
         "releases",
     ]
-    private static let releaseMembers = ["rollout", "ramp", "salt", "paused"]
+    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "salt", "paused"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -67,11 +67,7 @@ package enum ChannelFormat {
         if rollout > ChannelDocument.Release.everybody {
             throw reader.refusal("rollout", "is more than 1000 thousandths")
         }
-        var isPaused = false
-        if let value = reader.optional("paused") {
-            guard let flag = value.boolValue else { throw reader.refusal("paused", "is neither true nor false") }
-            isPaused = flag
-        }
+        let isPaused = try flag("paused", reader)
         var release = ChannelDocument.Release(
             try ManifestFormat.parse(.object(manifest), of: path), rollout: rollout,
             salt: try reader.optionalString("salt") ?? "", isPaused: isPaused)
@@ -84,7 +80,28 @@ package enum ChannelFormat {
                 throw reader.refusal("ramp", "is held where the release is paused, and only there")
             }
         }
+        (release.groups, release.isOnlyForGroups) = try groups(reader)
         return release
+    }
+
+    private static func flag(_ member: String, _ reader: MemberReader) throws -> Bool {
+        guard let value = reader.optional(member) else { return false }
+        guard let flag = value.boolValue else { throw reader.refusal(member, "is neither true nor false") }
+        return flag
+    }
+
+    private static func groups(_ reader: MemberReader) throws -> ([String], isOnly: Bool) {
+        let groups = try reader.strings("groups")
+        let isOnly = try flag("only", reader)
+        if groups.count > ChannelDocument.Release.mostGroups {
+            throw reader.refusal("groups", "names more than \(ChannelDocument.Release.mostGroups)")
+        }
+        if !groups.allSatisfy(DeviceGroup.isNamedByReleases) {
+            throw reader.refusal("groups", "names what is no group: \(DeviceGroup.rule); or device: and 16 hex digits")
+        }
+        if Set(groups).count != groups.count { throw reader.refusal("groups", "names one twice") }
+        if isOnly, groups.isEmpty { throw reader.refusal("only", "is true, and no groups are named") }
+        return (groups, isOnly)
     }
 
     private static func revocation(_ reader: MemberReader) throws -> FeedMemory.Revocation {
@@ -125,6 +142,8 @@ package enum ChannelFormat {
             object["rollout"] = .integer(release.rollout)
         }
         object["ramp"] = release.ramp?.json
+        if !release.groups.isEmpty { object["groups"] = .array(release.groups.map(JSONValue.string)) }
+        if release.isOnlyForGroups { object["only"] = .bool(true) }
         if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
         if release.isPaused { object["paused"] = .bool(true) }
         return object

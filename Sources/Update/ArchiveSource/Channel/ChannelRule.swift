@@ -231,6 +231,9 @@ extension ChannelRule {
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
             return floor.map { "nothing below \($0) is allowed" } ?? "the channel has no floor"
         case "rollout":
+            let groups = device.inventory.ledger.feed.groups.filter(candidate.release.groups.contains)
+            if let group = groups.first { return "the group \(group) may have it first, this device is in it" }
+            if candidate.release.isOnlyForGroups { return "it is for this very device" }
             if let ramp = candidate.release.ramp { return "\(ramp); this device is among them" }
             return
                 "\(RolloutShare(permille: candidate.release.rollout)) of the devices may have it, this one among them"

@@ -108,6 +108,8 @@ package struct FeedMemory: Sendable, Equatable {
     package var clock: Timestamp?
     /// What draws this device into rollouts; nil until the first channel document.
     package var deviceId: String?
+    /// The groups that this device is in, sorted; releases may name them.
+    package var groups: [String] = []
     /// The shell that the best release of the feed needs, at the last look, where nothing but the age of the shell speaks against
     /// it; nil where there is none.
     package var neededShell: SemanticVersion?
@@ -176,6 +178,7 @@ package struct FeedUpdate: Sendable, Equatable {
     func added(to memory: FeedMemory) -> FeedMemory {
         var known = memory
         if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
+        if after.groups != before.groups { known.groups = after.groups }
         if after.channels != before.channels, let channel = after.followed {
             known.follow(newer(of: channel, in: memory))
         }
@@ -206,6 +209,8 @@ extension FeedMemory {
         trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
+        groups = try reader.strings("groups")
+        if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "names what is no group") }
         neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(Channel.init)
         if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
@@ -214,7 +219,8 @@ extension FeedMemory {
     var json: JSONValue {
         .object([
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
-            "deviceId": .string(orNull: deviceId), "neededShell": .string(orNull: neededShell?.description),
+            "deviceId": .string(orNull: deviceId), "groups": .array(groups.map(JSONValue.string)),
+            "neededShell": .string(orNull: neededShell?.description),
             "channels": .array(channels.map(\.json)),
         ])
     }

@@ -19,6 +19,7 @@ struct Follower: Sendable {
     var appId: String?
     var shell = "1.0.0"
     var deviceId: String? = "device-1"
+    var groups: [String]?
     var path = "/channels/stable.json"
     /// Another server than the feed's own.
     var source: FeedAddress?
@@ -38,7 +39,8 @@ struct Follower: Sendable {
         let url = try feed.server.url(path)
         let standard = path == "/manifest.json" ? FeedAddress.manifest(url) : .channel(url)
         return ArchiveSource(
-            source: source ?? standard, anchor: anchor, deviceId: ArchiveSource.DeviceId(given: deviceId),
+            source: source ?? standard, anchor: anchor,
+            deviceId: ArchiveSource.DeviceId(given: deviceId, groups: groups),
             limits: ArchiveLimits(), fetcher: fetcher, now: { [now] in now }, report: { _ in })
     }
 

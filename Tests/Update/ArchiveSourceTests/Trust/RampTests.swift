@@ -59,13 +59,14 @@ import Testing
     ) throws {
         let feed = try TrustFeed()
         var release = try feed.release("1.1.0")
-        release.ramp = try Self.ramp()
-        #expect(RolloutRule.judge(release, draw: 636, at: time, wasIn: wasIn) == answer)
+        (release.ramp, release.salt) = (try Self.ramp(), "1.1.0")
+        let device = try RolloutRule.Device(id: "device-1", groups: [])
+        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == answer)
         // No step would let it in.
         release.ramp = Ramp([10, 20], every: 60, from: Day.number(10))
-        #expect(RolloutRule.judge(release, draw: 636, at: time, wasIn: wasIn) == .leftOut)
+        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == .leftOut)
         (release.ramp, release.rollout) = (nil, 10)
-        #expect(RolloutRule.judge(release, draw: 636, at: time, wasIn: wasIn) == .leftOut)
+        #expect(try RolloutRule.judge(release, device, at: time, wasIn: wasIn) == .leftOut)
     }
 
     private func settled(_ feed: TrustFeed) async throws -> Follower {
