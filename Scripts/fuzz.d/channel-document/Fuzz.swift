@@ -42,6 +42,7 @@ private func checkWriting(_ read: ChannelDocument) {
     require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
+    require(again.releases.map(\.isUrgent) == read.releases.map(\.isUrgent), "as urgent")
     require(again.releases.map(\.groups) == read.releases.map(\.groups), "with the same groups")
     require(again.releases.map(\.isOnlyForGroups) == read.releases.map(\.isOnlyForGroups), "for the same ones alone")
     require(again.releases.map(\.ramp) == read.releases.map(\.ramp), "with the same ramps")

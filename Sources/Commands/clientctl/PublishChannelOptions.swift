@@ -13,6 +13,9 @@ struct PublishChannelOptions: ParsableArguments {
             "The share of the channel's devices that may have it, such as 2.5%; all by default.", valueName: "percent"))
     var rollout: String?
 
+    @Flag(help: "With --channel, devices show it as soon as they have it.")
+    var urgent = false
+
     @Option(
         help: ArgumentHelp(
             "Private key (PEM) that signs the channel, by default those of the release; repeat it where several must.",
@@ -65,7 +68,8 @@ struct PublishChannelOptions: ParsableArguments {
             let isAboutChannel = try ["rollout", "expect-sequence", "sequence"].contains { name in
                 try settings.optional(name, nil) != nil
             }
-            if try isAboutChannel || settings.isOn("create", create) || rollout != nil || !channelKey.isEmpty
+            if try isAboutChannel || settings.isOn("create", create) || settings.isOn("urgent", urgent)
+                || rollout != nil || !channelKey.isEmpty
                 || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
                 || sequence != nil
             {
@@ -85,6 +89,8 @@ struct PublishChannelOptions: ParsableArguments {
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille
         }
-        return ChannelPlan(name, rollout: rollout, options)
+        var plan = ChannelPlan(name, rollout: rollout, options)
+        plan.isUrgent = try settings.isOn("urgent", urgent)
+        return plan
     }
 }

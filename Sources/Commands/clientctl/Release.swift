@@ -20,7 +20,8 @@ struct Release: ParsableCommand {
                 --feed feed --channel stable --channel-key channel.key.pem
             """,
         subcommands: [
-            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleasePause.self,
+            ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
+            ReleasePause.self,
             ReleaseResume.self,
             ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
@@ -164,6 +165,34 @@ struct ReleaseGroups: ChannelEdit {
                     + "device is device: and 16 hex digits.")
         }
         return .groups(version, names.sorted(), only: isOnly)
+    }
+}
+
+struct ReleaseUrgent: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "urgent",
+        abstract: "Have devices show a release as soon as they have it.",
+        discussion: """
+            `serve` then waits for no activation window, and spreads the checks that an
+            announcement causes over a minute at most. A page that says that it is busy
+            is left alone for a while all the same.
+
+            Examples:
+              clientctl release urgent --version 1.5.1 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release urgent --undo --version 1.5.1 --feed feed \\
+                --channel stable --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+
+    @Flag(help: "It is a release like any other.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        .urgent(try version.semantic(settings), try !settings.isOn("undo", undo))
     }
 }
 

@@ -208,6 +208,7 @@ enum ChannelView {
             "rollout": .string(RolloutShare(permille: release.share(at: now)).description),
             "ramp": release.ramp.map(object) ?? .null,
             "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
+            "urgent": .bool(release.isUrgent),
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
@@ -271,6 +272,7 @@ enum ChannelView {
         if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
         if let time = claims.createdAt { words.append("\(time)") }
         if !release.groups.isEmpty, !release.isOnlyForGroups { words.append("\(groups) first") }
+        if release.isUrgent { words.append("urgent") }
         if release.isPaused { words.append("paused") }
         if isRevoked(release, document) { words.append("REVOKED") }
         return words.joined(separator: "  ")

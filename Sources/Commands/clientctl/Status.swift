@@ -153,6 +153,7 @@ struct Status: ParsableCommand {
                     .object(["version": .string($0.version.description), "reason": .string($0.reason)])
                 }),
             "leftOut": .array(channel.leftOut.map { .string($0.description) }),
+            "urgent": .array(channel.urgent.map { .string($0.description) }),
         ])
     }
 

@@ -215,6 +215,9 @@ public actor ClientShell {
     /// that there is one. Returns at once; a shell that does not poll does not check.
     public func checkSoon(within limit: Duration? = nil) async { await checks.want(within: limit) }
 
+    /// The same within the jitter that the channel asks for, and within a minute where somebody says that it is urgent.
+    package func checkSoon(isUrgent: Bool) async { await checks.want(within: nil, isUrgent: isUrgent) }
+
     private func check() async -> UpdateFailure? {
         // The store is locked while older clients go, and nobody else is to be told so.
         await removed()

@@ -93,6 +93,14 @@ extension ShellState {
         case reload
         case load(PageLoad)
 
+        /// Whether nobody waits for what comes of it.
+        var isIdle: Bool {
+            switch self {
+            case .nothing, .retry, .activate: true
+            case .reload, .load: false
+            }
+        }
+
         /// Whether a client that failed once may come back, though nobody asks for it.
         var isRetry: Bool { self == .retry }
     }
@@ -142,6 +150,8 @@ extension ShellState {
     struct Store {
         let ledger: Ledger
         let choice: SelectionRule.Choice?
+        /// Whether that is to be shown as soon as it is ready.
+        let isUrgent: Bool
         let missingShell: SemanticVersion?
         /// Why the client that runs must not.
         let recall: String?

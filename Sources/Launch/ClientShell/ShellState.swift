@@ -17,6 +17,8 @@ struct ShellState<Launch: BootAttempt> {
     private(set) var launched: Launch?
     /// What could be shown in place of what runs.
     private(set) var next: Prepared?
+    /// The client that is to be shown as soon as it is ready.
+    private var urgent: ClientName?
     /// The shell that the best client needs, where this one is too old for it.
     private(set) var missingShell: SemanticVersion?
     private var trial: Trial?
@@ -51,7 +53,7 @@ struct ShellState<Launch: BootAttempt> {
         case .load(let load):
             // What is owed is written before another launch takes its place in the ledger.
             let isUnsettled = launched == nil || failure != nil || owed != nil
-            return isUnsettled || load.takesNext && load.mayChange ? inspect(then: .load(load)) : open(load, now)
+            return isUnsettled || load.takesNext && mayChange(load) ? inspect(then: .load(load)) : open(load, now)
         case .inspect(let retrying):
             if retrying { ledger = nil }
             return inspect(then: retrying ? .retry : .nothing)
@@ -197,6 +199,7 @@ struct ShellState<Launch: BootAttempt> {
             if store.ledger == ledger { return go(on: sequel, now) }
             ledger = store.ledger
             missingShell = store.missingShell
+            urgent = store.isUrgent ? store.choice?.name : nil
             return goal(for: store, sequel).map { prepare($0) } ?? go(on: sequel, now)
         }
     }
@@ -221,16 +224,23 @@ struct ShellState<Launch: BootAttempt> {
     /// The store has been read, and what follows from it is done.
     private mutating func go(on sequel: Sequel, _ now: Duration, after error: (any Error)? = nil) -> [Action] {
         // A client on trial is given the time to confirm its start. Whether it can be changed by itself is trouble of its own.
-        if sequel == .activate, error == nil, trial == nil, let next { return prepare(.change(next, sequel)) }
+        if sequel.isIdle, error == nil, trial == nil, let next, sequel == .activate || next.name == urgent {
+            return prepare(.change(next, sequel))
+        }
         let actions = report(error)
         switch sequel {
         case .nothing, .retry, .activate: return actions
         case .reload:
             return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
         case .load(let load):
-            guard let next, load.takesNext, load.mayChange else { return actions + open(load, now) }
+            guard let next, load.takesNext, mayChange(load) else { return actions + open(load, now) }
             return actions + prepare(.change(next, sequel))
         }
+    }
+
+    /// What is urgent waits for no time of the day.
+    private func mayChange(_ load: PageLoad) -> Bool {
+        load.mayChange || next.map { $0.name == urgent } ?? false
     }
 
     /// The store is read twice a second: trouble is reported once, and what could not be done is tried again each time.

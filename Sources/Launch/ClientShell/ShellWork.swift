@@ -98,8 +98,10 @@ struct ShellWork {
 
     private func store(_ request: State.Request) throws -> State.Store {
         let inventory = try launcher.inventory()
+        let choice = choice(inventory, for: request.audience)
         return State.Store(
-            ledger: inventory.ledger, choice: choice(inventory, for: request.audience),
+            ledger: inventory.ledger, choice: choice,
+            isUrgent: choice?.name.version.map(inventory.ledger.isUrgent) ?? false,
             missingShell: launcher.missingShell(inventory),
             recall: request.running?.version.flatMap(inventory.ledger.recall(of:)))
     }

@@ -49,11 +49,13 @@ actor UpdateChecks {
         return false
     }
 
-    /// A check is wanted at a random moment within `limit`, or within the jitter that the channel asks for.
-    func want(within limit: Duration?) {
+    /// A check is wanted at a random moment within `limit`, or within the jitter that the channel asks for; one that is urgent within
+    /// a minute at most.
+    func want(within limit: Duration?, isUrgent: Bool = false) {
         // Drawing again would bring forward whatever is said often.
-        guard let polls, limit != nil || !polls.isWanted else { return }
-        self.polls?.want(by: reading() + max(limit ?? polls.spread, .zero) * random(0...1))
+        guard let polls, limit != nil || isUrgent || !polls.isWanted else { return }
+        let spread = limit ?? (isUrgent ? min(polls.spread, PollRule.longestUrgent) : polls.spread)
+        self.polls?.want(by: reading() + max(spread, .zero) * random(0...1))
         nap?.cancel()
     }
 

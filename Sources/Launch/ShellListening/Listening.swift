@@ -82,7 +82,7 @@ public struct Listening: Sendable {
             SyncClient.Configuration(url: host.url), channel: host.channel, connector: host.connector,
             known: { host.sequence() },
             // The shell knows the jitter that the channel asks for, and waits.
-            check: { await shell.checkSoon() }
+            check: { isUrgent in await shell.checkSoon(isUrgent: isUrgent) }
         ) { report in
             switch report {
             case .link(let report): note(report, of: "host", host.url)

@@ -405,7 +405,8 @@ struct FeedPoll: Sendable {
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
-                leftOut: try leftOut(by: document, digest, member, at: time)))
+                leftOut: try leftOut(by: document, digest, member, at: time),
+                urgent: document.releases.filter(\.isUrgent).map(\.version)))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)

@@ -103,7 +103,7 @@ import Testing
         let device = try await host.listen()
         func sequence() async throws -> Int {
             while let message = try await device.receive() {
-                if case .text(let text) = message, case .release(_, let sequence) = try SyncMessage(parsing: text) {
+                if case .text(let text) = message, case .release(_, let sequence, _) = try SyncMessage(parsing: text) {
                     return sequence
                 }
             }

@@ -212,6 +212,45 @@ import BundleValues
         #expect(bench.world.base == FakeWorld.name(2) && bench.world.reloads == 1)
     }
 
+    @Test func `what is urgent is shown as soon as it is ready, whatever the time`() throws {
+        for isUrgent in [true, false] {
+            var bench = StateBench()
+            bench.runGood(1)
+            bench.install(2)
+            bench.world.urgent = isUrgent ? [2] : []
+            bench.handle(.tick(mayActivate: false))
+            #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
+            #expect(bench.world.reloads == (isUrgent ? 1 : 0))
+            let loaded = bench.load(takesNext: true, mayChange: false)
+            #expect(try #require(loaded).name == FakeWorld.name(isUrgent ? 2 : 1))
+        }
+    }
+
+    @Test func `what is urgent waits for a client on trial`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.install(3)
+        bench.world.urgent = [3]
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.world.reloads == 0 && bench.state.next?.name == FakeWorld.name(3))
+        bench.handle(.confirm(launch.token))
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(3))
+    }
+
+    @Test func `a load takes what is urgent, and leaves the rest, outside of its time`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2, 3)
+        bench.world.urgent = [2]
+        bench.handle(.tick(mayActivate: false))
+        let stays = bench.load(takesNext: true, mayChange: false)
+        #expect(try #require(stays).name == FakeWorld.name(1), "2 is urgent, and 3 is next")
+    }
+
     @Test func `a token of another launch gives no verdict`() throws {
         var bench = StateBench()
         bench.install(1)

@@ -148,7 +148,9 @@ private struct ShellWalk {
         case 16: bench.world.isDiskFull = false
         case 17: bench.world.isUnreadable = chance(25)
         case 18: bench.world.refusesBase = chance(25)
-        default: bench.world.change { $0.missingShell = nil }
+        default:
+            let urgent = chance(50) ? [number] : []
+            bench.world.change { $0.urgent = Set(urgent) }
         }
     }
 

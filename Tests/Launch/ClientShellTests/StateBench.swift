@@ -40,6 +40,8 @@ struct FakeWorld {
     var blocked: Set<Int> = []
     var good: Set<Int> = []
     var failures: [Int: Int] = [:]
+    /// Clients that wait for no time of the day.
+    var urgent: Set<Int> = []
     /// Clients that cannot be made ready.
     var broken: Set<Int> = []
     var lastKnownGood = ClientName.embedded
@@ -128,8 +130,10 @@ struct FakeWorld {
         }
         var ledger = Ledger()
         ledger.appId = "\(changes)"
+        let choice = choice(request.audience)
         let store = ShellState<FakeLaunch>.Store(
-            ledger: ledger, choice: choice(request.audience), missingShell: missingShell,
+            ledger: ledger, choice: choice,
+            isUrgent: choice.map { urgent.contains(Self.number($0.name)) } ?? false, missingShell: missingShell,
             recall: request.running.flatMap { isBlocked($0) ? "it is blocked" : nil })
         return .init(isSettled: isSettled, recorded: recorded, store: .success(store))
     }

@@ -86,6 +86,27 @@ import Testing
         #expect(document.poll == nil)
     }
 
+    @Test func `makes a release urgent, and no longer so`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        let before = document
+        let words = "1.0.0: urgent, devices show it as soon as they have it"
+        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: bench.start) == [words])
+        #expect(try ChannelChange.urgent(version, true).apply(to: &document, at: bench.start).isEmpty)
+        #expect(document.releases[0].isUrgent)
+        document.sequence = 2
+        #expect(document.changes(since: before) == [words])
+        #expect(
+            try ChannelChange.urgent(version, false).apply(to: &document, at: bench.start) == [
+                "1.0.0: no longer urgent"
+            ])
+        #expect(
+            try document.add(bench.manifest("1.1.0"), rollout: nil, isUrgent: true) == [
+                "1.1.0 added, for every device, urgent"
+            ])
+        #expect(document.releases[1].isUrgent)
+    }
+
     @Test func `raises the floor and never lowers it`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
         #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)

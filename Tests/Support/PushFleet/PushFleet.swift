@@ -73,7 +73,7 @@ private final class Fleet: Sendable {
                 let wasLast = state.connected.devices.remove(number) != nil && state.connected.devices.isEmpty
                 if wasLast { say("lost \(count)") }
             case .text(let text):
-                guard case .release(_, let sequence)? = try? SyncMessage(parsing: text) else { return }
+                guard case .release(_, let sequence, _)? = try? SyncMessage(parsing: text) else { return }
                 add(number, to: &state.heard[sequence, default: Group()], "heard \(sequence)")
             case .binary: break
             }

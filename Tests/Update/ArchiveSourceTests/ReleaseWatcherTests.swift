@@ -199,7 +199,7 @@ private final class Watch: TransportConnector {
         let watcher = ReleaseWatcher(
             SyncClient.Configuration(url: try SocketURL(parsing: "ws://h/push")), channel: "stable", connector: self,
             clock: clock, random: { _ in 1 }, known: { [self] in await answer() },
-            check: { [self] in await check() }, report: { [self] report in told.withLock { $0.append(report) } }
+            check: { [self] _ in await check() }, report: { [self] report in told.withLock { $0.append(report) } }
         )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await watcher.run() }

@@ -6,6 +6,10 @@ struct SyncMessageTests {
     @Test(arguments: [
         (#"{"type":"release","channel":"stable","sequence":17}"#, SyncMessage.release(channel: "stable", sequence: 17)),
         (
+            #"{"type":"release","channel":"stable","sequence":17,"urgent":true}"#,
+            .release(channel: "stable", sequence: 17, isUrgent: true)
+        ),
+        (
             #" {"sequence":9007199254740991,"x":[{}],"channel":"a.b-c_9","type":"release"}"#,
             .release(channel: "a.b-c_9", sequence: 9_007_199_254_740_991)
         ),

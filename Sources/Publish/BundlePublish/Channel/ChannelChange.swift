@@ -10,6 +10,8 @@ package enum ChannelChange: Sendable {
     case ramp(SemanticVersion, shares: [Int], every: Int, from: Timestamp?)
     /// The groups whose devices take it first, `only` they or not; none for no groups.
     case groups(SemanticVersion, [String], only: Bool)
+    /// Devices show it as soon as they have it, or no longer so.
+    case urgent(SemanticVersion, Bool)
     /// No further device takes it, and its ramp stands still.
     case pause(SemanticVersion)
     /// Devices take it again, and its ramp goes on.
@@ -34,6 +36,7 @@ package enum ChannelChange: Sendable {
         case .ramp(let version, let shares, let seconds, let start):
             try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
         case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
+        case .urgent(let version, let isUrgent): try document.setUrgent(version, isUrgent)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
@@ -48,8 +51,10 @@ package enum ChannelChange: Sendable {
 
 extension ChannelDocument {
     /// Adds a release that is not in it yet.
-    mutating func add(_ manifest: UnverifiedManifest, rollout: Int?) throws -> [String] {
-        try add(Release(manifest), rollout: rollout)
+    mutating func add(_ manifest: UnverifiedManifest, rollout: Int?, isUrgent: Bool = false) throws -> [String] {
+        var release = Release(manifest)
+        release.isUrgent = isUrgent
+        return try add(release, rollout: rollout)
     }
 
     /// Adds a release as another channel has it, if it is not in it yet; `rollout` in place of what it has there.
@@ -64,7 +69,7 @@ extension ChannelDocument {
         release.salt = isForAll ? "" : version.description
         releases.append(release)
         return [
-            "\(version) added, for \(Self.share(of: release))"
+            "\(version) added, for \(Self.share(of: release))" + (release.isUrgent ? ", urgent" : "")
                 + (release.isPaused ? ", paused: no device takes it until it is resumed" : "")
         ]
     }
@@ -116,6 +121,17 @@ extension ChannelDocument {
         if before.groups == groups, before.isOnlyForGroups == isOnly { return [] }
         (releases[index].groups, releases[index].isOnlyForGroups) = (groups, isOnly)
         return ["\(version): for \(Self.share(of: before)) → \(Self.share(of: releases[index]))"]
+    }
+
+    fileprivate mutating func setUrgent(_ version: SemanticVersion, _ isUrgent: Bool) throws -> [String] {
+        let index = try index(of: version)
+        if releases[index].isUrgent == isUrgent { return [] }
+        releases[index].isUrgent = isUrgent
+        return ["\(version): \(Self.words(isUrgent: isUrgent))"]
+    }
+
+    static func words(isUrgent: Bool) -> String {
+        isUrgent ? "urgent, devices show it as soon as they have it" : "no longer urgent"
     }
 
     /// Drawn by version: each release has its own first devices.

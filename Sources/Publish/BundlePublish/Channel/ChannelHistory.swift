@@ -88,20 +88,24 @@ extension ChannelDocument {
     private func releaseChanges(since before: ChannelDocument) -> [String] {
         let gone = before.releases.filter { old in !releases.contains { $0.version == old.version } }
         return gone.map { "\($0.version): no longer in the channel" }
-            + releases.flatMap { release -> [String] in
-                guard let old = before.releases.first(where: { $0.version == release.version }) else {
-                    return [
-                        "\(release.version) added, for \(Self.share(of: release))"
-                            + (release.isPaused ? ", paused" : "")
-                    ]
-                }
-                return
-                    (old.hasDevices(of: release)
-                    ? [] : ["\(release.version): for \(Self.share(of: old)) → \(Self.share(of: release))"])
-                    + (old.isPaused == release.isPaused
-                        ? []
-                        : [release.isPaused ? "\(release.version): paused" : "\(release.version): no longer paused"])
+            + releases.flatMap { release in
+                Self.changes(of: release, since: before.releases.first { $0.version == release.version })
             }
+    }
+
+    private static func changes(of release: Release, since old: Release?) -> [String] {
+        let version = release.version
+        guard let old else {
+            let more = (release.isUrgent ? ", urgent" : "") + (release.isPaused ? ", paused" : "")
+            return ["\(version) added, for \(share(of: release))\(more)"]
+        }
+        var words: [String] = []
+        if !old.hasDevices(of: release) { words.append("\(version): for \(share(of: old)) → \(share(of: release))") }
+        if old.isUrgent != release.isUrgent { words.append("\(version): \(Self.words(isUrgent: release.isUrgent))") }
+        if old.isPaused != release.isPaused {
+            words.append(release.isPaused ? "\(version): paused" : "\(version): no longer paused")
+        }
+        return words
     }
 
     private func recallChanges(since before: ChannelDocument) -> [String] {

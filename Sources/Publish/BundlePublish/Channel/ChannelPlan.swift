@@ -6,6 +6,8 @@ package struct ChannelPlan {
     let name: String
     let rollout: Int?
     let options: ChannelTerms
+    /// Whether devices are to show it as soon as they have it.
+    package var isUrgent = false
 
     /// Publishes to the channel `name`, for `rollout` of 1000 devices; nil for all of them.
     package init(_ name: String, rollout: Int?, _ options: ChannelTerms) {
@@ -52,7 +54,9 @@ struct ChannelSeat {
     }
 
     private func prepare(_ manifest: UnverifiedManifest) throws -> ChannelDesk.Prepared {
-        try desk.prepare(plan.name, creatingFor: appId) { try $0.add(manifest, rollout: plan.rollout) }
+        try desk.prepare(plan.name, creatingFor: appId) {
+            try $0.add(manifest, rollout: plan.rollout, isUrgent: plan.isUrgent)
+        }
     }
 
     func put(_ prepared: ChannelDesk.Prepared) throws -> ChannelReport { try desk.put(prepared) }

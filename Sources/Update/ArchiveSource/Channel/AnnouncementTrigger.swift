@@ -17,6 +17,8 @@ struct AnnouncementTrigger {
 
     private let pace: Pace
     private var announced: Int?
+    /// Whether what was announced last is urgent, somebody says.
+    private(set) var isUrgent = false
     private var isAnew = false
     private var isOpen = false
     private var earliest = Duration.zero
@@ -29,10 +31,11 @@ struct AnnouncementTrigger {
     mutating func connected() { isAnew = true }
 
     /// The channel has this sequence, somebody says.
-    mutating func hear(_ sequence: Int) {
+    mutating func hear(_ sequence: Int, isUrgent: Bool = false) {
         guard isAnew || sequence != announced else { return }
         isAnew = false
         announced = sequence
+        self.isUrgent = isUrgent
         isOpen = true
     }
 

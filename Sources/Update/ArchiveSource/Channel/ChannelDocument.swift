@@ -21,6 +21,8 @@ package struct ChannelDocument: Sendable {
         package var groups: [String] = []
         /// Whether it is for `groups` alone.
         package var isOnlyForGroups = false
+        /// Whether devices show it as soon as they have it, without waiting for a time of the day.
+        package var isUrgent = false
         /// What draws the devices of this release; empty where absent.
         package var salt: String
         /// Whether no further device takes it.
@@ -77,6 +79,13 @@ package struct ChannelDocument: Sendable {
     package var poll: Poll?
     /// Members that this version does not know, kept when the document is written again.
     var others: JSONObject
+
+    /// Whether the highest release that may run is urgent.
+    package var isUrgent: Bool {
+        let highest = releases.filter { release in !revoked.contains { $0.version == release.version } }
+            .max { $0.version < $1.version }
+        return highest.map { $0.isUrgent && !$0.isPaused } ?? false
+    }
 
     /// States a document without releases.
     package init(appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp) {

@@ -13,7 +13,7 @@ package enum ChannelFormat {
         "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
         "releases",
     ]
-    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "salt", "paused"]
+    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -81,6 +81,7 @@ package enum ChannelFormat {
             }
         }
         (release.groups, release.isOnlyForGroups) = try groups(reader)
+        release.isUrgent = try flag("urgent", reader)
         return release
     }
 
@@ -144,6 +145,7 @@ package enum ChannelFormat {
         object["ramp"] = release.ramp?.json
         if !release.groups.isEmpty { object["groups"] = .array(release.groups.map(JSONValue.string)) }
         if release.isOnlyForGroups { object["only"] = .bool(true) }
+        if release.isUrgent { object["urgent"] = .bool(true) }
         if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
         if release.isPaused { object["paused"] = .bool(true) }
         return object

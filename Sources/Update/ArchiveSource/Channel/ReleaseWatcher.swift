@@ -18,19 +18,19 @@ package struct ReleaseWatcher: Sendable {
     private let channel: String
     private let clock: any Clock<Duration>
     private let known: @Sendable () async -> Int?
-    private let check: @Sendable () async -> Void
+    private let check: @Sendable (_ isUrgent: Bool) async -> Void
     private let report: @Sendable (Report) -> Void
 
     /// A watch of `channel` that has not begun.
     ///
     /// `known` gives the sequence of the document that the device took last, nil before the first and for a flat manifest; it is
-    /// asked before each check. `check` has the feed looked at, one call at a time, with a pause behind each; spreading a fleet's
+    /// asked before each check. `check` has the feed looked at, soon where the host calls it urgent, one call at a time, with a pause behind each; spreading a fleet's
     /// checks is its matter. `random` draws the waits before connecting again.
     package init(
         _ configuration: SyncClient.Configuration, channel: String, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
-        known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable () async -> Void,
+        known: @escaping @Sendable () async -> Int?, check: @escaping @Sendable (_ isUrgent: Bool) async -> Void,
         report: @escaping @Sendable (Report) -> Void
     ) {
         client = SyncClient(configuration, connector: connector, clock: clock, random: random)
@@ -58,7 +58,7 @@ package struct ReleaseWatcher: Sendable {
                 do { try await clock.sleep(for: left) } catch { return }
                 guard let sequence = state.decide(known: await known()) else { continue }
                 report(.heard(sequence: sequence))
-                await check()
+                await check(state.isUrgent)
                 state.rest()
             }
         }
@@ -116,7 +116,9 @@ private final class ReleaseWatchState: Sendable {
             return fields.isUnreadable ? nil : .note("a message of the host was ignored: \(error)")
         }
         fields.isUnreadable = false
-        if case .release(channel, let sequence) = message { fields.trigger.hear(sequence) }
+        if case .release(channel, let sequence, let isUrgent) = message {
+            fields.trigger.hear(sequence, isUrgent: isUrgent)
+        }
         return nil
     }
 
@@ -124,6 +126,8 @@ private final class ReleaseWatchState: Sendable {
     var untilDue: Duration? { fields.withLock { $0.trigger.due }.map { max(.zero, $0 - reading()) } }
 
     func decide(known: Int?) -> Int? { fields.withLock { $0.trigger.decide(known: known) } }
+
+    var isUrgent: Bool { fields.withLock { $0.trigger.isUrgent } }
 
     func rest() {
         let now = reading()

@@ -5,8 +5,8 @@ import BundleValues
 package enum SyncMessage: Sendable, Equatable {
     /// The first message of a host: the version of what it speaks.
     case hello(version: Int)
-    /// A channel's document has this sequence now.
-    case release(channel: String, sequence: Int)
+    /// A channel's document has this sequence now; `isUrgent` where its newest release is.
+    case release(channel: String, sequence: Int, isUrgent: Bool = false)
     /// Something that this version does not know, and ignores.
     case unknown(type: String)
 
@@ -37,7 +37,11 @@ package enum SyncMessage: Sendable, Equatable {
             if !ChannelFileName.isName(channel) { throw reader.refusal("channel", ChannelFileName.rule) }
             let sequence = try reader.integer("sequence")
             if sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
-            return .release(channel: channel, sequence: sequence)
+            let urgent = reader.optional("urgent")
+            guard let isUrgent = urgent.map(\.boolValue) ?? false else {
+                throw reader.refusal("urgent", "is neither true nor false")
+            }
+            return .release(channel: channel, sequence: sequence, isUrgent: isUrgent)
         default:
             if type.utf8.count > longestType { throw reader.refusal("type", "has more than \(longestType) bytes") }
             return .unknown(type: type)
@@ -46,13 +50,14 @@ package enum SyncMessage: Sendable, Equatable {
 
     /// The message as it is sent.
     package var text: String {
-        let object: JSONObject =
+        var object: JSONObject =
             switch self {
             case .hello(let version): ["type": .string("hello"), "version": .integer(version)]
-            case .release(let channel, let sequence):
+            case .release(let channel, let sequence, _):
                 ["type": .string("release"), "channel": .string(channel), "sequence": .integer(sequence)]
             case .unknown(let type): ["type": .string(type)]
             }
+        if case .release(_, _, isUrgent: true) = self { object["urgent"] = .bool(true) }
         return String(decoding: JSONWriter.bytes(of: .object(object)), as: UTF8.self)
     }
 }

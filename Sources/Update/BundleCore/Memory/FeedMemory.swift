@@ -55,14 +55,17 @@ package struct FeedMemory: Sendable, Equatable {
         /// What must not run.
         package let revoked: [Revocation]
         /// Everything below it must not run; it never goes down.
-        package let minimumVersion: SemanticVersion?
+        package private(set) var minimumVersion: SemanticVersion?
         /// Versions whose rollout leaves this device out.
         package let leftOut: [SemanticVersion]
+        /// Versions that are shown as soon as they are ready.
+        package let urgent: [SemanticVersion]
 
         /// States a document that was taken.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
-            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion]
+            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion],
+            urgent: [SemanticVersion] = []
         ) {
             self.name = name
             self.sequence = sequence
@@ -73,6 +76,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.revoked = revoked
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
+            self.urgent = urgent
         }
 
         /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
@@ -82,10 +86,9 @@ package struct FeedMemory: Sendable, Equatable {
         }
 
         fileprivate func raisingFloor(to other: Channel) -> Channel {
-            Channel(
-                name: name, sequence: sequence, payloadSha256: payloadSha256, signers: signers, issuedAt: issuedAt,
-                expires: expires, revoked: revoked,
-                minimumVersion: [minimumVersion, other.minimumVersion].compactMap(\.self).max(), leftOut: leftOut)
+            var raised = self
+            raised.minimumVersion = [minimumVersion, other.minimumVersion].compactMap(\.self).max()
+            return raised
         }
     }
 
@@ -142,6 +145,9 @@ package struct FeedMemory: Sendable, Equatable {
         if let floor = followed.minimumVersion, version < floor { return .belowFloor(floor) }
         return followed.leftOut.contains(version) ? .leftOut : nil
     }
+
+    /// Whether the followed channel wants `version` to be shown as soon as it is ready.
+    package func isUrgent(_ version: SemanticVersion) -> Bool { followed?.urgent.contains(version) ?? false }
 
     /// Whether every key that signed a client has been revoked.
     package func isDistrusted(_ identity: BundleIdentity) -> Bool {
@@ -252,12 +258,6 @@ extension FeedMemory.Trust {
 
 extension FeedMemory.Channel {
     init(_ reader: MemberReader) throws {
-        var leftOut: [SemanticVersion] = []
-        for text in try reader.strings("leftOut") {
-            do { leftOut.append(try SemanticVersion(parsing: text)) } catch {
-                throw reader.refusal("leftOut", "is refused: \(error)")
-            }
-        }
         self.init(
             name: try reader.string("name"), sequence: try reader.integer("sequence"),
             payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
@@ -265,7 +265,16 @@ extension FeedMemory.Channel {
             revoked: try reader.objects("revoked").map {
                 FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
             },
-            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: leftOut)
+            minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
+            urgent: try Self.versions("urgent", reader))
+    }
+
+    private static func versions(_ member: String, _ reader: MemberReader) throws -> [SemanticVersion] {
+        try reader.strings(member).map { text in
+            do { return try SemanticVersion(parsing: text) } catch {
+                throw reader.refusal(member, "is refused: \(error)")
+            }
+        }
     }
 
     var json: JSONValue {
@@ -279,6 +288,7 @@ extension FeedMemory.Channel {
                 }),
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
+            "urgent": .array(urgent.map { .string($0.description) }),
         ])
     }
 }

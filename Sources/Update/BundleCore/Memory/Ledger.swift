@@ -116,6 +116,12 @@ package struct Ledger: Sendable, Equatable {
         return "it is \(withdrawal)"
     }
 
+    /// Whether `version` is to be shown as soon as it is ready, without waiting for a time of the day.
+    package func isUrgent(_ version: ClientVersion) -> Bool {
+        guard case .archive(let version) = version else { return false }
+        return feed.isUrgent(version)
+    }
+
     /// What is known about the starts of `version`.
     package func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 

@@ -41,6 +41,8 @@ public struct PollRule: Sendable, Equatable {
     static let shortest = Duration.seconds(60)
     /// No wait is longer than so many intervals, but for one that the server asks for.
     static let longestIntervals = 4
+    /// The longest random wait before a check for what is urgent.
+    package static let longestUrgent = Duration.seconds(60)
     /// The longest wait that a server may ask for.
     static let longestAsked = Duration.seconds(86_400)
 

@@ -16,7 +16,8 @@ struct FeedMemoryTests {
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
             minimumVersion: try Sample.version(floor),
-            leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")])
+            leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
+            urgent: [try Sample.version("1.5.0")])
     }
 
     private static func trust(_ version: Int = 2) throws -> FeedMemory.Trust {
