@@ -11,6 +11,8 @@ interface WebAppLocalServer {
   startupDidComplete(callback?: () => void): void;
   /** Fails a trial at once; `reason` becomes the evidence. */
   startupDidFail(reason?: string, callback?: () => void): void;
+  /** Says that somebody is in the middle of something, or no longer: nothing else is shown by itself, for a time at most. */
+  busy(isBusy: boolean, callback?: () => void): void;
   /** Starts a check; calls back when it has started. */
   checkForUpdates(callback?: () => void): void;
   /** Calls back with the version when another client is ready. */
@@ -40,6 +42,8 @@ interface ListenerHandle {
 interface CapacitorMeteorWebApp {
   startupDidComplete(): Promise<object>;
   startupDidFail(options?: { reason?: string }): Promise<object>;
+  /** Nothing else is shown by itself while the page is busy, for 10 minutes at most, or as long as the channel says. */
+  busy(options: { busy: boolean }): Promise<object>;
   /** `checking` where the check goes on for more than 20 s. */
   checkForUpdates(): Promise<{
     outcome: 'upToDate' | 'updateAvailable' | 'failed' | 'checking';

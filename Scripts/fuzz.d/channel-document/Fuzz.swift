@@ -42,6 +42,7 @@ private func checkWriting(_ read: ChannelDocument) {
     require(again.revoked == read.revoked && again.minimumVersion == read.minimumVersion, "and the same recalls")
     require(Set(read.releases.map(\.version)).count == read.releases.count, "each version stands there once")
     require(read.releases.allSatisfy { (0...1000).contains($0.rollout) }, "rollouts are thousandths")
+    require(again.busyLimit == read.busyLimit && (0...3600).contains(read.busyLimit ?? 0), "a limit within an hour")
     require(again.releases.map(\.isUrgent) == read.releases.map(\.isUrgent), "as urgent")
     require(again.releases.map(\.groups) == read.releases.map(\.groups), "with the same groups")
     require(again.releases.map(\.isOnlyForGroups) == read.releases.map(\.isOnlyForGroups), "for the same ones alone")

@@ -24,7 +24,8 @@ struct Release: ParsableCommand {
             ReleasePause.self,
             ReleaseResume.self,
             ReleaseRevoke.self,
-            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseGuard.self,
+            ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseBusy.self,
+            ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
             ReleaseDelta.self,
         ])
@@ -390,6 +391,45 @@ struct ReleasePoll: ChannelEdit {
         let parts = try settings.parsed(name, text) { try DurationText(parsing: $0).duration }.components
         if parts.attoseconds != 0 { throw ValidationError("--\(name) takes whole seconds, not \(text).") }
         return Int(clamping: parts.seconds)
+    }
+}
+
+struct ReleaseBusy: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "busy",
+        abstract: "Set how long a page that is busy keeps devices from showing another client.",
+        discussion: """
+            A page says busy(true) while somebody pays or scans. Until it says busy(false),
+            `serve` shows nothing else by itself, not even an urgent release or what takes
+            the place of a recalled one, but for so long at most: 10m unless stated.
+
+            Examples:
+              clientctl release busy 2m --feed feed --channel stable \\
+                --channel-key channel.key.pem
+              clientctl release busy --undo --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @Argument(help: "The longest time, 0s to 1h; 0s leaves no page alone.")
+    var limit: String?
+
+    @Flag(help: "Leave it at 10m.")
+    var undo = false
+
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange {
+        if try settings.isOn("undo", undo) {
+            if limit != nil { throw ValidationError("--undo takes no time.") }
+            return .busyLimit(nil)
+        }
+        guard let limit else { throw ValidationError("Missing time: say how long at most, such as 10m, or --undo.") }
+        guard let parts = try? DurationText(parsing: limit).duration.components, parts.attoseconds == 0,
+            (0...Int64(BusyPages.longest)).contains(parts.seconds)
+        else {
+            throw ValidationError("The time is 0s to 1h, in whole seconds, not \(UntrustedName.display(limit)).")
+        }
+        return .busyLimit(Int(parts.seconds))
     }
 }
 

@@ -187,6 +187,7 @@ enum ChannelView {
             "poll": document.poll.map {
                 .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
             } ?? .null,
+            "busyLimit": document.busyLimit.map(JSONValue.integer) ?? .null,
             "releases": .array(sorted(document).map { .object(object($0, in: document, now: now)) }),
             "revoked": .array(
                 document.revoked.map {
@@ -241,6 +242,7 @@ enum ChannelView {
             "  expires  \(document.expires)" + (isLate ? "  EXPIRED: devices install nothing by it, sign it anew" : ""),
         ]
         if let poll = document.poll { lines.append("  " + ChannelDocument.words(poll)) }
+        if let limit = document.busyLimit { lines.append("  " + ChannelDocument.words(busyLimit: limit)) }
         if let floor = document.minimumVersion { lines.append("  nothing below \(floor) may run") }
         for release in sorted(document) {
             lines.append("  " + line(release, document, now))

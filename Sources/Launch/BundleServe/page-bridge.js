@@ -503,6 +503,10 @@
     startupDidFail: function (options) {
       return send('startupDidFail', { reason: cut((options && options.reason) || '') });
     },
+    busy: function (options) {
+      reports += 1;
+      return send('busy', { busy: !!(options && options.busy), page: loadName, number: reports });
+    },
     getCurrentVersion: function () {
       return send('getCurrentVersion');
     },

@@ -183,6 +183,13 @@ public actor ClientShell {
         _ = carryOut(.show(token, true, report))
     }
 
+    /// Somebody is in the middle of something with the page, or `isBusy` no longer: for as long as its channel allows nothing is shown in its
+    /// place by itself. Ten minutes are allowed where the channel does not say.
+    public func pageIsBusy(_ token: LaunchToken, _ isBusy: Bool, _ report: PageReport) {
+        let mayActivate = configuration.activation?.isOpen(at: localTime()) == true
+        _ = carryOut(.busy(token, isBusy, report, mayActivate: mayActivate))
+    }
+
     // MARK: What a page may call
 
     /// The client that is shown; nil before the first page.

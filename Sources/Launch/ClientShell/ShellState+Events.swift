@@ -44,6 +44,8 @@ extension ShellState {
         case leave(LaunchToken, String, PageReport)
         case complain(LaunchToken, String, isGrave: Bool)
         case show(LaunchToken, Bool, PageReport?)
+        /// Somebody is in the middle of something with a page, or no longer so; then a client that is ready `mayActivate` by itself.
+        case busy(LaunchToken, Bool, PageReport, mayActivate: Bool)
         /// The moment that was asked for has come.
         case woken
 
@@ -152,6 +154,8 @@ extension ShellState {
         let choice: SelectionRule.Choice?
         /// Whether that is to be shown as soon as it is ready.
         let isUrgent: Bool
+        /// How long a page that is busy keeps the client from being changed.
+        let busyLimit: Duration
         let missingShell: SemanticVersion?
         /// Why the client that runs must not.
         let recall: String?

@@ -19,6 +19,8 @@ struct ShellState<Launch: BootAttempt> {
     private(set) var next: Prepared?
     /// The client that is to be shown as soon as it is ready.
     private var urgent: ClientName?
+    private var busy = BusyPages()
+    private var busyLimit = BusyPages.standard
     /// The shell that the best client needs, where this one is too old for it.
     private(set) var missingShell: SemanticVersion?
     private var trial: Trial?
@@ -66,10 +68,16 @@ struct ShellState<Launch: BootAttempt> {
             guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
             return trial == nil ? [.refuse(ShellError.notOnTrial)] : fail(token, .reported, what, time)
         case .leave(let token, let place, let report):
-            if token == launched?.token { trial?.leave(for: place, report, at: now) }
+            guard token == launched?.token else { return [] }
+            busy.leave(load: report.load)
+            trial?.leave(for: place, report, at: now)
         case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
             if token == launched?.token { trial?.show(isShown, report, at: now) }
+        case .busy(let token, let isBusy, let report, let mayActivate):
+            guard token == launched?.token else { return [] }
+            busy.report(isBusy, load: report.load, number: report.number, at: now)
+            return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
         case .woken:
             guard let launched, let end = trial?.wake(at: now) else { return [] }
             return fail(launched.token, end.cause, end.what, time)
@@ -104,7 +112,7 @@ struct ShellState<Launch: BootAttempt> {
     /// Nothing runs any more; `client` is shown by the next page.
     private mutating func leave(for client: Prepared?) {
         (launched, trial, failure, next) = (nil, nil, nil, nil)
-        prepared = client
+        (prepared, busy) = (client, BusyPages())
     }
 
     // MARK: Page loads
@@ -123,7 +131,7 @@ struct ShellState<Launch: BootAttempt> {
 
     private mutating func began(_ launch: Launch?, _ load: PageLoad, _ now: Duration) -> [Action] {
         guard let launch else { return prepare(.start(.page(load))) }
-        (launched, failure, complaints) = (launch, nil, [])
+        (launched, failure, complaints, busy) = (launch, nil, [], BusyPages())
         if next?.name == launch.name { next = nil }
         trial = launch.isTrial ? Trial(timeout, visibility, at: now) : nil
         return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
@@ -200,6 +208,12 @@ struct ShellState<Launch: BootAttempt> {
             ledger = store.ledger
             missingShell = store.missingShell
             urgent = store.isUrgent ? store.choice?.name : nil
+            busyLimit = store.busyLimit
+            if store.recall != nil, failure == nil, isBusy(now) {
+                // What must not run is left all the same, when the page is done or its time is over.
+                ledger = nil
+                return go(on: sequel, now)
+            }
             return goal(for: store, sequel).map { prepare($0) } ?? go(on: sequel, now)
         }
     }
@@ -224,7 +238,8 @@ struct ShellState<Launch: BootAttempt> {
     /// The store has been read, and what follows from it is done.
     private mutating func go(on sequel: Sequel, _ now: Duration, after error: (any Error)? = nil) -> [Action] {
         // A client on trial is given the time to confirm its start. Whether it can be changed by itself is trouble of its own.
-        if sequel.isIdle, error == nil, trial == nil, let next, sequel == .activate || next.name == urgent {
+        if sequel.isIdle, error == nil, trial == nil, !isBusy(now), let next, sequel == .activate || next.name == urgent
+        {
             return prepare(.change(next, sequel))
         }
         let actions = report(error)
@@ -233,10 +248,13 @@ struct ShellState<Launch: BootAttempt> {
         case .reload:
             return actions + (next.map { prepare(.change($0, sequel)) } ?? [.refuse(ShellError.noPendingVersion)])
         case .load(let load):
-            guard let next, load.takesNext, mayChange(load) else { return actions + open(load, now) }
+            guard let next, load.takesNext, mayChange(load), !isBusy(now) else { return actions + open(load, now) }
             return actions + prepare(.change(next, sequel))
         }
     }
+
+    /// Whether nothing is to be changed under a person's hands.
+    private func isBusy(_ now: Duration) -> Bool { busy.holds(at: now, limit: busyLimit) }
 
     /// What is urgent waits for no time of the day.
     private func mayChange(_ load: PageLoad) -> Bool {

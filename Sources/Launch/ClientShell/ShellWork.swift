@@ -102,6 +102,7 @@ struct ShellWork {
         return State.Store(
             ledger: inventory.ledger, choice: choice,
             isUrgent: choice?.name.version.map(inventory.ledger.isUrgent) ?? false,
+            busyLimit: BusyPages.limit(inventory.ledger.feed.followed?.busyLimit),
             missingShell: launcher.missingShell(inventory),
             recall: request.running?.version.flatMap(inventory.ledger.recall(of:)))
     }

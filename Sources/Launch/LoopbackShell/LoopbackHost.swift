@@ -246,7 +246,7 @@ package final class LoopbackHost: PageHost {
 
     /// A page of the shell's own says how it is doing, as every page does, and has nothing else to say.
     static func answer(_ method: String) throws -> JSONObject {
-        if ["visibility", "report", "heartbeat", "farewell"].contains(method) { return [:] }
+        if ["visibility", "report", "heartbeat", "farewell", "busy"].contains(method) { return [:] }
         throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
     }
 
@@ -267,6 +267,7 @@ package final class LoopbackHost: PageHost {
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]
         case "reload": try await shell.reload()
+        case "busy": await shell.pageIsBusy(token, body["busy"]?.boolValue == true, Self.report(body))
         case "visibility": await report(visibility: body, token)
         case "report":
             let complaint = PageComplaint(body)

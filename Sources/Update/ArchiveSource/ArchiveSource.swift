@@ -406,7 +406,7 @@ struct FeedPoll: Sendable {
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
                 leftOut: try leftOut(by: document, digest, member, at: time),
-                urgent: document.releases.filter(\.isUrgent).map(\.version)))
+                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)

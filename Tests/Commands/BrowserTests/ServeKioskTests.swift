@@ -139,6 +139,22 @@ import Testing
         #expect(detail == "the page said: no printer")
     }
 
+    @Test func `a page that is busy is left alone until it is done`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(["--activation-window", "00:00-24:00"])
+        let page = try Browser.sharedNow().open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        let said = "Capacitor.Plugins.CapacitorMeteorWebApp.busy({busy: true}).then(JSON.stringify)"
+        #expect(try page.evaluate(said).stringValue == "{}")
+        _ = try page.evaluate("WebAppLocalServer.onNewVersionReady(version => { window.ready = version })")
+        try kiosk.install(.good("2.0.0"))
+        // Whoever is not busy is changed in the same moment in which that is told.
+        try page.wait(until: "window.ready === '2.0.0'")
+        #expect(try page.evaluate("window.version").stringValue == "1.0.0")
+        _ = try page.evaluate("WebAppLocalServer.busy(false)")
+        try page.wait(until: "window.version === '2.0.0'")
+    }
+
     @Test func `a browser that cannot be started, and words that are none, are told`() throws {
         for words in ["a 'b", "''", " "] {
             let ending = try kiosk.run(

@@ -50,7 +50,7 @@ import Testing
         #expect(
             try value(
                 page, "Object.keys(WebAppLocalServer).filter(k => typeof WebAppLocalServer[k] === 'function').sort()")
-                == #"["checkForUpdates","localFileSystemUrl","onError","onNewVersionReady","startupDidComplete","#
+                == #"["busy","checkForUpdates","localFileSystemUrl","onError","onNewVersionReady","startupDidComplete","#
                 + #""startupDidFail","switchToPendingVersion"]"#)
         #expect(page.console == [])
     }

@@ -81,6 +81,7 @@ import Testing
         case "release rollout": return ["5%"] + version + channel
         case "release groups": return ["qa"] + version + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
+        case "release busy": return ["2m"] + channel
         case "release poll": return ["--interval", "5m"] + channel
         case "release revoke": return version + ["--reason", "bad"] + channel
         case "release guard": return version + ["--prometheus", "http://127.0.0.1:1/"] + channel

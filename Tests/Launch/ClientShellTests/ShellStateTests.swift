@@ -251,6 +251,95 @@ import BundleValues
         #expect(try #require(stays).name == FakeWorld.name(1), "2 is urgent, and 3 is next")
     }
 
+    private func busy(_ isBusy: Bool, _ number: Int, _ token: LaunchToken) -> ShellState<FakeLaunch>.Event {
+        .busy(token, isBusy, PageReport(load: "a", number: number), mayActivate: true)
+    }
+
+    /// 1 runs, and its page is busy.
+    private func busyBench() throws -> (StateBench, LaunchToken) {
+        var bench = StateBench()
+        bench.runGood(1)
+        let token = try #require(bench.state.launched).token
+        bench.handle(busy(true, 1, token))
+        return (bench, token)
+    }
+
+    @Test(arguments: [true, false])
+    func `nothing is shown by itself while a page is busy, urgent or not`(isUrgent: Bool) throws {
+        var (bench, token) = try busyBench()
+        bench.install(2)
+        bench.world.urgent = isUrgent ? [2] : []
+        bench.handle(.tick(mayActivate: true))
+        #expect(bench.reports == [.updateAvailable(FakeWorld.name(2))])
+        #expect(bench.world.reloads == 0)
+        // Another window comes along with nothing.
+        let other = bench.load(takesNext: true)
+        #expect(other?.name == FakeWorld.name(1))
+        bench.handle(busy(false, 2, LaunchToken(text: "another's")))
+        #expect(bench.world.reloads == 0)
+        bench.handle(busy(false, 2, token))
+        #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(2))
+    }
+
+    @Test func `a page is busy for so long at most, as its channel says`() throws {
+        for limit in [Duration.seconds(600), .seconds(5), .zero] {
+            var (bench, _) = try busyBench()
+            bench.world.busyLimit = limit
+            bench.install(2)
+            if limit > .zero {
+                bench.now = limit - .milliseconds(1)
+                bench.handle(.tick(mayActivate: true))
+                #expect(bench.world.reloads == 0)
+            }
+            bench.now = limit
+            bench.handle(.tick(mayActivate: true))
+            #expect(bench.world.reloads == 1)
+        }
+    }
+
+    @Test func `a recalled client is left when its page is done, or its time is over`() throws {
+        var (bench, token) = try busyBench()
+        bench.world.change { $0.blocked = [1] }
+        for _ in 0..<3 {
+            bench.handle(.tick(mayActivate: false))
+            #expect(bench.reports.isEmpty && bench.state.launched?.name == FakeWorld.name(1))
+        }
+        bench.handle(busy(false, 2, token))
+        #expect(bench.state.launched == nil && bench.state.prepared?.name == .embedded)
+
+        (bench, _) = try busyBench()
+        bench.world.change { $0.blocked = [1] }
+        bench.handle(.tick(mayActivate: false))
+        bench.now = .seconds(600)
+        bench.handle(.tick(mayActivate: false))
+        #expect(bench.state.launched == nil && bench.state.prepared?.name == .embedded)
+    }
+
+    @Test func `a page that asks for another client is not busy for that, and one that left is not`() throws {
+        var (bench, token) = try busyBench()
+        bench.install(2)
+        bench.handle(.tick(mayActivate: true))
+        bench.handle(.reload)
+        #expect(bench.refusal == nil && bench.world.reloads == 1)
+
+        (bench, token) = try busyBench()
+        bench.install(2)
+        bench.handle(.leave(token, "", PageReport(load: "a", number: 2)))
+        bench.handle(.tick(mayActivate: true))
+        #expect(bench.world.reloads == 1)
+    }
+
+    @Test func `a page that has failed is not busy`() throws {
+        var bench = StateBench()
+        bench.runGood(1)
+        bench.install(2)
+        let loaded = bench.load(takesNext: true)
+        let launch = try #require(loaded)
+        bench.handle(busy(true, 1, launch.token))
+        bench.handle(.fail(launch.token, "white"))
+        #expect(bench.state.prepared?.name == FakeWorld.name(1) && bench.world.reloads == 1)
+    }
+
     @Test func `a token of another launch gives no verdict`() throws {
         var bench = StateBench()
         bench.install(1)

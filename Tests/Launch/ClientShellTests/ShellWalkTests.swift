@@ -20,7 +20,7 @@ import Testing
         print("shell walk \(seed): \(walk.summary)")
         #expect(walk.faults == [])
         // A walk that never gets anywhere proves nothing.
-        let promised = ["launched", "on trial", "confirmed", "rolled back", "recalled", "timed out", "owed"]
+        let promised = ["launched", "on trial", "confirmed", "rolled back", "recalled", "timed out", "owed", "busy"]
         for what in promised + (walk.hasSeed ? ["for guests"] : []) {
             #expect(walk.done[what, default: 0] > 5, "\(what): \(walk.summary)")
         }
@@ -43,6 +43,18 @@ private struct ScreenModel {
     /// Verdicts that the disk refused, and how often that was told.
     var refused: [String: Int] = [:]
     var owed: (token: LaunchToken, isGood: Bool)?
+    /// Since when each page is busy; nil where it is not any more.
+    var busy: [String: (number: Int, since: Duration?)] = [:]
+
+    mutating func report(busy isBusy: Bool, _ report: PageReport, _ now: Duration) {
+        let last = busy[report.load]
+        if let last, last.number >= report.number { return }
+        busy[report.load] = (report.number, isBusy ? last?.since ?? now : nil)
+    }
+
+    func isBusy(_ now: Duration, _ limit: Duration) -> Bool {
+        busy.values.contains { $0.since.map { now - $0 < limit } ?? false }
+    }
 
     /// When the trial wants to be woken.
     func wake(_ now: Duration) -> Duration? {
@@ -114,7 +126,8 @@ private struct ShellWalk {
         case 52..<58: handle("reload", .reload)
         case 58..<70: handle("confirm", .confirm(token))
         case 70..<76: handle("fail", .fail(token, "white"))
-        case 76..<78: handle("complain", .complain(token, "x", isGrave: true))
+        case 76..<77: busy(token)
+        case 77..<78: handle("complain", .complain(token, "x", isGrave: true))
         case 78..<92: show(token)
         case 92..<98: admit()
         default: handle("start", .start)
@@ -206,6 +219,14 @@ private struct ShellWalk {
         handle("show", .show(token, isShown, report))
     }
 
+    private mutating func busy(_ token: LaunchToken) {
+        let load = ["a", "b"].randomElement(using: &generator) ?? "a"
+        let report = PageReport(load: load, number: Int.random(in: 0...1_000, using: &generator))
+        let isBusy = chance(60)
+        if token == model.token { model.report(busy: isBusy, report, bench.now) }
+        handle("busy", .busy(token, isBusy, report, mayActivate: chance(50)))
+    }
+
     private mutating func admit() {
         model.audience = [.everybody, .everybody, .guests, .nobody].randomElement(using: &generator) ?? .everybody
         handle("admit \(model.audience)", .admit(model.audience))
@@ -216,7 +237,9 @@ private struct ShellWalk {
     private mutating func handle(_ what: String, _ event: ShellState<FakeLaunch>.Event) {
         trail.append(what)
         let before = (launched: bench.state.launched, next: bench.state.next, prepared: bench.state.prepared)
+        let reloads = bench.world.reloads
         bench.handle(event)
+        checkBusy(event, before.launched, reloads)
         done[what.split(separator: " ").first.map(String.init) ?? what, default: 0] += 1
         for report in bench.reports { follow(report, before.launched) }
         // Taken away from those that may not see it, or not any more.
@@ -296,6 +319,21 @@ private struct ShellWalk {
         model.owed = nil
     }
 
+    /// Nothing is changed by itself while a page is busy.
+    private mutating func checkBusy(_ event: ShellState<FakeLaunch>.Event, _ before: FakeLaunch?, _ reloads: Int) {
+        guard let before, before.token == model.token, model.isBusy(bench.now, bench.world.busyLimit) else { return }
+        switch event {
+        case .tick, .inspect, .load, .busy:
+            // What has failed, and could not be left before, is left.
+            let hasFailed = bench.reports.contains {
+                if case .rolledBack(_, _, let failure) = $0 { failure.code == .healthFailed } else { false }
+            }
+            done["busy", default: 0] += 1
+            expect(hasFailed || bench.world.reloads == reloads, "changed under a person's hands")
+        default: break
+        }
+    }
+
     private mutating func checkAudience() {
         let (launched, prepared) = (bench.state.launched?.name, bench.state.prepared?.name)
         for (name, forGuests) in bench.begun {
@@ -318,7 +356,8 @@ private struct ShellWalk {
             expect(state.launched != nil && next.name != state.launched?.name, "\(next.name) is next to itself")
         }
         // Whoever has looked at the store, and could do what follows, shows nothing that must not run if there is anything else.
-        guard bench.inspections > 0, !bench.hasFailed, let launched = state.launched,
+        guard bench.inspections > 0, !bench.hasFailed, !model.isBusy(bench.now, world.busyLimit),
+            let launched = state.launched,
             launched.name == state.prepared?.name,
             world.isBlocked(launched.name), world.choice(model.audience) != nil
         else { return }

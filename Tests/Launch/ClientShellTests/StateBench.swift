@@ -42,6 +42,7 @@ struct FakeWorld {
     var failures: [Int: Int] = [:]
     /// Clients that wait for no time of the day.
     var urgent: Set<Int> = []
+    var busyLimit = Duration.seconds(600)
     /// Clients that cannot be made ready.
     var broken: Set<Int> = []
     var lastKnownGood = ClientName.embedded
@@ -133,7 +134,8 @@ struct FakeWorld {
         let choice = choice(request.audience)
         let store = ShellState<FakeLaunch>.Store(
             ledger: ledger, choice: choice,
-            isUrgent: choice.map { urgent.contains(Self.number($0.name)) } ?? false, missingShell: missingShell,
+            isUrgent: choice.map { urgent.contains(Self.number($0.name)) } ?? false, busyLimit: busyLimit,
+            missingShell: missingShell,
             recall: request.running.flatMap { isBlocked($0) ? "it is blocked" : nil })
         return .init(isSettled: isSettled, recorded: recorded, store: .success(store))
     }

@@ -107,6 +107,20 @@ import Testing
         #expect(document.releases[1].isUrgent)
     }
 
+    @Test func `says for how long a page may be busy, and no longer says so`() throws {
+        var document = try bench.document("1.0.0")
+        let before = document
+        let words = "a page that is busy is left alone for at most 2m"
+        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: bench.start) == [words])
+        #expect(try ChannelChange.busyLimit(120).apply(to: &document, at: bench.start).isEmpty)
+        let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
+        #expect(read.busyLimit == 120)
+        document.sequence = 2
+        #expect(document.changes(since: before) == [words])
+        #expect(try !ChannelChange.busyLimit(nil).apply(to: &document, at: bench.start).isEmpty)
+        #expect(document.busyLimit == nil)
+    }
+
     @Test func `raises the floor and never lowers it`() throws {
         var document = try bench.document("1.0.0", "1.2.0")
         #expect(try !ChannelChange.revokeBelow(bench.version("1.1.0")).apply(to: &document, at: bench.start).isEmpty)

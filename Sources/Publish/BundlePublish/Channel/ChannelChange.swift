@@ -26,6 +26,8 @@ package enum ChannelChange: Sendable {
     case remove(SemanticVersion)
     /// Devices are to ask so often; nil leaves that to them.
     case poll(ChannelDocument.Poll?)
+    /// How long a page that is busy keeps the client from being changed, in seconds; nil leaves that to devices.
+    case busyLimit(Int?)
     /// Nothing but a later expiry.
     case resign
 
@@ -44,6 +46,7 @@ package enum ChannelChange: Sendable {
         case .revokeBelow(let version): try document.raiseFloor(version)
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
+        case .busyLimit(let seconds): document.setBusyLimit(seconds)
         case .resign: ["signed anew"]
         }
     }
@@ -217,6 +220,18 @@ extension ChannelDocument {
         if self.poll == poll { return [] }
         self.poll = poll
         return [Self.words(poll)]
+    }
+
+    fileprivate mutating func setBusyLimit(_ seconds: Int?) -> [String] {
+        if busyLimit == seconds { return [] }
+        busyLimit = seconds
+        return [Self.words(busyLimit: seconds)]
+    }
+
+    /// How long a page that is busy is left alone, in words.
+    package static func words(busyLimit seconds: Int?) -> String {
+        seconds.map { "a page that is busy is left alone for at most \(DurationText(.seconds($0)))" }
+            ?? "a page that is busy is left alone for as long as devices have it"
     }
 
     /// How often devices ask, in words.

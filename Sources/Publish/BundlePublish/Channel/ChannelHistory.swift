@@ -82,7 +82,10 @@ extension ChannelDocument {
     }
 
     private func differences(from before: ChannelDocument) -> [String] {
-        releaseChanges(since: before) + recallChanges(since: before) + (poll == before.poll ? [] : [Self.words(poll)])
+        var words = releaseChanges(since: before) + recallChanges(since: before)
+        if poll != before.poll { words.append(Self.words(poll)) }
+        if busyLimit != before.busyLimit { words.append(Self.words(busyLimit: busyLimit)) }
+        return words
     }
 
     private func releaseChanges(since before: ChannelDocument) -> [String] {
@@ -123,7 +126,7 @@ extension ChannelDocument {
     /// Offers again what `earlier` did. What was recalled since stays recalled: a device must never get it back by a restored copy.
     mutating func restore(_ earlier: ChannelDocument) -> [String] {
         let before = self
-        (releases, poll) = (earlier.releases, earlier.poll)
+        (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
         revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)

@@ -77,6 +77,8 @@ package struct ChannelDocument: Sendable {
     package var minimumVersion: SemanticVersion?
     /// How often devices ask; nil where it does not say.
     package var poll: Poll?
+    /// How long a page that is busy keeps the client from being changed, in seconds, 0 to 3600; nil where it does not say.
+    package var busyLimit: Int?
     /// Members that this version does not know, kept when the document is written again.
     var others: JSONObject
 

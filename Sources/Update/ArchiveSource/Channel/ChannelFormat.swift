@@ -10,7 +10,8 @@ package enum ChannelFormat {
 
     private static let name = "channel document"
     private static let members = [
-        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "revoked",
+        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "busyLimit",
+        "revoked",
         "releases",
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
@@ -45,6 +46,10 @@ package enum ChannelFormat {
         if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
         document.minimumVersion = try reader.optionalVersion("minimumVersion")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
+        document.busyLimit = try reader.optionalInteger("busyLimit")
+        if let limit = document.busyLimit, limit > BusyPages.longest {
+            throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
+        }
         document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
         for (index, entry) in try reader.objects("releases").enumerated() {
             let release = try self.release(entry, of: "\(name).releases[\(index)]")
@@ -128,6 +133,7 @@ package enum ChannelFormat {
         object["poll"] = document.poll.map {
             .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
         }
+        object["busyLimit"] = document.busyLimit.map(JSONValue.integer)
         object["revoked"] = .array(
             document.revoked.map {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])

@@ -60,12 +60,14 @@ package struct FeedMemory: Sendable, Equatable {
         package let leftOut: [SemanticVersion]
         /// Versions that are shown as soon as they are ready.
         package let urgent: [SemanticVersion]
+        /// How long a page that is busy keeps the client from being changed, in seconds; nil where the channel does not say.
+        package let busyLimit: Int?
 
         /// States a document that was taken.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
             expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion],
-            urgent: [SemanticVersion] = []
+            urgent: [SemanticVersion] = [], busyLimit: Int? = nil
         ) {
             self.name = name
             self.sequence = sequence
@@ -77,6 +79,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
             self.urgent = urgent
+            self.busyLimit = busyLimit
         }
 
         /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
@@ -266,7 +269,7 @@ extension FeedMemory.Channel {
                 FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
             },
             minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
-            urgent: try Self.versions("urgent", reader))
+            urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"))
     }
 
     private static func versions(_ member: String, _ reader: MemberReader) throws -> [SemanticVersion] {
@@ -289,6 +292,7 @@ extension FeedMemory.Channel {
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),
+            "busyLimit": busyLimit.map(JSONValue.integer) ?? .null,
         ])
     }
 }

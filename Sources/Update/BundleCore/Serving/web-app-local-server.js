@@ -66,6 +66,12 @@
         }, calling(callback), complain);
       },
 
+      busy: function (isBusy, callback) {
+        attempt(function (plugin) {
+          return plugin.busy({ busy: !!isBusy });
+        }, calling(callback), complain);
+      },
+
       onNewVersionReady: function (callback) {
         attempt(function (plugin) {
           return plugin.addListener('updateAvailable', function (event) {

@@ -17,7 +17,7 @@ struct FeedMemoryTests {
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
             minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
-            urgent: [try Sample.version("1.5.0")])
+            urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
 
     private static func trust(_ version: Int = 2) throws -> FeedMemory.Trust {
