@@ -1,0 +1,307 @@
+@testable import ArchiveSource
+@testable import BundleCore
+@testable import BundleSigning
+@testable import BundleValues
+
+/// The fleet through one scenario, second by second.
+struct Simulation {
+    /// One device, in 32 bytes: a million of them are what the time goes into.
+    private struct Device {
+        var poll = PollRule()
+        /// The next device with an event in the same second.
+        var next: Int32 = -1
+        /// When it goes off; `never` for one that is always on.
+        var offAt = UInt32.max
+        var state: UInt16 = 0
+        /// The document that it took last.
+        var seen = UInt16.max
+        /// Its draws for the staged releases.
+        var draws: (UInt16, UInt16)
+        let edge: UInt8
+        var marks: Marks
+        /// The staged release that runs; -1 for the base.
+        var runs: Int8 = -1
+    }
+
+    private struct Marks: OptionSet {
+        let rawValue: UInt8
+        static let isSmall = Marks(rawValue: 1)
+        static let hasWrongClock = Marks(rawValue: 2)
+        /// The first staged release fails on it.
+        static let fails = Marks(rawValue: 4)
+        static let ranBad = Marks(rawValue: 8)
+        static let hasTarget = Marks(rawValue: 16)
+        static let isStarting = Marks(rawValue: 32)
+        /// It takes no document for its clock.
+        static let isShutOut = Marks(rawValue: 64)
+    }
+
+    static let horizon = 16 * 86_400
+    /// Of 1,000 checks, those that the network spoils.
+    private static let spoilt: UInt64 = 5
+    /// A release is started within so long after its download; devices that go off before, when they come on again.
+    private static let longestStart = 300
+    /// What a page has for its start.
+    private static let verdictAfter = 10
+    /// Everybody who is on has asked again by then: only those who miss the target are followed further.
+    private static let quiet = 3600
+    static let sample = 300
+
+    let scenario: Scenario
+    private let world: World
+    private let pace = PollPace(every: .seconds(900))
+    private let feed: Feed
+    private let rules: Rules
+    private let versions: [SemanticVersion]
+    private let listBytes: [Int]
+    private var operators: Operators
+    private var wire: Wire
+    private var reports: [Reports]
+    private var chance: Chance
+    private var devices: [Device] = []
+    private var heads: [Int32]
+    private var startHeads: [Int32]
+    private var startNext: [Int32]
+    private var left = 0
+    private var running: [Int]
+    private(set) var tally = Tally()
+
+    init(_ scenario: Scenario, _ world: World, number: Int, in folder: String) throws {
+        self.scenario = scenario
+        self.world = world
+        feed = try Feed(in: folder, client: world.client, at: world.start)
+        rules = try Rules(feed, at: world.start)
+        versions = try Feed.staged.map { try SemanticVersion(parsing: $0) }
+        listBytes = try versions.map { [rules] in
+            DeltaListFormat.envelope(of: try rules.deltas(to: $0)).document.count
+        }
+        operators = Operators(scenario)
+        wire = Wire(seconds: Self.horizon, releases: versions.count)
+        reports = versions.map { _ in Reports(seconds: Self.horizon) }
+        chance = Chance(seed: world.seed &+ UInt64(number) << 40)
+        heads = Array(repeating: -1, count: Self.horizon)
+        startHeads = heads
+        startNext = Array(repeating: -1, count: world.devices)
+        running = Array(repeating: 0, count: versions.count)
+        for index in 0..<world.devices { makeDevice(index) }
+    }
+
+    private mutating func makeDevice(_ index: Int) {
+        let traits = Traits(index, seed: world.seed)
+        var marks: Marks = []
+        if traits.isSmall { marks.insert(.isSmall) }
+        if traits.hasWrongClock { marks.insert(.hasWrongClock) }
+        if traits.fails(permille: scenario.failing) { marks.insert(.fails) }
+        devices.append(
+            Device(
+                draws: (world.draws[0][index], world.draws[1][index]), edge: UInt8(traits.edge(of: Wire.edges)),
+                marks: marks))
+        left += 1
+        var begun = 0
+        if case .some(let length, let period) = traits.habit {
+            // Where it is in its period when the simulation begins.
+            begun = traits.phase(period)
+            devices[index].offAt = begun < length ? UInt32(length - begun) : 0
+            if begun >= length { return enter(index, at: period - begun) }
+        }
+        // Those that are on have been so for long, and ask at any time.
+        let longest = pace.interval + pace.jitter
+        wait(index, from: 0, .seconds(chance.seconds(below: Int(longest.components.seconds))))
+    }
+
+    // MARK: The line of time
+
+    mutating func run() throws -> Tally {
+        var now = 0
+        while now < Self.horizon, left > 0 {
+            try operators.act(at: now, world.time(now), feed, reports)
+            if now % Self.sample == 0 { tally.sample(running) }
+            try start(at: now)
+            try poll(at: now)
+            now += 1
+        }
+        return finish(at: now)
+    }
+
+    private mutating func start(at now: Int) throws {
+        var index = Int(startHeads[now])
+        while index >= 0 {
+            let next = Int(startNext[index])
+            devices[index].marks.remove(.isStarting)
+            try start(index, at: now)
+            index = next
+        }
+    }
+
+    private mutating func poll(at now: Int) throws {
+        var index = Int(heads[now])
+        while index >= 0 {
+            let next = Int(devices[index].next)
+            if now >= Int(devices[index].offAt) {
+                guard case .some(let length, _) = Traits(index, seed: world.seed).habit else {
+                    throw Wrong("a device that is always on went off")
+                }
+                devices[index].offAt = UInt32(now + length)
+                devices[index].poll = PollRule()
+                try start(index, at: now)
+                // The shell begins anew, and with it the rule of its checks.
+                wait(index, from: now, devices[index].poll.first(pace, draw: chance.share()))
+            } else {
+                try check(index, at: now)
+            }
+            index = next
+        }
+    }
+
+    private mutating func enter(_ index: Int, at time: Int) {
+        guard time < Self.horizon else {
+            left -= 1
+            return
+        }
+        devices[index].next = heads[time]
+        heads[time] = Int32(index)
+    }
+
+    /// Its next check, or the moment when it comes on again.
+    private mutating func wait(_ index: Int, from now: Int, _ wait: Duration) {
+        let time = now + max(1, Int(wait.components.seconds))
+        let isOn = time < Int(devices[index].offAt)
+        enter(index, at: isOn ? time : nextOn(index))
+    }
+
+    private func nextOn(_ index: Int) -> Int {
+        let traits = Traits(index, seed: world.seed)
+        guard case .some(let length, let period) = traits.habit else { return Self.horizon }
+        return Int(devices[index].offAt) - length + period
+    }
+
+    // MARK: A check
+
+    private mutating func check(_ index: Int, at now: Int) throws {
+        let outcome = try outcome(index, at: now)
+        if let end = operators.end, now >= max(end, operators.lastChange) + Self.quiet,
+            !devices[index].marks.isDisjoint(with: [.hasTarget, .isShutOut])
+        {
+            left -= 1
+            return
+        }
+        let wait = devices[index].poll.wait(after: outcome, pace, draw: chance.share())
+        self.wait(index, from: now, wait)
+    }
+
+    private mutating func outcome(_ index: Int, at now: Int) throws -> PollRule.Outcome {
+        if chance.next() % 1000 < Self.spoilt {
+            tally.spoilt += 1
+            return .interrupted(asked: nil)
+        }
+        let (device, newest) = (devices[index], feed.issues.count - 1)
+        let number = wire.check(
+            now, edge: Int(device.edge), newest: newest, size: feed.issues[newest].size, seen: Int(device.seen)
+        ) { feed.issues[$0].size }
+        if device.marks.contains(.hasWrongClock), let refused = refusal(index, number, at: now) { return refused }
+        let check = try rules.check(
+            device.state, number, mask: mask(device, number), clock: clock(index, at: now), id: index)
+        devices[index].state = check.next
+        devices[index].seen = UInt16(number)
+        if let release = check.release, let place = versions.firstIndex(of: release) {
+            let isDelta = device.marks.contains(.isSmall) ? check.delta.small : check.delta.usual
+            wire.download(
+                now, edge: Int(device.edge), release: place, isDelta: isDelta, listBytes: listBytes[place])
+        }
+        if check.isPending { startSoon(index, at: now) }
+        return check.outcome
+    }
+
+    /// Which staged releases leave the device out. Here is the place for what else a document says about who may have a release, such
+    /// as ramps and groups: `Rules` compares it with what a device finds.
+    private func mask(_ device: Device, _ issue: Int) -> Int {
+        let rollouts = feed.issues[issue].rollouts
+        return (Int(device.draws.0) >= rollouts[0] ? 1 : 0) | (Int(device.draws.1) >= rollouts[1] ? 2 : 0)
+    }
+
+    private func clock(_ index: Int, at now: Int) -> Timestamp {
+        let traits = Traits(index, seed: world.seed)
+        return world.time(now + (traits.hasWrongClock ? traits.clockError : 0))
+    }
+
+    /// What a wrong clock makes of the document; nil where it does no harm.
+    private mutating func refusal(_ index: Int, _ number: Int, at now: Int) -> PollRule.Outcome? {
+        let memory = rules.memory(devices[index].state)
+        let issue = feed.issues[number]
+        let freshness = FreshnessRule.judge(
+            issue.document, payloadSha256: issue.payloadSha256, known: memory.followed,
+            now: TrustedTime.at(clock(index, at: now), memory))
+        guard let failure = freshness.failure(of: issue.document) else { return nil }
+        devices[index].marks.insert(.isShutOut)
+        return PollRule.Outcome(failure, asked: nil)
+    }
+
+    // MARK: A start
+
+    private mutating func startSoon(_ index: Int, at now: Int) {
+        let time = now + 1 + chance.seconds(below: Self.longestStart)
+        if devices[index].marks.contains(.isStarting) || time >= Int(devices[index].offAt) || time >= Self.horizon {
+            return
+        }
+        devices[index].marks.insert(.isStarting)
+        startNext[index] = startHeads[time]
+        startHeads[time] = Int32(index)
+    }
+
+    private mutating func start(_ index: Int, at now: Int) throws {
+        let before = devices[index]
+        let start = try rules.start(before.state, fails: before.marks.contains(.fails))
+        devices[index].state = start.next
+        if let trial = start.trial, let place = versions.firstIndex(of: trial.version) {
+            tried(index, place, isGood: trial.isGood, at: now)
+        }
+        move(index, to: start.runs.flatMap { versions.firstIndex(of: $0) })
+    }
+
+    private mutating func tried(_ index: Int, _ place: Int, isGood: Bool, at now: Int) {
+        let isBad = place != operators.target
+        // A fact is told once.
+        if isBad, devices[index].marks.contains(.ranBad) { return }
+        reports[place].add(isGood: isGood, at: reportTime(index, now))
+        if isBad {
+            devices[index].marks.insert(.ranBad)
+            tally.ranBad += 1
+            if !isGood { tally.failed += 1 }
+        } else if isGood, devices[index].marks.insert(.hasTarget).inserted {
+            tally.reached.append(UInt32(now))
+        }
+    }
+
+    /// A device that goes off before it reports does so when it is on again.
+    private mutating func reportTime(_ index: Int, _ now: Int) -> Int {
+        let wait = Self.verdictAfter + chance.seconds(below: Reports.longestWait)
+        let offAt = Int(devices[index].offAt)
+        return now + wait < offAt ? now + wait : nextOn(index) + wait
+    }
+
+    /// `place` is the staged release that runs from now on; nil for the base.
+    private mutating func move(_ index: Int, to place: Int?) {
+        let before = Int(devices[index].runs)
+        if before >= 0 { running[before] -= 1 }
+        if let place { running[place] += 1 }
+        devices[index].runs = Int8(place ?? -1)
+    }
+
+    private func finish(at now: Int) -> Tally {
+        var tally = tally
+        tally.followedUntil = now
+        tally.asked = rules.asked
+        tally.operators = operators
+        tally.wire = wire
+        tally.endsOnBad = scenario.failing == 0 ? 0 : running[0]
+        for device in devices where !device.marks.contains(.hasTarget) {
+            guard device.marks.contains(.isShutOut) else {
+                tally.missed += 1
+                continue
+            }
+            tally.shutOut += 1
+            if scenario.failing > 0, device.runs == 0 { tally.shutOutOnBad += 1 }
+        }
+        return tally
+    }
+}
