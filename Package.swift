@@ -282,7 +282,7 @@ let package = Package(
             .publish, "BundlePublishTests",
             [
                 "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
-                "BundlePlatform", "BundlePublish",
+                "BundlePlatform", "BundlePublish", "BundleTestTraits",
                 "BundleTesting",
             ]),
         tests(
