@@ -296,7 +296,7 @@ let package = Package(
             .publish, "BundlePublishTests",
             [
                 "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
-                "BundlePlatform", "BundlePublish", "BundleServe", "FeedHost",
+                "BundlePlatform", "BundlePublish", "BundleServe", "FeedHost", "BundleTestTraits",
                 "BundleTesting",
             ]),
         tests(

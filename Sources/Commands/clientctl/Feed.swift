@@ -139,11 +139,15 @@ struct FeedCopyCommand: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let isDryRun = try settings.isOn("dry-run", dryRun)
+        let progress = Progress()
+        defer { progress.end() }
         let transfer = FeedTransfer(
             from: try Wiring.place(at: source, bucket.reading, settings),
-            to: try Wiring.place(at: target, bucket.reading, settings, terms: bucket.terms(settings)),
+            to: try Wiring.place(
+                at: target, bucket.reading, settings, terms: bucket.terms(settings), progress: progress),
             isDryRun: isDryRun)
         let report = try transfer.run(waiting.wait(settings))
+        progress.end()
         let bytes = report.written.reduce(0) { $0 + $1.size }
         let verb = isDryRun ? "would write" : "wrote"
         Output.give(

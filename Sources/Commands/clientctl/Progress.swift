@@ -22,9 +22,24 @@ final class Progress: Sendable {
         // The answer tells of it.
         if case .routed = event { return }
         let (step, text) = Self.describe(event)
+        show(step, text, Self.share(event))
+    }
+
+    /// Takes how many bytes of a file were sent to a bucket; small ones are there at once.
+    func uploaded(_ bytes: Int, of total: Int) {
+        guard total >= Self.leastUpload else { return }
+        show(
+            "upload",
+            "uploading " + Self.bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))",
+            (bytes, total))
+    }
+
+    private static let leastUpload = 256 << 10
+
+    private func show(_ step: String, _ text: String, _ share: (done: Int, total: Int)?) {
         state.withLock { state in
             let now = ContinuousClock.now
-            let text = text + Self.left(event, since: state.began.last { $0.step == step }?.at, now)
+            let text = text + Self.left(share, since: state.began.last { $0.step == step }?.at, now)
             if state.began.last?.step != step { state.began.append((step, now)) }
             guard isTerminal, now - state.shown > .milliseconds(100) else { return }
             state.shown = now
@@ -69,19 +84,20 @@ final class Progress: Sendable {
         }
     }
 
+    /// How far a step with a known end is.
+    private static func share(_ event: UpdateEvent) -> (done: Int, total: Int)? {
+        switch event {
+        case .packing(let bytes, let total), .comparing(let bytes, let total): (bytes, total)
+        case .downloading(let bytes, let total?): (bytes, total)
+        default: nil
+        }
+    }
+
     /// How long a step with a known end takes on, once it is a second old.
     private static func left(
-        _ event: UpdateEvent, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
-    )
-        -> String
-    {
-        let (done, total): (Int, Int) =
-            switch event {
-            case .packing(let bytes, let total), .comparing(let bytes, let total): (bytes, total)
-            case .downloading(let bytes, let total?): (bytes, total)
-            default: (0, 0)
-            }
-        guard let began, done > 0, total > done, now - began > .seconds(1) else { return "" }
+        _ share: (done: Int, total: Int)?, since began: ContinuousClock.Instant?, _ now: ContinuousClock.Instant
+    ) -> String {
+        guard let (done, total) = share, let began, done > 0, total > done, now - began > .seconds(1) else { return "" }
         let seconds = (now - began) / .seconds(1)
         let rate = Double(done) / seconds
         return ", \(ByteCount(bytes: Int(rate)))/s, \(Int(Double(total - done) / rate) + 1) s left"

@@ -144,7 +144,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let isDryRun = try settings.isOn("dry-run", dryRun)
         let next = try after.plan(settings)
         let options = try releaseOptions(settings, isDryRun)
-        let feed = try Wiring.place(feed, bucket, settings)
+        let progress = Progress()
+        defer { progress.end() }
+        let feed = try Wiring.place(feed, bucket, settings, progress: progress)
         let signers = try Signers.read(
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
@@ -155,8 +157,6 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         }
         let plan = try channelOptions.plan(
             release: signers, issuedAt: options.createdAt, isDryRun: isDryRun, passphrase, settings)
-        let progress = Progress()
-        defer { progress.end() }
         let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
         let look = try builder.look(at: directory)
         for line in LookOutput.lines(look) { Output.say("clientctl: \(line)") }
@@ -259,6 +259,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         object["dropped"] = LookOutput.objects(look.dropped)
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaOutput.value))
+        object["writes"] = release.writes.map(WriteOutput.value)
         object["channel"] = release.channel.map { .object(ChannelOutput.object($0)) }
         return object
     }
@@ -285,5 +286,6 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             "  largest    "
                 + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
         ] + DeltaOutput.lines(release.deltas, archive: archive) + (release.channel.map(ChannelOutput.lines) ?? [])
+            + WriteOutput.lines(release.writes)
     }
 }

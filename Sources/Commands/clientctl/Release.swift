@@ -543,16 +543,18 @@ struct ReleaseUnpublish: AsyncParsableCommand {
             version, to: target, in: feed, clock: .now, wait: try waiting.wait(settings), isDryRun: isDryRun)
         let verb = isDryRun ? "would offer" : "offers"
         let outcome = isDryRun ? Publication.dryRun : "changed"
+        var object: JSONObject = [
+            "version": .string(version.description), "offered": .string(done.offered.description),
+            "outcome": .string(outcome),
+        ]
+        object["writes"] = done.writes.map(WriteOutput.value)
         try await next.finish(
             Publication(feed: feed, outcome: outcome, documents: ["manifest.json"], version: done.offered),
             try settings.isOn("json", common.json),
-            [
-                "version": .string(version.description), "offered": .string(done.offered.description),
-                "outcome": .string(outcome),
-            ],
+            object,
             [
                 "manifest.json \(verb) \(done.offered) in place of \(version)",
                 "devices that have \(version) keep it: publish a version above it for them",
-            ])
+            ] + WriteOutput.lines(done.writes))
     }
 }

@@ -200,7 +200,7 @@ struct ChannelEditOptions: ParsableArguments {
 /// A channel document's fate as an answer.
 enum ChannelOutput {
     static func object(_ report: ChannelReport) -> JSONObject {
-        [
+        var object: JSONObject = [
             "outcome": .string(report.outcome.rawValue), "channel": .string(report.document.channel),
             "sequence": .integer(report.document.sequence),
             "previousSequence": report.previousSequence.map(JSONValue.integer) ?? .null,
@@ -209,6 +209,8 @@ enum ChannelOutput {
             "changes": .array(report.changes.map(JSONValue.string)), "manifest": manifest(report.newest),
             "warnings": .array(report.warnings.map(JSONValue.string)),
         ]
+        object["writes"] = report.writes.map(WriteOutput.value)
+        return object
     }
 
     private static func manifest(_ change: NewestChange) -> JSONValue {
@@ -249,5 +251,29 @@ enum ChannelOutput {
         return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
             + line(report.newest, isDryRun: report.outcome == .dryRun)
             + ["  sequence \(document.sequence), until \(document.expires)"]
+            + WriteOutput.lines(report.writes)
+    }
+}
+
+/// What a dry run would write, as it is shown.
+enum WriteOutput {
+    static func value(_ writes: [FeedWrite]) -> JSONValue {
+        .array(
+            writes.map { write in
+                var headers: JSONObject = [:]
+                for header in write.headers { headers[header.name] = .string(header.value) }
+                return .object([
+                    "kind": .string(write.kind.rawValue), "name": .string(write.name), "bytes": .integer(write.size),
+                    "headers": .object(headers),
+                ])
+            })
+    }
+
+    static func lines(_ writes: [FeedWrite]?) -> [String] {
+        (writes ?? []).map { write in
+            let headers = write.headers.map { "; \($0.name): \($0.value)" }.joined()
+            let verb = write.kind == .probe ? "would ask with" : "would \(write.kind.rawValue)"
+            return "  \(verb)  \(write.name), \(write.size) bytes\(headers)"
+        }
     }
 }

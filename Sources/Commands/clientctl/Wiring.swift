@@ -37,14 +37,17 @@ enum Wiring {
     }
 
     /// Where the feed is that `--feed` names.
-    static func place(_ feed: String?, _ bucket: BucketOptions, _ settings: Settings) throws -> any FeedPlace {
+    static func place(
+        _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
+    ) throws -> any FeedPlace {
         let text = try settings.required("feed", feed)
-        return try place(at: text, bucket.reading, settings, terms: bucket.terms(settings))
+        return try place(at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
     }
 
     /// The same for a command that only reads, of any address.
     static func place(
-        at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms()
+        at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
+        progress: Progress? = nil
     ) throws -> any FeedPlace {
         guard text.contains("://") else { return FeedFolder(text) }
         guard let address = BucketAddress(parsing: text) else {
@@ -52,7 +55,9 @@ enum Wiring {
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
                     + "\(UntrustedName.display(text)).")
         }
-        return BucketPlace(address, try reading.client(address, settings), terms)
+        let client = try reading.client(address, settings)
+        if let progress { client.progress = progress.uploaded }
+        return BucketPlace(address, client, terms)
     }
 
     /// What is at `s3://bucket/…`, and the archive that it names, brought into `folder`; the path of the first. Of a feed, its manifest.

@@ -52,6 +52,10 @@ package protocol FeedPlace: AnyObject {
     var folder: String? { get }
     /// Whether `alone` keeps others out; where it does not, what is read may change at any time.
     var keepsOthersOut: Bool { get }
+    /// What is written before anything else is, to learn what the place can do; nil for nothing.
+    var probe: FeedWrite? { get }
+    /// What readers and caches are told of the file `name`, in order.
+    func headers(of name: String) -> [(name: String, value: String)]
 
     /// The file, refused where it is larger; nil where there is none.
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
@@ -129,6 +133,9 @@ package struct FeedConflict: ClassifiedFailure, Equatable {
 }
 
 extension FeedPlace {
+    package var probe: FeedWrite? { nil }
+    package func headers(of name: String) -> [(name: String, value: String)] { [] }
+
     /// SHA-256 of a file; nil where there is none.
     func digest(of name: String) throws -> SHA256Digest? {
         var hasher = try SHA256Hasher()

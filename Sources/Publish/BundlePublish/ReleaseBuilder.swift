@@ -10,6 +10,8 @@ import Glibc
 package struct ReleaseBuilder {
     private let options: ReleaseOptions
     private let feed: any FeedPlace
+    /// What a dry run works on.
+    private let rehearsal: RehearsalPlace?
     private let report: @Sendable (UpdateEvent) -> Void
 
     /// Publishes to `feed`; `report` hears about progress.
@@ -17,7 +19,8 @@ package struct ReleaseBuilder {
         _ options: ReleaseOptions, feed: any FeedPlace, report: @escaping @Sendable (UpdateEvent) -> Void
     ) {
         self.options = options
-        self.feed = feed
+        rehearsal = options.isDryRun ? RehearsalPlace(feed) : nil
+        self.feed = rehearsal ?? feed
         self.report = report
     }
 
@@ -46,10 +49,9 @@ package struct ReleaseBuilder {
         try requireOpen(team)
         if let published = try ReleaseFeed.published(options.version, in: feed) {
             let report = try confirm(published, tree, team, channel)
-            if !options.isDryRun { try keepMaps(look) }
+            try keepMaps(look)
             return report
         }
-        if options.isDryRun { return try rehearse(tree, team, seat(channel)) }
         let draft = try feed.draft(options.wait)
         let file = try draft.scratch.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.scratch)
@@ -69,7 +71,7 @@ package struct ReleaseBuilder {
     }
 
     private func keepMaps(_ look: FolderLook) throws {
-        if let folder = options.mapsFolder { try look.keepMaps(in: folder, of: options.version) }
+        if let folder = options.mapsFolder, !options.isDryRun { try look.keepMaps(in: folder, of: options.version) }
     }
 
     /// Makes the deltas that lead to it.
@@ -147,20 +149,6 @@ package struct ReleaseBuilder {
 
     private var archivePath: String { "releases/\(options.version.folderName)/\(archiveName)" }
 
-    /// Everything but writing: the archive goes to a temporary folder.
-    private func rehearse(_ tree: CanonicalTree, _ team: Team, _ seat: ChannelSeat?) throws -> ReleaseReport {
-        let temporary = try TemporaryDirectory()
-        let file = try temporary.directory.file(creating: archiveName)
-        let release = try seal(tree, into: file, team, scratch: temporary.directory)
-        try requireTrusted(try release.claims(url: archiveName))
-        let deltas = try self.deltas(to: release, tree, in: temporary.directory)
-        let prepared = try seat?.prepare(release, at: archivePath)
-        let isNewest = try prepared.map(wouldBeNewest) ?? wouldBeNewest()
-        var report = try summary(.dryRun, release.manifest, tree, isNewest: isNewest, prepared?.report)
-        report.deltas = deltas
-        return report
-    }
-
     /// Packs, checks the result with the installer's own reader, and signs it.
     private func seal(
         _ tree: CanonicalTree, into file: File, _ team: Team, scratch: Directory
@@ -222,14 +210,6 @@ package struct ReleaseBuilder {
         return newest.claims.version <= options.version
     }
 
-    /// With a channel, the channel decides.
-    private func wouldBeNewest(_ prepared: ChannelDesk.Prepared) throws -> Bool {
-        guard let release = NewestManifest.release(of: prepared.report.document, at: prepared.clock) else {
-            return try isNewest()
-        }
-        return release.version == options.version
-    }
-
     private func isNewest() throws -> Bool { try ReleaseFeed.newest(in: feed)?.claims.version == options.version }
 
     /// Shows `manifest` to devices unless they see a newer one; whether it did.
@@ -260,11 +240,6 @@ package struct ReleaseBuilder {
             try requireTrusted(published)
         }
         let path = "releases/\(options.version.folderName)/\(claims.url)"
-        if options.isDryRun {
-            let report = try seat(channel)?.prepare(published, at: path).report
-            let isNewest = try channel == nil ? wouldBeNewest() : isNewest()
-            return try summary(.unchanged, claims, tree, isNewest: isNewest, report)
-        }
         return try change(channel, { try $0.prepare(published, at: path) }) { drafted in
             let seat = seat(channel)
             var isCompleted = false
@@ -312,10 +287,11 @@ package struct ReleaseBuilder {
         _ channel: ChannelReport?
     ) throws -> ReleaseReport {
         ReleaseReport(
-            outcome: outcome, manifest: manifest, isNewest: isNewest,
+            outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
+            isNewest: isNewest,
             offered: isNewest ? manifest.version : try ReleaseFeed.newest(in: feed)?.claims.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
-            raisedLimits: raisedLimits(manifest, tree), channel: channel)
+            raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
     }
 
     private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {

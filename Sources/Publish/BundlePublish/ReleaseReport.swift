@@ -30,6 +30,8 @@ package struct ReleaseReport: Sendable {
     package let raisedLimits: [String]
     /// What became of the channel's document; nil where no channel was named.
     package let channel: ChannelReport?
+    /// What a dry run would write, in order; nil otherwise.
+    package let writes: [FeedWrite]?
     /// What became of the deltas that lead to it.
     package internal(set) var deltas: [DeltaReport] = []
 }

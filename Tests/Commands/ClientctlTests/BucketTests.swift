@@ -118,6 +118,87 @@ import Testing
         }
     }
 
+    /// Looks into every list of arguments of the machine, and every file below a folder, until another file is there; prints what holds
+    /// one of the secrets, which come where nobody looks.
+    private static let watch = """
+        import glob, os, sys
+        secrets = [text.encode() for text in os.environ["WATCHED"].split()]
+        seen = set()
+        def look(path):
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError:
+                return
+            if any(secret in data for secret in secrets):
+                seen.add(path)
+        print("ready", flush=True)
+        while True:
+            isLast = os.path.exists(sys.argv[2])
+            for path in glob.glob("/proc/[0-9]*/cmdline"):
+                look(path)
+            for top, _, names in os.walk(sys.argv[1]):
+                for name in names:
+                    look(os.path.join(top, name))
+            if isLast:
+                break
+        print(*sorted(seen))
+        """
+
+    @Test func `no secret is in any output, argument or file, whatever is done and whatever fails`() throws {
+        let wrong = "S3CR3Tabcdefghij0123456789/+abcdefghij00"
+        let apart = try TemporaryFolder()
+        let printing = try apart.write(
+            Array("{\"Version\":1,\"AccessKeyId\":\"\(bucket.keyId)\",\"SecretAccessKey\":\"\(bucket.secret)\"}".utf8),
+            to: "keys.json")
+        let temporary = try site.folder.writeTree(["tmp/x": []], to: ".") + "/tmp"
+        let watcher = try Program(
+            ["python3", "-c", Self.watch, site.folder.path, apart.file("stop")],
+            environment: Clientctl.environment(["WATCHED": "\(bucket.secret) \(wrong)"]))
+        var said: [String] = []
+        func all(_ arguments: [String], _ more: [String: String] = [:], _ status: Int32 = 0) throws {
+            for form in [["--json"], []] {
+                let told = try run(arguments + form, more.merging(["TMPDIR": temporary]) { $1 })
+                #expect(told.status == status, "\(arguments): \(told.errors)")
+                said.append(told.text + told.errors)
+            }
+        }
+        func publish(_ version: String, _ more: [String] = []) throws -> [String] {
+            [
+                "publish", try site.folder.writeTree(Site.client(version), to: "web-\(version)"), "--version", version,
+                "--feed", feed, "--min-shell", "1.0.0", "--app-id", ChannelSite.appId, "--level", "1", "--key",
+                site.key("release"),
+            ] + more
+        }
+        let edit = ["--feed", feed, "--channel", "stable", "--channel-key", site.key("channel")]
+        let byCommand = ["--credential-command", "cat '\(printing)'"]
+        let none = ["AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""]
+        try all(["trust", "publish", site.trust, "--feed", feed])
+        try all(try publish("1.0.0"))
+        try all(try publish("1.1.0", byCommand + ["--after-publish", "true"]), none)
+        try run(try publish("1.2.0", ["--channel", "stable", "--create", "--channel-key", site.key("channel")]))
+            .succeeded()
+        try all(try publish("1.3.0", ["--dry-run"]))
+        try all(["release", "pause", "--version", "1.2.0"] + edit)
+        for list in [["release", "list"], ["release", "log"], ["feed", "gc"]] {
+            try all(list + ["--feed", feed] + (list[1] == "log" ? ["--channel", "stable"] : []))
+        }
+        try all(["verify", feed, "--trust", site.trust])
+        try all(["inspect", "\(feed)/channels/stable.json"])
+        try all(["feed", "copy", feed, site.folder.file("back")])
+        try all(["feed", "check", "file://\(site.folder.file("back"))/", "--origin", feed])
+        try run(["feed", "export", "--feed", feed, "--to", site.folder.file("kit")]).succeeded()
+        try all(try publish("1.4.0"), ["AWS_SECRET_ACCESS_KEY": wrong], 11)
+        try all(try publish("1.4.0"), ["AWS_SECRET_ACCESS_KEY": wrong + "\u{7}"], 78)
+        try all(
+            try publish("1.4.0"), ["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": wrong], 10)
+        try all(try publish("1.4.0", ["--credential-command", "cat '\(printing)'; exit 3"]), none, 78)
+        try apart.write([], to: "stop")
+        let watched = try watcher.wait()
+        #expect(watched.status == 0 && watched.text == "ready\n\n", "\(watched.text) \(watched.errors)")
+        for text in said { #expect(!text.contains(bucket.secret) && !text.contains(wrong), "\(text)") }
+    }
+
     @Test func `keys come from the shared credentials file, too`() throws {
         let path = site.folder.file("credentials")
         try site.folder.write(

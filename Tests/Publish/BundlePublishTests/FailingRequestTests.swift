@@ -3,12 +3,13 @@ import BundleSigning
 import BundleTesting
 import BundleValues
 import Synchronization
+import BundleTestTraits
 import Testing
 
 @testable import BundlePublish
 
 /// Each request of a publish to a bucket fails in each way that it can fail.
-@Suite struct `A publish whose request fails` {
+@Suite(.ownThread) struct `A publish whose request fails` {
     /// Each on one publish, at one request.
     enum Failure: CaseIterable, Sendable {
         /// The store answers with a fault, and did nothing.
@@ -30,61 +31,43 @@ import Testing
         }
     }
 
-    /// What is wrong from which request on, and how many requests there were.
-    private final class Plan: Sendable {
-        let state = Mutex((count: 0, failing: 0..<0, failure: Failure.before))
+    /// Which requests fail.
+    private enum Pattern {
+        case none
+        /// Every other one: each is sent again, and goes through then.
+        case everyOther
+        /// This one, and all that follow it are lost.
+        case from(Int)
+    }
 
-        func begin(_ failing: Range<Int>, _ failure: Failure) { state.withLock { $0 = (0, failing, failure) } }
+    /// What goes wrong with the next request, and how many there were.
+    private final class Plan: Sendable {
+        let state = Mutex((count: 0, pattern: Pattern.none, failure: Failure.before))
+
+        func begin(_ pattern: Pattern, _ failure: Failure = .before) { state.withLock { $0 = (0, pattern, failure) } }
         var count: Int { state.withLock { $0.count } }
 
         func next() -> Store.Fault? {
             state.withLock { state in
                 state.count += 1
-                guard state.failing.contains(state.count) else { return nil }
-                // What follows a request that stops a publish finds nobody.
-                return state.count == state.failing.lowerBound ? state.failure.fault : .drop
+                switch state.pattern {
+                case .none: return nil
+                case .everyOther: return state.count.isMultiple(of: 2) ? nil : state.failure.fault
+                case .from(let first) where state.count > first: return .drop
+                case .from(let first): return state.count == first ? state.failure.fault : nil
+                }
             }
         }
     }
 
-    private let bench: Bench
     private let plan = Plan()
     private let store: Store
-    private let sources: [String: String]
+    private let publisher: StorePublisher
 
     init() throws {
-        bench = try Bench()
         let plan = plan
         store = try Store { _, _ in plan.next() }
-        var generator = SeededGenerator(seed: 1)
-        let lines = (0..<800).map { _ in "const v\(UInt64.random(in: .min ... .max, using: &generator)) = 1;\n" }
-        var sources: [String: String] = [:]
-        for version in ["1.0.0", "1.1.0"] {
-            sources[version] = try bench.folder.writeTree(
-                [
-                    "index.html": Array("<!doctype html><title>x</title>\n".utf8),
-                    "app.js": Array((lines.joined() + "// \(version)\n").utf8),
-                ], to: "web-\(version)")
-        }
-        self.sources = sources
-    }
-
-    /// As `clientctl publish --channel stable` does.
-    @discardableResult
-    private func publish(_ version: String, attempts: Int) throws -> ReleaseReport {
-        var options = ReleaseOptions(
-            version: try bench.version(version), shells: try ShellRange(minimum: bench.version("1.0.0")),
-            createdAt: bench.start)
-        options.appId = "com.example.kiosk"
-        options.level = 1
-        options.windowLog = 20
-        options.deltas = DeltaTerms()
-        var terms = bench.terms()
-        if version == "1.0.0" { terms.firstSequence = 1 }
-        let builder = ReleaseBuilder(options, feed: try store.place(attempts: attempts)) { _ in }
-        return try builder.publish(
-            builder.look(at: try #require(sources[version])), signers: [bench.release],
-            to: ChannelPlan("stable", rollout: nil, terms))
+        publisher = try StorePublisher(store)
     }
 
     /// What documents name that is not there, or is something else.
@@ -118,35 +101,33 @@ import Testing
 
     /// The objects before and after a publish that nothing disturbs, and how many requests it takes.
     private func undisturbed() throws -> (before: [String: [UInt8]], after: [String: [UInt8]], requests: Int) {
-        try publish("1.0.0", attempts: 1)
+        try publisher.publish("1.0.0")
         let before = store.objects
-        plan.begin(0..<0, .before)
-        let report = try publish("1.1.0", attempts: 1)
+        plan.begin(.none)
+        let report = try publisher.publish("1.1.0")
         #expect(report.deltas.contains { $0.entry != nil })
         return (before, store.objects, plan.count)
     }
 
     @Test(arguments: Failure.allCases)
-    func `once, goes on by itself`(_ failure: Failure) throws {
+    func `goes on by itself where the same request goes through the next time`(_ failure: Failure) throws {
         let (before, after, requests) = try undisturbed()
-        #expect(requests > 15)
-        for number in 1...requests {
-            store.load(before)
-            plan.begin(number..<number + 1, failure)
-            let report = try publish("1.1.0", attempts: 3)
-            #expect(report.manifest.version == (try bench.version("1.1.0")), "request \(number)")
-            #expect(try missing() == [], "request \(number)")
-            #expect(store.objects == after, "request \(number)")
-        }
+        store.load(before)
+        plan.begin(.everyOther, failure)
+        let report = try publisher.publish("1.1.0", attempts: 2)
+        #expect(plan.count >= 2 * requests && requests > 15)
+        #expect(report.manifest.version == (try publisher.bench.version("1.1.0")))
+        #expect(try missing() == [])
+        #expect(store.objects == after)
     }
 
-    @Test(arguments: Failure.allCases)
+    @Test(arguments: [Failure.lostBefore, .lostAfter])
     func `and all that follow it, leaves a feed that the next one completes`(_ failure: Failure) throws {
         let (before, after, requests) = try undisturbed()
         for number in 1...requests {
             store.load(before)
-            plan.begin(number..<Int.max, failure)
-            let refused = bench.refusal { try publish("1.1.0", attempts: 1) }
+            plan.begin(.from(number), failure)
+            let refused = publisher.bench.refusal { try publisher.publish("1.1.0") }
             #expect(
                 [.httpStatus, .networkUnavailable].contains(refused?.code),
                 "request \(number): \(refused?.message ?? "")")
@@ -154,8 +135,8 @@ import Testing
             for (name, bytes) in before where !["channels/stable.json", "manifest.json"].contains(name) {
                 #expect(store.object(name) == bytes, "request \(number): \(name)")
             }
-            plan.begin(0..<0, failure)
-            try publish("1.1.0", attempts: 1)
+            plan.begin(.none)
+            try publisher.publish("1.1.0")
             #expect(try missing() == [], "request \(number)")
             #expect(store.objects == after, "request \(number)")
         }

@@ -44,6 +44,7 @@ final class Store: Sendable {
         box.state.withLock { $0.objects.keys.map { String($0.dropFirst("/feeds/x/".count)) } }
             .filter { !$0.hasPrefix(".") }.sorted()
     }
+    var puts: [Request] { box.state.withLock { $0.log.filter { $0.method == "PUT" } } }
     func puts(_ name: String) -> [Request] {
         box.state.withLock { $0.log.filter { $0.method == "PUT" && $0.target == "/feeds/x/\(name)" } }
     }

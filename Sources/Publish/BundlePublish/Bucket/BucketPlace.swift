@@ -83,7 +83,7 @@ package final class BucketPlace: FeedPlace {
     }
 
     package func create(_ name: String, _ content: FeedContent) throws -> Bool {
-        try probe()
+        try requireConditions()
         if terms.isSingleWriter, try exists(name) { return false }
         let body: ObjectRequest.Body =
             switch content {
@@ -104,7 +104,7 @@ package final class BucketPlace: FeedPlace {
     }
 
     package func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
-        try probe()
+        try requireConditions()
         if terms.isSingleWriter, try read(name, maximumBytes: Self.largestDocument)?.version != version {
             throw FeedConflict(name, in: self)
         }
@@ -237,11 +237,25 @@ package final class BucketPlace: FeedPlace {
 
     // MARK: The probe
 
+    private static let probeName = ".clientctl-probe"
+    private static let probeBytes = Array("clientctl asks here whether conditional writes work.\n".utf8)
+
+    package var probe: FeedWrite? {
+        if isProbed || terms.isSingleWriter { return nil }
+        return FeedWrite(
+            kind: .probe, name: Self.probeName, size: Self.probeBytes.count, headers: headers(of: Self.probeName))
+    }
+
+    package func headers(of name: String) -> [(name: String, value: String)] {
+        BucketHeaders.of(name, documentMaxAge: terms.documentMaxAge).map { ($0.key.rawValue, $0.value) }
+            .sorted { $0.0 < $1.0 }
+    }
+
     /// What a store says of conditional writes is not believed: some ignore them and overwrite.
-    private func probe() throws {
+    private func requireConditions() throws {
         if isProbed || terms.isSingleWriter { return }
-        let name = ".clientctl-probe"
-        let bytes = ObjectRequest.Body.bytes(Array("clientctl asks here whether conditional writes work.\n".utf8))
+        let name = Self.probeName
+        let bytes = ObjectRequest.Body.bytes(Self.probeBytes)
         let first = try put(name, bytes, [.ifNoneMatch: "*"], repeats409: false).response
         guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, name) }
         for condition: [ObjectRequest.Header: String] in [

@@ -228,7 +228,6 @@ struct ChannelDesk {
 
     /// Puts a prepared document in place, and `manifest.json` after it; says what became of them.
     func put(_ prepared: Prepared) throws -> ChannelReport {
-        if options.isDryRun { return prepared.report }
         // It may have been prepared before the feed was locked.
         let current = try Prepared(
             name: prepared.name, bytes: prepared.bytes, before: prepared.before, prepared.report, in: place,

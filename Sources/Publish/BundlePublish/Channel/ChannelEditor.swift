@@ -4,11 +4,14 @@ package import BundleValues
 /// Changes channel documents of a feed, one at a time: whoever else changes one waits, or looks again, so no change is lost.
 package struct ChannelEditor {
     private let feed: any FeedPlace
+    /// What a dry run works on.
+    private let rehearsal: RehearsalPlace?
     private let options: ChannelTerms
 
     /// Edits `feed`.
     package init(feed: any FeedPlace, _ options: ChannelTerms) {
-        self.feed = feed
+        rehearsal = options.isDryRun ? RehearsalPlace(feed) : nil
+        self.feed = rehearsal ?? feed
         self.options = options
     }
 
@@ -103,12 +106,13 @@ package struct ChannelEditor {
     ) throws -> ChannelReport {
         try feed.requireThere()
         let desk = ChannelDesk(place: feed, options: options)
-        if options.isDryRun { return try work(desk).report }
-        return try feed.change(
+        var report = try feed.change(
             options.wait, channels: channels, draft: { options.signers.areQuick ? nil : try work(desk) }
         ) { drafted in
             try desk.put(try drafted ?? work(desk))
         }
+        report.writes = rehearsal?.writes
+        return report
     }
 
     /// A version that was never published is a slip of the pen, and the bad one would go on.

@@ -63,6 +63,8 @@ package struct ChannelReport: Sendable {
     package internal(set) var warnings: [String] = []
     /// What becomes of the feed's `manifest.json`.
     package internal(set) var newest = NewestChange.untouched
+    /// What a dry run would write, in order; nil otherwise.
+    package internal(set) var writes: [FeedWrite]?
 }
 
 /// Whether the time of a new document can be right. Devices take the latest time that was signed for the time it is, and nothing

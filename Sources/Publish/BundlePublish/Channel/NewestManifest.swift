@@ -71,6 +71,8 @@ package struct ReleaseWithdrawal: Sendable {
     package let version: SemanticVersion
     /// The one that it offers in its place.
     package let offered: SemanticVersion
+    /// What a dry run would write; nil otherwise.
+    package let writes: [FeedWrite]?
 
     /// Makes the `manifest.json` of `feed` offer `target` in place of `version`; nil for the newest release below it that is not recalled.
     package init(
@@ -80,18 +82,14 @@ package struct ReleaseWithdrawal: Sendable {
     ) throws {
         self.version = version
         try feed.requireThere()
-        func decide() throws -> (SemanticVersion, NewestManifest.Step) {
-            try Self.step(version, to: target, in: feed, clock: clock)
-        }
-        if isDryRun {
-            offered = try decide().0
-            return
-        }
+        let rehearsal = isDryRun ? RehearsalPlace(feed) : nil
+        let feed: any FeedPlace = rehearsal ?? feed
         offered = try feed.change(wait, channels: [], draft: { nil as Void? }) { _ in
-            let (offered, step) = try decide()
+            let (offered, step) = try Self.step(version, to: target, in: feed, clock: clock)
             try ReleaseFeed.setNewest(step.bytes, in: feed, after: step.present)
             return offered
         }
+        writes = rehearsal?.writes
     }
 
     private static func step(

@@ -1,0 +1,118 @@
+import BundleDisk
+import BundleSigning
+import BundleValues
+
+/// What a run would write to a feed.
+package struct FeedWrite: Sendable, Equatable {
+    /// Why it is written.
+    package enum Kind: String, Sendable {
+        /// Whether the store keeps conditions is asked with it, three times.
+        case probe
+        /// It is not there yet, and is never changed.
+        case create
+        /// It takes the place of what is there.
+        case replace
+    }
+
+    package let kind: Kind
+    /// Its path below the feed.
+    package let name: String
+    package let size: Int
+    /// What a bucket tells caches and readers of it, in order; none for a folder.
+    package let headers: [(name: String, value: String)]
+
+    package static func == (one: FeedWrite, other: FeedWrite) -> Bool {
+        (one.kind, one.name, one.size) == (other.kind, other.name, other.size)
+            && one.headers.elementsEqual(other.headers) { $0 == $1 }
+    }
+}
+
+/// A place that a dry run works on: what is written stays in memory, beside what is in the feed, and is told of.
+final class RehearsalPlace: FeedPlace {
+    var address: String { base.address }
+    var folder: String? { base.folder }
+    var keepsOthersOut: Bool { true }
+    /// In the order in which they would be made.
+    private(set) var writes: [FeedWrite] = []
+    private let base: any FeedPlace
+    /// What was written; nil for a file too large to be kept, which nobody reads again.
+    private var written: [String: [UInt8]?] = [:]
+
+    /// Before `base`, which is read only.
+    init(_ base: any FeedPlace) { self.base = base }
+
+    func read(_ name: String, maximumBytes: Int) throws -> FeedRecord? {
+        guard let bytes = written[name] ?? nil else { return try base.read(name, maximumBytes: maximumBytes) }
+        return FeedRecord(bytes, try Self.version(of: bytes))
+    }
+
+    func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+        guard let bytes = written[name] ?? nil else { return try base.stream(name, body) }
+        try bytes.withUnsafeBytes(body)
+        return true
+    }
+
+    func create(_ name: String, _ content: FeedContent) throws -> Bool {
+        let folder = name.split(separator: "/").dropLast().joined(separator: "/")
+        if try written[name] != nil || base.list(folder).contains(where: { $0.name == name }) { return false }
+        switch content {
+        case .bytes(let bytes): note(.create, name, bytes.count, bytes)
+        case .file(let file): note(.create, name, try file.size(), nil)
+        }
+        return true
+    }
+
+    func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
+        guard try read(name, maximumBytes: 64 << 20)?.version == version else { throw FeedConflict(name, in: self) }
+        note(.replace, name, bytes.count, bytes)
+    }
+
+    private func note(_ kind: FeedWrite.Kind, _ name: String, _ size: Int, _ bytes: [UInt8]?) {
+        if writes.isEmpty, let probe = base.probe { writes.append(probe) }
+        writes.append(FeedWrite(kind: kind, name: name, size: size, headers: base.headers(of: name)))
+        written[name] = .some(bytes)
+    }
+
+    private static func version(of bytes: [UInt8]) throws -> FeedVersion {
+        FeedVersion("rehearsed \(try SHA256Digest.of(bytes).hex)")
+    }
+
+    func list(_ folder: String) throws -> [FeedEntry] {
+        let own = written.filter { folder.isEmpty || $0.key.hasPrefix(folder + "/") }
+        return try base.list(folder).filter { own[$0.name] == nil }
+            + own.map { FeedEntry(name: $0.key, size: $0.value?.count ?? 0) }
+    }
+
+    func isIncomplete(_ release: String) throws -> Bool { try base.isIncomplete(release) }
+    func requireThere() throws { try base.requireThere() }
+    func draft(_ wait: FeedWait) throws -> any ReleaseDraft { try RehearsalDraft(of: self) }
+    func alone<Answer>(_ wait: FeedWait, _ work: () throws -> Answer) throws -> Answer { try work() }
+
+    // A dry run removes nothing, makes no folder, and has nothing to make durable.
+    func remove(_ name: String) throws {}
+    func removeRelease(_ release: String) throws {}
+    func make() throws {}
+    func settle(_ folder: String) throws {}
+}
+
+/// A release that goes nowhere.
+private final class RehearsalDraft: ReleaseDraft {
+    var scratch: Directory { temporary.directory }
+    private(set) var isCommitted = false
+    private let temporary: TemporaryDirectory
+    private let place: RehearsalPlace
+
+    init(of place: RehearsalPlace) throws {
+        self.place = place
+        temporary = try TemporaryDirectory()
+    }
+
+    func commit(_ name: String, archive: String, besides others: [String], manifest: [UInt8]) throws {
+        let folder = "\(ReleaseFeed.releasesName)/\(name)"
+        for file in [archive] + others {
+            _ = try place.create("\(folder)/\(file)", .file(try scratch.file(file)))
+        }
+        _ = try place.create("\(folder)/\(ReleaseFeed.manifestName)", .bytes(manifest))
+        isCommitted = true
+    }
+}

@@ -1,0 +1,79 @@
+import BundleTesting
+import BundleValues
+import Testing
+
+@testable import BundlePublish
+
+/// What a dry run tells is what the run does that follows it.
+@Suite struct `A dry run` {
+    private let store: Store
+    private let publisher: StorePublisher
+
+    init() throws {
+        store = try Store()
+        publisher = try StorePublisher(store)
+    }
+
+    /// The writes as the store saw them, the probe once.
+    private func seen(since count: Int) -> [[String]] {
+        let puts = store.puts.dropFirst(count).map { request in
+            [
+                String(request.target.dropFirst("/feeds/x/".count)), "\(request.body.count)",
+                request["Cache-Control"] ?? "", request["Content-Type"] ?? "",
+            ]
+        }
+        return puts.enumerated().filter { $0.offset == 0 || puts[$0.offset - 1] != $0.element }.map(\.element)
+    }
+
+    private func told(_ writes: [FeedWrite]?) -> [[String]] {
+        (writes ?? []).map { write in
+            [write.name, "\(write.size)"]
+                + ["Cache-Control", "Content-Type"].map { name in write.headers.first { $0.name == name }?.value ?? "" }
+        }
+    }
+
+    @Test func `of a release lists every request that the release makes, and makes none`() throws {
+        for version in ["1.0.0", "1.1.0"] {
+            let (before, count) = (store.objects, store.puts.count)
+            let rehearsed = try publisher.publish(version, isDryRun: true)
+            #expect(rehearsed.outcome == .dryRun && rehearsed.channel?.outcome == .dryRun)
+            #expect(store.objects == before && store.puts.count == count)
+            let done = try publisher.publish(version)
+            #expect(done.outcome == .published && done.writes == nil)
+            #expect(rehearsed.isNewest == done.isNewest && rehearsed.offered == done.offered)
+            #expect(told(rehearsed.writes) == seen(since: count))
+            #expect(rehearsed.writes?.map(\.kind).first == .probe)
+            #expect((rehearsed.writes?.count ?? 0) >= 6)
+        }
+        let again = try publisher.publish("1.1.0", isDryRun: true)
+        #expect(again.outcome == .unchanged && again.writes == [])
+    }
+
+    @Test func `of an edit does, too`() throws {
+        try publisher.publish("1.0.0")
+        let count = store.puts.count
+        var terms = publisher.bench.terms()
+        terms.isDryRun = true
+        let change = ChannelChange.pause(try publisher.bench.version("1.0.0"))
+        let rehearsed = try ChannelEditor(feed: store.place(), terms).apply(change, to: "stable")
+        #expect(rehearsed.outcome == .dryRun && store.puts.count == count)
+        terms.isDryRun = false
+        let done = try ChannelEditor(feed: store.place(), terms).apply(change, to: "stable")
+        #expect(done.outcome == .changed && done.writes == nil)
+        #expect(told(rehearsed.writes) == seen(since: count))
+        #expect(
+            rehearsed.writes?.map(\.name) == [".clientctl-probe", "channels/stable/2.json", "channels/stable.json"])
+    }
+
+    @Test func `on a folder has no headers and needs no lock`() throws {
+        let bench = try Bench()
+        try bench.put(bench.document("1.0.0"))
+        var terms = bench.terms()
+        terms.isDryRun = true
+        let edited = try bench.place.alone(FeedWait()) {
+            try ChannelEditor(feed: bench.place, terms).apply(.pause(bench.version("1.0.0")), to: "stable")
+        }
+        #expect(edited.writes?.map(\.name) == ["channels/stable/2.json", "channels/stable.json"])
+        #expect(edited.writes?.allSatisfy { $0.headers.isEmpty } == true)
+    }
+}
