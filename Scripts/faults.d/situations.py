@@ -226,6 +226,5 @@ situation("install-told", Telling, "v1.0.0", install_told("1.0.0"), install_told
 situation("fail-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(), fails())
 situation("fail-again-told", Telling, "v1.0.0 v1.1.0", install_told("1.0.0"), launch(), verdict("confirm", "1.0.0"), install_told("1.1.0"), launch(),
           fails(), until_tried_again(), fails())
-
 # A page takes the place of the one before.
 situation("release-page", Drawing, "", publish_to_channel("1.0.0"), draw(), publish_to_channel("1.1.0"), draw())

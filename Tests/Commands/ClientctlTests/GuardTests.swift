@@ -183,6 +183,11 @@ import Testing
         #expect(stopped["hold"]?.objectValue?["releases"]?.arrayValue == [.string("1.1.0")])
         #expect(stopped["change"] == .null)
         #expect(try Self.hold(site, key: "new", server).string("reason")?.contains("is paused") == true)
+        let page = site.folder.file("page.html")
+        try Clientctl.run(["release", "page", "--out", page, "--feed", site.feed, "--trust", site.trust, "--json"])
+            .succeeded("written")
+        let shown = String(decoding: try contents(ofFile: page), as: UTF8.self)
+        #expect(shown.contains("</b> is for 50% of the devices, and held by the guard"))
         // Devices on either side of the draw keep what they have.
         for device in ["old", "b", "c", "d", "e"] {
             _ = try site.install(device)

@@ -38,6 +38,13 @@ import Testing
         #expect(try self.html().contains("not verified"))
     }
 
+    @Test func `a ramp is shown with the steps that are to come`() throws {
+        try site.release("rollout", "--ramp", "1%,10%,100%", "--every", "1d", "--version", "1.1.0").succeeded("changed")
+        try page().succeeded("written")
+        let html = try html()
+        #expect(html.contains("<b>1.1.0</b> is for 1% of the devices, 10% from ") && html.contains(", 100% from "))
+    }
+
     @Test func `a document that nobody vouches for is shown as such`() throws {
         let told = try page("--trust", site.pub("new")).succeeded("written")
         #expect(told["channels"]?.arrayValue?.first?.objectValue?["verified"] == .bool(false))

@@ -19,7 +19,12 @@ package struct VerdictQuery: Sendable {
         // Of a device that failed first and was confirmed later, the failure is the first verdict.
         let labels =
             #"{channel="\#(channel)",version="\#(version)",fact=~"started|confirmed|failed",code!="afterFailure"}"#
-        return "sum by (fact) (clientctl_reports_total\(labels) or count_over_time(clientctl_report\(labels)[180d]))"
+        return "sum by (fact) (\(reports(labels)))"
+    }
+
+    /// The sums that a host keeps, or the reports themselves where devices send them to the engine.
+    static func reports(_ labels: String) -> String {
+        "clientctl_reports_total\(labels) or count_over_time(clientctl_report\(labels)[180d])"
     }
 
     /// What is counted at `now`; nil where the server knows no such series, or somebody began to count anew within the patience.

@@ -60,7 +60,7 @@ extension PageDocument {
                     "p", [:],
                     [
                         Markup("b", [:], ["\(release.release.version)"]), " is for \(share) of the devices",
-                        release.release.isPaused ? ", and paused" : "",
+                        release.isHeld ? ", and held by the guard" : release.release.isPaused ? ", and paused" : "",
                     ] + steps(release)),
                 PagePlot.rollout(
                     permille: release.release.rollout, isHeld: release.release.isPaused,
@@ -118,6 +118,7 @@ extension PageDocument {
     private func tag(_ release: ReleasePage.Release) -> Markup {
         switch release.state {
         case .recalled: tag("recalled", "bad")
+        case .held: tag("held", "warn")
         case .paused: tag("paused", "warn")
         case .rollingOut(let share): tag("\(share)", "some")
         case .everybody: tag("every device", "good")

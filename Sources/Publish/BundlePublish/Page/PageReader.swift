@@ -81,15 +81,24 @@ package struct PageReader {
                 "\(ChannelDesk.path(of: name)) is missing: restore it with `clientctl release restore`.")
         }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
-        let document = try ChannelFormat.parse(envelope).claims
+        let claims = try ChannelFormat.parse(envelope).claims
+        // A trust root that cannot be read is on the page itself.
+        let hold = try reading { try HoldDesk.judge(claims, in: feed, trust: trust, clock: clock) }.content ?? .none
+        let document = claims.held(by: hold)
         let proof = try judged(envelope.signatures.compactMap(\.keyId)) { trust in
             try ChannelVerifier.verify(envelope, channel: name, trusted: trust.keys(for: .channel, at: clock)).signers
                 .map(\.id)
         }
         let releases = try document.releases.sorted { $0.version > $1.version }.map { release in
+            var live = release
+            live.rollout = release.share(at: clock)
             var shown = ReleasePage.Release(
-                release: release, proof: try self.proof(of: release.manifest),
+                release: live, proof: try self.proof(of: release.manifest),
                 isRecalled: document.recalls(release.version))
+            shown.steps = (release.ramp?.remaining(at: clock) ?? []).map {
+                ReleasePage.Release.Step(at: $0.at, permille: $0.rollout)
+            }
+            if case .holds(let versions) = hold { shown.isHeld = versions.contains(release.version) }
             if withDeltas.contains(release.version) { shown.deltas = try deltas(of: release.manifest.claims) }
             return shown
         }

@@ -48,6 +48,8 @@ package struct ReleasePage: Sendable {
         package let proof: Proof
         /// Whether the channel recalls it.
         package let isRecalled: Bool
+        /// Whether a guard holds it, which pauses it.
+        package var isHeld = false
         /// How its rollout goes on by itself, the earliest first.
         package var steps: [Step] = []
         /// The deltas that lead to it; nil where it has none.
@@ -109,6 +111,7 @@ extension ReleasePage.Release {
     /// What becomes of the release on devices.
     enum State: Equatable {
         case recalled
+        case held
         case paused
         case rollingOut(RolloutShare)
         case everybody
@@ -116,6 +119,7 @@ extension ReleasePage.Release {
 
     var state: State {
         if isRecalled { return .recalled }
+        if isHeld { return .held }
         if release.isPaused { return .paused }
         let share = RolloutShare(permille: release.rollout)
         return share.permille >= ChannelDocument.Release.everybody ? .everybody : .rollingOut(share)

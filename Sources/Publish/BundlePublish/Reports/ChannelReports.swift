@@ -58,11 +58,12 @@ extension ChannelReports {
         _ engine: MetricsEngine, channel: String, at now: Timestamp, withCourses: Bool, by fetcher: some Fetcher
     ) async throws -> ChannelReports {
         let counts = try await engine.counts(
-            #"sum by (version,fact,code,route) (clientctl_reports_total{channel="\#(channel)"})"#, at: now, by: fetcher)
+            "sum by (version,fact,code,route) (\(VerdictQuery.reports(#"{channel="\#(channel)"}"#)))", at: now,
+            by: fetcher)
         if !withCourses || counts.isEmpty { return ChannelReports(counts: counts, courses: []) }
         let from = Timestamp(clamping: now.secondsSinceEpoch - days * 86_400)
         let courses = try await engine.counts(
-            #"sum by (version) (clientctl_reports_total{channel="\#(channel)",fact="confirmed"})"#,
+            "sum by (version) (\(VerdictQuery.reports(#"{channel="\#(channel)",fact="confirmed"}"#)))",
             over: MetricsEngine.Span(from: from, until: now, step: step), by: fetcher)
         return ChannelReports(counts: counts, courses: courses)
     }
