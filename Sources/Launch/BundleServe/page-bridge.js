@@ -22,6 +22,7 @@
   var LONGEST_DELAY = 10000;
   var STALE_PAUSE = 10000;
   var STALE_KEY = 'clientctl-stale-launch';
+  var KEPT_ERRORS = 8;
   var REPORTS = 5;
   var REPORT_CHARACTERS = 500;
   var NOTICES = 20;
@@ -142,6 +143,9 @@
     if (name === 'updateAvailable' && keptUpdate) {
       Promise.resolve().then(deliverKeptUpdate);
     }
+    if (name === 'error' && keptErrors.length > 0) {
+      Promise.resolve().then(deliverKeptErrors);
+    }
     return Promise.resolve({
       remove: function () {
         listeners = listeners.filter(function (other) {
@@ -155,6 +159,40 @@
   // Events, by the rules of server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
   var heard = {};
+  var keptErrors = [];
+
+  // An error that comes before the page's own scripts have run waits for them. The host hears that it was heard only then: what this
+  // page does not take is for the next one.
+  function takeError(event, id) {
+    // Said again where the host did not learn that it was heard.
+    if (!id || !heard[id]) {
+      if (!deliver('error', event)) {
+        keepError(event, id);
+        return;
+      }
+    }
+    if (id) {
+      heard[id] = true;
+      send('heard', { id: Number(id) || 0 }, true).then(ignore, ignore);
+    }
+  }
+
+  function keepError(event, id) {
+    var isKept = keptErrors.some(function (kept) {
+      return id && kept.id === id;
+    });
+    if (!isKept) {
+      keptErrors = keptErrors.concat({ event: event, id: id }).slice(-KEPT_ERRORS);
+    }
+  }
+
+  function deliverKeptErrors() {
+    var errors = keptErrors;
+    keptErrors = [];
+    errors.forEach(function (kept) {
+      takeError(kept.event, kept.id);
+    });
+  }
 
   function onEvent(name, text, id) {
     if (name === 'reload') {
@@ -169,15 +207,10 @@
       if (!deliver(name, event)) {
         keptUpdate = event;
       }
-    } else if (name === 'error' || name === 'upToDate') {
-      // Said again where the host did not learn that it was heard.
-      if (!id || !heard[id]) {
-        deliver(name, event);
-      }
-      if (id) {
-        heard[id] = true;
-        send('heard', { id: Number(id) || 0 }, true).then(ignore, ignore);
-      }
+    } else if (name === 'error') {
+      takeError(event, id);
+    } else if (name === 'upToDate') {
+      deliver(name, event);
     }
   }
 

@@ -175,6 +175,23 @@ import Testing
         #expect(try value(page, "seen") == #"[["updateAvailable",{"version":"1.0.1"}]]"#)
     }
 
+    @Test func `keeps errors until somebody listens, and says only then that it heard them`() throws {
+        let page = try open()
+        let error = { (id: Int) in "id: \(id)\nevent: error\ndata: {\"message\":\"\(id)\"}\n\n" }
+        feed.send(error(1) + error(1) + error(2))
+        // What follows in the same stream tells that all have come.
+        try page.evaluate("plugin.addListener('updateAvailable', () => { window.reached = true }); null")
+        feed.send("event: updateAvailable\ndata: {\"version\":\"1.0.0\"}\n\n")
+        try page.wait(until: "window.reached")
+        #expect(requests("heard").isEmpty)
+        try page.evaluate(Self.listening)
+        try page.wait(until: "seen.length === 2")
+        try page.wait(for: "its word") { _ in requests("heard").count == 2 }
+        feed.send(error(3))
+        try page.wait(until: "seen.length === 3")
+        #expect(try value(page, "seen.map(s => s[1].message)") == #"["1","2","3"]"#)
+    }
+
     @Test func `says which errors it heard, and delivers one once however often it is told`() throws {
         let page = try open()
         try page.evaluate(Self.listening)
