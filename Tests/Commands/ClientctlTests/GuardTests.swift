@@ -288,7 +288,8 @@ import Testing
         #expect(outcome.status == 3)
         #expect(outcome["good"] == .integer(40))
         failed.withLock { $0 = 20 }
-        while outcome.status == 3 { outcome = try guarded(server, bake: "1d") }
+        // A scrape that comes too late on a busy machine leaves no data for a moment.
+        while [3, 61].contains(outcome.status) { outcome = try guarded(server, bake: "1d") }
         #expect(outcome.status == 60)
         #expect(try isPaused() == true)
     }
