@@ -19,8 +19,11 @@ package final class PrefixedFrameWriter {
     deinit { ZSTD_freeCCtx(context) }
 
     /// `content` as one frame behind `prefix`, with its size and a checksum; its window reaches `windowLog`.
+    ///
+    /// `searchLog` is zstd's: log2 of how many places are compared for a match, the level's own where it is nil.
     package func frame(
-        of content: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, level: Int, windowLog: Int
+        of content: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, level: Int, searchLog: Int? = nil,
+        windowLog: Int
     ) throws(CompressionFailure) -> [UInt8] {
         try Self.check(ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters))
         var parameters = [
@@ -28,6 +31,7 @@ package final class PrefixedFrameWriter {
         ]
         // Most of the content is long matches with the prefix: a tenth less, for no time (DECISIONS).
         if level >= Self.thorough { parameters.append((ZSTD_c_targetLength, 999)) }
+        if let searchLog { parameters.append((ZSTD_c_searchLog, searchLog)) }
         for (parameter, value) in parameters {
             try Self.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
         }

@@ -33,6 +33,21 @@ import Testing
         #expect(try one.file.readAll() == three.file.readAll())
     }
 
+    @Test func `of much that has changed is looked for less thoroughly, whole groups or none`() throws {
+        let lines = text(4000)
+        let trees = try Trees(
+            TreePair(
+                old: ["a.js": lines], new: ["a.js": lines.enumerated().map { $0 % 97 == 0 ? 32 : $1 }, "b.js": text(900)]))
+        var options = DeltaMaker.Options()
+        let changed = lines.count + text(900).count
+        options.thoroughBytes = changed
+        let thorough = try trees.make(options)
+        options.thoroughBytes = changed - 1
+        let quick = try trees.make(options)
+        #expect(try thorough.file.readAll() != quick.file.readAll())
+        #expect(try trees.apply(quick.file, trees.bounds(quick.made)) == trees.pair.new)
+    }
+
     @Test func `that becomes too large is given up before all of it is compressed`() throws {
         let trees = try Trees(
             TreePair(old: [:], new: .init(uniqueKeysWithValues: (0..<9).map { ("\($0).js", text(500, seed: $0)) })))
