@@ -127,7 +127,7 @@ extension FolderFinding.Code {
     fileprivate var isAboutBytes: Bool {
         switch self {
         case .precompressed, .maps, .junk, .duplicates, .overBudget: true
-        case .missingFile, .foreignOrigin, .inlineHandler, .eval, .wasm: false
+        case .missingFile, .foreignOrigin, .ownFrame, .inlineHandler, .eval, .wasm: false
         }
     }
 
@@ -141,6 +141,7 @@ extension FolderFinding.Code {
         case .missingFile:
             ("file that a page names and the folder has not", "files that pages name and the folder has not")
         case .foreignOrigin: ("thing that a page loads from elsewhere", "things that pages load from elsewhere")
+        case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
         case .inlineHandler: ("attribute that is a script", "attributes that are scripts")
         case .eval:
             ("script that may make scripts out of text (eval)", "scripts that may make scripts out of text (eval)")
@@ -159,6 +160,7 @@ extension FolderFinding.Code {
         case .overBudget: "make them smaller"
         case .missingFile: "browsers will not find it"
         case .foreignOrigin: "serve refuses it, and a device may be offline; bring it into the folder"
+        case .ownFrame: "serve refuses frames"
         case .inlineHandler: "serve refuses it; add the handler in a script"
         case .eval: "serve refuses that; build without it"
         case .wasm: "serve refuses to compile it"

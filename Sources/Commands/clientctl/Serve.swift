@@ -98,9 +98,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "More sources for directives of the content security policy; the log names those that a page lacks.",
+            "More sources for directives of the content security policy; the log names those that a page lacks. Repeat it for more.",
             valueName: "policy"))
-    var csp: String?
+    var csp: [String] = []
 
     @Option(
         help: ArgumentHelp(
@@ -261,8 +261,8 @@ extension Serve {
         case let text?:
             throw ValidationError("--fallback is navigation or everything, not \(UntrustedName.display(text)).")
         }
-        if let text = try settings.optional("csp", csp) {
-            configuration.extraSources = try Self.sources(text)
+        for text in try settings.list("csp", csp) {
+            configuration.extraSources.merge(try Self.sources(text), uniquingKeysWith: +)
         }
         configuration.policies = try policies(settings)
         configuration.say = Self.say

@@ -16,7 +16,7 @@ final class PageService: Service {
     private let policy: ContentSecurityPolicy
     private let heartbeat: [UInt8]
     private let say: @Sendable (String) -> Void
-    /// The tags of pages that something was said of.
+    /// What something was said of.
     private let told = Mutex(Set<[UInt8]>())
     /// The cookie's name and the equals sign.
     private let cookie: String
@@ -42,6 +42,7 @@ final class PageService: Service {
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         if let status = rules.refusal(of: request) {
+            tellServiceWorker(request)
             return status == .misdirected ? Response.text(status, "").closing : .refusal(status)
         }
         guard let path = request.withTarget({ RequestPath(decoding: $1) }) else {
@@ -94,15 +95,42 @@ final class PageService: Service {
         switch shown {
         // Pages say what they may load.
         case .file(let file), .index(let file):
-            file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
+            tellFrame(path, request)
+            return file.response(to: request, fields: file.isPage ? policy.line(scriptSources: file.scriptSources) : "")
         // Said from where the request is, which may be below a version.
         case .folder:
-            .refusal(
+            return .refusal(
                 .permanentRedirect,
                 fields: "Location: ./\(PercentEncoding.encode(path: Array(path.lastComponent)))/\(request.query)\r\n")
-        case .missing: .refusal(.notFound)
-        case .failed: .refusal(.failed)
+        case .missing: return .refusal(.notFound)
+        case .failed: return .refusal(.failed)
         }
+    }
+
+    /// The page around a frame hears nothing of what its server forbids in it.
+    private func tellFrame(_ path: RequestPath, _ request: Request) {
+        guard !policy.allowsFraming, Self.isFramed(request), isNew(Array("frame ".utf8) + path.bytes) else { return }
+        say(
+            "a page shows \(Self.name(path)) in a frame, which is refused: --csp \"\(ContentSecurityPolicy.framing)\" "
+                + "would allow it")
+    }
+
+    private static func isFramed(_ request: Request) -> Bool {
+        request.has(.fetchDestination, "iframe") || request.has(.fetchDestination, "frame")
+            || request.has(.fetchDestination, "embed") || request.has(.fetchDestination, "object")
+    }
+
+    private func tellServiceWorker(_ request: Request) {
+        guard request.has(.fetchDestination, "serviceworker"),
+            let path = request.withTarget({ RequestPath(decoding: $1) }), isNew(Array("worker ".utf8) + path.bytes)
+        else { return }
+        say(
+            "a page asks for the service worker \(Self.name(path)), which is refused: it would outlive its client. "
+                + "Nothing allows it")
+    }
+
+    private static func name(_ path: RequestPath) -> String {
+        UntrustedName.display("/\(String(decoding: path.bytes, as: UTF8.self))")
     }
 
     private func redirect(toVersion name: ClientName) -> Response {
@@ -152,19 +180,19 @@ final class PageService: Service {
     private func pageOfHost(_ path: RequestPath, _ request: Request) async throws -> (Page, Document?) {
         let page = try await host.page(isBrowser: request.isNavigation)
         let cut = try page.site.page(Shown(path, in: page.site, for: request, fallback), at: path)
-        if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(page: cut, of: page) {
+        if let cut, ContentSecurityPolicy.areTooMany(cut.scriptSources), isNew(cut.before + Array(page.id.utf8)) {
             say(
-                "\(UntrustedName.display("/\(String(decoding: path.bytes, as: UTF8.self))")) has \(cut.scriptSources.count) "
+                "\(Self.name(path)) has \(cut.scriptSources.count) "
                     + "inline scripts, more than a header can name one by one: any inline script may run in it. Put them into files."
             )
         }
         return (page, try cut.map { try document($0, of: page) })
     }
 
-    private func isNew(page: IndexPage, of launch: Page) -> Bool {
+    private func isNew(_ thing: [UInt8]) -> Bool {
         told.withLock { told in
             if told.count > 100 { told = [] }
-            return told.insert(page.before + Array(launch.id.utf8)).inserted
+            return told.insert(thing).inserted
         }
     }
 

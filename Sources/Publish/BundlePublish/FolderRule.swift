@@ -22,6 +22,8 @@ package struct FolderFinding: Sendable, Equatable {
         case missingFile
         /// A page loads something of another origin.
         case foreignOrigin
+        /// A page shows a file of the folder in a frame.
+        case ownFrame
         /// An attribute of a page is a script.
         case inlineHandler
         /// A script makes scripts out of text.
@@ -178,8 +180,12 @@ struct FolderRule {
             case .local(let name):
                 guard isRelative, reference.isLoaded else { continue }
                 let base = page.base.flatMap { PageAddress($0).path(from: file.path) } ?? file.path.bytes
-                guard let target = PageAddress.path(name, from: base), !isThere(target, paths) else { continue }
-                found.append(FolderFinding(.missingFile, file, element))
+                guard let target = PageAddress.path(name, from: base) else { continue }
+                if !isThere(target, paths) {
+                    found.append(FolderFinding(.missingFile, file, element))
+                } else if reference.directive == "frame-src" {
+                    found.append(FolderFinding(.ownFrame, file, element, allowance: ContentSecurityPolicy.framing))
+                }
             case .none: continue
             }
         }

@@ -3,12 +3,12 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// A feed in a bucket is used as one in a folder is: against moto, which checks every signature.
-@Suite(.ownThread, .enabled(if: MotoBucket.missing == nil, "\(MotoBucket.missing ?? "")")) struct BucketTests {
-    private static let store = Result { try MotoBucket() }
+/// A feed in a bucket is used as one in a folder is: against a store that checks every signature.
+@Suite(.ownThread, .enabled(if: TestBucket.missing == nil, "\(TestBucket.missing ?? "")")) struct BucketTests {
+    private static let store = Result { try TestBucket() }
 
     private let site: ChannelSite
-    private let bucket: MotoBucket
+    private let bucket: TestBucket
     private let feed: String
 
     init() throws {

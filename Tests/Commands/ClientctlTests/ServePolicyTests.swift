@@ -21,6 +21,11 @@ import Testing
         return directive.split(separator: " ").dropFirst().map(String.init)
     }
 
+    @Test func `several policies are one`() throws {
+        let flags = ["--csp", "connect-src https://a; img-src https://b", "--csp", "connect-src https://c"]
+        #expect(try connections(flags, [:]) == ["'self'", "https://a", "https://c"])
+    }
+
     private static let server = ["CLIENTCTL_METEOR": "http://meteor.example/app"]
     private static let sources = ["http://meteor.example:80", "ws://meteor.example:80"]
 

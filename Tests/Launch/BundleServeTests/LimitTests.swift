@@ -347,6 +347,34 @@ import Testing
         #expect(found == directives)
     }
 
+    @Test(arguments: [([:], 1), (["frame-ancestors": ["'self'"]], 0)])
+    func `says once what is not shown in a frame, unless it is`(extra: [String: [String]], count: Int) async throws {
+        let said = Mutex<[String]>([])
+        let fixture = try await Fixture {
+            $0.extraSources = extra
+            $0.say = { line in said.withLock { $0.append(line) } }
+        }
+        for kind in ["iframe", "embed", "document", "image"] {
+            _ = try fixture.ask("/sub/index.html", ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Dest: \(kind)"])
+        }
+        let line =
+            "a page shows /sub/index.html in a frame, which is refused: --csp \"frame-ancestors 'self'\" would allow it"
+        #expect(said.withLock(\.self) == Array(repeating: line, count: count))
+    }
+
+    @Test func `says once that a service worker is refused`() async throws {
+        let said = Mutex<[String]>([])
+        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        for _ in 0..<2 {
+            let answer = try fixture.ask("/app.js", ["Sec-Fetch-Dest: serviceworker"])
+            #expect(answer.status == 403)
+        }
+        #expect(
+            said.withLock(\.self) == [
+                "a page asks for the service worker /app.js, which is refused: it would outlive its client. Nothing allows it"
+            ])
+    }
+
     @Test func `names no more inline scripts than fit into a head, and says so once`() async throws {
         let said = Mutex<[String]>([])
         let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }

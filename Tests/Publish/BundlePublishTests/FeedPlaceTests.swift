@@ -166,7 +166,7 @@ import Testing
         #expect(try text(one, "count") == "12")
     }
 
-    @Test(.enabled(if: MotoBucket.missing == nil, "\(MotoBucket.missing ?? "")"))
+    @Test(.enabled(if: TestBucket.missing == nil, "\(TestBucket.missing ?? "")"))
     func `is a bucket of an object store, too`() {
         #expect(PlaceKind.all.contains(.bucket))
     }
@@ -184,16 +184,16 @@ import Testing
 /// A kind of place, and how one is made.
 enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
     case folder
-    /// moto's, with signatures enforced; without it there is a test that is skipped by name.
+    /// An object store's, with signatures enforced; without one there is a test that is skipped by name.
     case bucket
     /// The same for a single writer, where the store has no conditional writes.
     case singleWriterBucket
 
-    static let all = MotoBucket.missing == nil ? allCases : [.folder]
+    static let all = TestBucket.missing == nil ? allCases : [.folder]
     var testDescription: String { rawValue }
 
     /// One server for all; each test has a prefix of its own.
-    static let store = Result { try MotoBucket() }
+    static let store = Result { try TestBucket() }
 
     func place(in folder: TemporaryFolder) throws -> any FeedPlace { try place(inFolder: folder.path) }
 

@@ -49,6 +49,46 @@ import Testing
         }
     }
 
+    @Test func `is written to where it takes tags without quotes only, as radosgw does`() throws {
+        let store = try Store { _, _ in .wantBareTags }
+        let place = try store.place()
+        try place.replace("a.json", with: document, version: nil)
+        let version = try place.read("a.json", maximumBytes: 9)?.version
+        try store.place().replace("a.json", with: [1], version: version)
+        #expect(throws: FeedConflict("a.json", in: place)) {
+            try place.replace("a.json", with: [2], version: version)
+        }
+        #expect(store.object("a.json") == [1])
+    }
+
+    @Test func `is refused where it refuses tags that match, or ignores those without quotes`() throws {
+        for (fault, said) in [(Store.Fault.refuse(412), "answers 412"), (.ignoreConditions, "ignores the condition")] {
+            let store = try Store { request, _ in
+                request["If-Match"].map { $0.hasPrefix("\"") ? .refuse(412) : fault }
+            }
+            let refused = refusal { try store.place().replace("a.json", with: document, version: nil) }
+            #expect(refused?.message.contains(said) == true, "\(refused?.message ?? "")")
+            #expect(store.names == [])
+        }
+    }
+
+    @Test func `is probed again where somebody else probed meanwhile, or an answer was lost`() throws {
+        let other = Mutex<(@Sendable () -> Void)?>(nil)
+        for isLost in [false, true] {
+            let store = try Store { request, number in
+                guard request.method == "PUT", request.target.hasSuffix("probe"), number == 4 else { return nil }
+                if isLost { return .forget }
+                other.withLock { $0 }?()
+                return nil
+            }
+            other.withLock { $0 = { store.set(".clientctl-probe", [9]) } }
+            try store.place().replace("a.json", with: document, version: nil)
+            #expect(store.object("a.json") == document)
+            #expect(store.puts(".clientctl-probe").count > 4)
+        }
+        other.withLock { $0 = nil }
+    }
+
     @Test func `is asked again where it is busy or at fault`() throws {
         let store = try Store { request, number in
             request.target.hasSuffix("probe") || number > 3 ? nil : .refuse(number == 1 ? 503 : 500, "SlowDown")

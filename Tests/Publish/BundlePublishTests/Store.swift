@@ -21,6 +21,8 @@ final class Store: Sendable {
         case deny(Int)
         /// Does it whatever the conditions say.
         case ignoreConditions
+        /// Compares entity tags without their quotes, as radosgw does.
+        case wantBareTags
     }
 
     private struct State {
@@ -92,13 +94,14 @@ final class Store: Sendable {
                 return Route(Array("<Error><Code>\(code)</Code></Error>".utf8), status: status)
             case .drop?: return Route().with { $0.raw = [] }
             case .forget?:
-                _ = act(request, obeys: true)
+                _ = act(request)
                 return Route().with { $0.raw = [] }
             case .deny(let status)?:
-                _ = act(request, obeys: true)
+                _ = act(request)
                 return Route(Array("<Error><Code>InternalError</Code></Error>".utf8), status: status)
             case .ignoreConditions?: return act(request, obeys: false)
-            case nil: return act(request, obeys: true)
+            case .wantBareTags?: return act(request, bare: true)
+            case nil: return act(request)
             }
         }
 
@@ -109,14 +112,14 @@ final class Store: Sendable {
             return Array("<ListBucketResult>\(contents.joined())</ListBucketResult>".utf8)
         }
 
-        private func act(_ request: Request, obeys: Bool) -> Route {
+        private func act(_ request: Request, obeys: Bool = true, bare: Bool = false) -> Route {
             state.withLock { state in
                 let present = state.objects[request.target]
                 let tag = present.map { "\"\($0.tag)\"" }
                 switch request.method {
                 case "PUT":
                     if obeys, request["If-None-Match"] == "*", tag != nil { return Route(status: 412) }
-                    if obeys, let wanted = request["If-Match"], wanted != tag {
+                    if obeys, let wanted = request["If-Match"], wanted != (bare ? present.map { "\($0.tag)" } : tag) {
                         return Route(status: tag == nil ? 404 : 412)
                     }
                     state.count += 1

@@ -28,6 +28,8 @@ package final class BucketPlace: FeedPlace {
     private let prefix: String
     private let terms: BucketTerms
     private var isProbed = false
+    /// Whether `If-Match` takes an entity tag without its quotes only, as radosgw does.
+    private var takesBareTags = false
 
     /// The feed at `address`, whose bucket `client` talks to.
     package init(_ address: BucketAddress, _ client: ObjectClient, _ terms: BucketTerms) {
@@ -109,7 +111,7 @@ package final class BucketPlace: FeedPlace {
             throw FeedConflict(name, in: self)
         }
         let condition: [ObjectRequest.Header: String] =
-            terms.isSingleWriter ? [:] : version.map { [.ifMatch: $0.token] } ?? [.ifNoneMatch: "*"]
+            terms.isSingleWriter ? [:] : version.map { match($0, bare: takesBareTags) } ?? [.ifNoneMatch: "*"]
         let (response, isInDoubt) = try put(name, .bytes(bytes), condition, repeats409: false)
         switch response.status {
         case 200, 201, 204: return
@@ -258,15 +260,46 @@ package final class BucketPlace: FeedPlace {
         let bytes = ObjectRequest.Body.bytes(Self.probeBytes)
         let first = try put(name, bytes, [.ifNoneMatch: "*"], repeats409: false).response
         guard [200, 201, 204, 409, 412].contains(first.status) else { throw unprobed(first, name) }
-        for condition: [ObjectRequest.Header: String] in [
-            [.ifNoneMatch: "*"], [.ifMatch: "\"00000000000000000000000000000000\""],
-        ] {
-            let next = try put(name, bytes, condition, repeats409: false).response
-            guard [409, 412].contains(next.status) else { throw unprobed(next, name) }
+        for condition in [[.ifNoneMatch: "*"], match(Self.noVersion, bare: false)] {
+            try requireRefused(condition)
         }
-        // A store that refuses everything does not have it.
-        guard try exists(name) else { throw unprobed(first, name) }
-        isProbed = true
+        for _ in 1...terms.attempts {
+            // A store that refuses everything does not have it.
+            guard let version = try probedVersion() else { throw unprobed(first, name) }
+            // One that refuses what holds would make a conflict of every change.
+            var last = first
+            for bare in [false, true] {
+                let (answer, isInDoubt) = try put(name, bytes, match(version, bare: bare), repeats409: true)
+                last = answer
+                let isTaken = [200, 201, 204].contains(last.status)
+                guard isTaken || [404, 409, 412].contains(last.status) else { throw unprobed(last, name) }
+                // A request whose answer was lost may have been taken.
+                if try isTaken || isInDoubt && probedVersion() != version {
+                    if bare { try requireRefused(match(Self.noVersion, bare: true)) }
+                    (isProbed, takesBareTags) = (true, bare)
+                    return
+                }
+            }
+            // Somebody else may have asked meanwhile.
+            if try probedVersion() == version { throw unprobed(last, name) }
+        }
+        throw FeedConflict(name, in: self)
+    }
+
+    private func probedVersion() throws -> FeedVersion? {
+        try read(Self.probeName, maximumBytes: Self.largestDocument)?.version
+    }
+
+    private static let noVersion = FeedVersion("\"00000000000000000000000000000000\"")
+
+    private func match(_ version: FeedVersion, bare: Bool) -> [ObjectRequest.Header: String] {
+        let tag = version.token
+        return [.ifMatch: bare && tag.utf8.count > 2 && tag.hasPrefix("\"") ? String(tag.dropFirst().dropLast()) : tag]
+    }
+
+    private func requireRefused(_ condition: [ObjectRequest.Header: String]) throws {
+        let answer = try put(Self.probeName, .bytes(Self.probeBytes), condition, repeats409: false).response
+        guard [409, 412].contains(answer.status) else { throw unprobed(answer, Self.probeName) }
     }
 
     private func unprobed(_ response: ObjectResponse, _ name: String) -> UpdateFailure {

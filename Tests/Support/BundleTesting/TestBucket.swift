@@ -3,22 +3,27 @@ import Glibc
 
 /// A bucket of moto, an object store in Python, which refuses requests whose signature it does not get itself.
 ///
-/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default any on the path.
-package final class MotoBucket: Sendable {
+/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default any on the path. With `SWAP_CLIENTS_BUCKET_ENGINE=other`, the bucket of the
+/// environment instead, as `Scripts/other-bucket` sets it.
+package final class TestBucket: Sendable {
     /// Why there is none; nil where there is.
     package static let missing: String? = {
+        if isOther { return nil }
         let check = try? Program.run(
             [python, "-c", "import moto.server, boto3"], environment: ["PATH": path, "HOME": "/nonexistent"])
         return check?.status == 0 ? nil : "no moto[server] for \(python): Scripts/bootstrap --bucket installs it"
     }()
 
-    private static let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-    private static let python = getenv("SWAP_CLIENTS_PYTHON").map { String(cString: $0) } ?? "python3"
+    private static let isOther = setting("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
+    private static let path = setting("PATH") ?? "/usr/bin:/bin"
+    private static let python = setting("SWAP_CLIENTS_PYTHON") ?? "python3"
+
+    private static func setting(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
     package let url: String
     package let keyId: String
     package let secret: String
-    private let server: Command
+    private let server: Command?
 
     /// What tells programs of it, with the right keys.
     package var environment: [String: String] {
@@ -28,15 +33,24 @@ package final class MotoBucket: Sendable {
         ]
     }
 
-    /// Starts one, with an empty bucket called `feeds`.
+    /// A bucket called `feeds`: an empty one of moto, which starts here, or that of the environment, where others may have been before.
     package init() throws {
-        server = try Command([Self.python, "-c", Self.program])
+        if Self.isOther {
+            server = nil
+            let words = ["AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].compactMap(Self.setting)
+            guard words.count == 3 else {
+                throw CommandError(command: ["Scripts/other-bucket"], printed: "not run by it")
+            }
+            (url, keyId, secret) = (words[0], words[1], words[2])
+            return
+        }
+        let server = try Command([Self.python, "-c", Self.program])
         let line = server.nextLine()
         guard let told = try JSONScanner.parse(Array(line.utf8), maximumBytes: 4096).objectValue,
             let url = told["url"]?.stringValue, let id = told["id"]?.stringValue,
             let secret = told["secret"]?.stringValue
         else { throw CommandError(command: ["moto"], printed: line) }
-        (self.url, keyId, self.secret) = (url, id, secret)
+        (self.server, self.url, keyId, self.secret) = (server, url, id, secret)
     }
 
     /// It lives as long as its parent does.
