@@ -55,14 +55,23 @@ package final class TestBucket: Sendable {
 
     /// It lives as long as its parent does.
     private static let program = """
-        import json, os, time
+        import json, os, threading, time
         parent = os.getppid()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         import boto3
         from moto import settings
-        from moto.server import ThreadedMotoServer
+        from moto.moto_server import threaded_moto_server as moto_server
 
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        class OneAtATime(moto_server.DomainDispatcherApplication):
+            # moto looks at a condition and then writes: another request may come between.
+            lock = threading.Lock()
+
+            def __call__(self, environ, start_response):
+                with self.lock:
+                    return super().__call__(environ, start_response)
+
+        moto_server.DomainDispatcherApplication = OneAtATime
+        server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         url = "http://%s:%d" % server.get_host_and_port()
         plain = dict(endpoint_url=url, region_name="us-east-1", aws_access_key_id="setup", aws_secret_access_key="setup")
