@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """apply-delta.py DELTA OLD NEW: makes the folder NEW out of the folder OLD and a delta, by Guide/reference/deltas.md alone.
 
-zstd comes from the module zstandard, from Python 3.14, or from the program zstd."""
+zstd comes from the module zstandard, or from the program zstd."""
 
 import os
 import subprocess
@@ -15,11 +15,6 @@ def decompress(frame, prefix):
         import zstandard
         raw = zstandard.ZstdCompressionDict(prefix, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if prefix else None
         return zstandard.ZstdDecompressor(dict_data=raw, max_window_size=1 << 27).decompress(frame)
-    except ImportError:
-        pass
-    try:
-        from compression import zstd
-        return zstd.decompress(frame, zstd.ZstdDict(prefix, is_raw=True).as_prefix if prefix else None)
     except ImportError:
         pass
     with tempfile.NamedTemporaryFile() as old:
