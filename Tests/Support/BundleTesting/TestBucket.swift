@@ -64,10 +64,10 @@ package final class TestBucket: Sendable {
 
         class OneAtATime(moto_server.DomainDispatcherApplication):
             # moto looks at a condition and then writes: another request may come between.
-            lock = threading.Lock()
+            turn = threading.Lock()
 
             def __call__(self, environ, start_response):
-                with self.lock:
+                with self.turn:
                     return super().__call__(environ, start_response)
 
         moto_server.DomainDispatcherApplication = OneAtATime
