@@ -320,6 +320,8 @@ import Testing
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
         ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
+        // Nothing waits to be reported; ReportTests does.
+        ["report", "manifest"], ["report", "channel"],
         // HistoryCommandTests does.
         ["release restore", "dry-run"], ["release unpublish", "dry-run"],
     ]
