@@ -25,6 +25,7 @@ struct Host: AsyncParsableCommand {
             With --reports it takes what devices tell (--report of serve and install):
             their facts are added up for good, and /metrics has the sums for Prometheus.
             Whoever can ask can report; only versions that the feed has are counted.
+            One host at a time adds up in a file.
 
             With --upstream it is a relay: it has no files. It watches the channels of a
             feed that is served elsewhere, such as by a CDN, and announces changes. It asks
@@ -169,7 +170,14 @@ struct Host: AsyncParsableCommand {
     private func folder(_ given: String, _ settings: Settings) throws -> Directory {
         let path = try settings.feedFolder(given)
         do throws(DiskError) {
-            return try Directory.open(path)
+            let feed = try Directory.open(path)
+            let (manifest, channels) = (try feed.kind(of: "manifest.json"), try feed.kind(of: "channels"))
+            if manifest == nil && channels == nil {
+                Output.say(
+                    "clientctl: \(path) has no manifest.json and no channels: there is nothing to serve until publish writes there"
+                )
+            }
+            return feed
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path,

@@ -27,9 +27,8 @@ struct ReportOptions: ParsableArguments {
         guard let text = try settings.optional("report", report) else { return nil }
         let url = try Self.address(text, settings)
         let store = try settings.required("store", update.place.store)
-        // The token is the feed's, whoever is told.
-        let origin = try Wiring.places(update, settings).feed?.url ?? url
-        let fetcher = try Wiring.fetcher(update.network, for: origin, store: store, settings)
+        let fetcher = try Wiring.fetcher(
+            update.network, reportingOf: try Wiring.places(update, settings), store: store, settings)
         return ReportSender(ReportDesk(store: store), to: url, by: fetcher, within: try within(settings))
     }
 
@@ -64,11 +63,17 @@ struct Report: AsyncParsableCommand {
             The first run makes the store note facts: installed, started, confirmed,
             failed, rolledBack, blocked. Each is told once, with its version and channel,
             and without a word of who the device is. What nobody took waits for the next
-            run. With --off nothing is noted any more, and what waits is forgotten.
+            run. With --off nothing is noted any more, and what waits is forgotten. The
+            feed's token goes along if the receiver has the feed's origin: the same
+            scheme, host and port.
 
             Examples:
               clientctl report --store /var/lib/kiosk \\
                 --report https://updates.example.com/report
+              clientctl report --store /var/lib/kiosk \\
+                --report https://updates.example.com/report \\
+                --channel https://updates.example.com/channels/stable.json \\
+                --token-file /etc/clientctl/token
               clientctl report --store /var/lib/kiosk --off
             """)
 
@@ -77,6 +82,18 @@ struct Report: AsyncParsableCommand {
             "Whom to tell: http://HOST/report of a host, or VictoriaMetrics' /api/v1/import/prometheus.",
             valueName: "url"))
     var report: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The manifest that this device follows: a token goes to a receiver of its origin only.",
+            valueName: "url|file"),
+        completion: .file())
+    var manifest: String?
+
+    @Option(
+        help: ArgumentHelp("Instead of --manifest, the channel document that it follows.", valueName: "url|file"),
+        completion: .file())
+    var channel: String?
 
     @Flag(help: "Note nothing any more, and forget what waits.")
     var off = false
@@ -96,7 +113,7 @@ struct Report: AsyncParsableCommand {
             return Output.give(json: json, afterChange: true, Self.object("off", 0, 0), ["nothing is noted any more"])
         }
         let url = try ReportOptions.address(settings.required("report", report), settings)
-        let fetcher = try Wiring.fetcher(network, for: url, store: store, settings)
+        let fetcher = try Wiring.fetcher(network, reportingOf: try followed(settings), store: store, settings)
         try desk.turn(on: true)
         let sent = try await ReportSender(desk, to: url, by: fetcher, within: .seconds(1)).send(within: .seconds(30))
         let count = sent?.reports.count ?? 0
@@ -104,6 +121,23 @@ struct Report: AsyncParsableCommand {
             json: json, afterChange: true,
             Self.object(sent == nil ? "nothingToReport" : "reported", count, sent?.dropped ?? 0),
             [sent == nil ? "there is nothing to report" : "reported \(count) facts"])
+    }
+
+    /// What the device follows. Flags name it; where none does, the environment and the file.
+    private func followed(_ settings: Settings) throws -> (feed: FeedAddress?, meteor: String?) {
+        let isFlagged = manifest != nil || channel != nil
+        let followed = (
+            feed: try Wiring.feed(
+                manifest: isFlagged ? manifest : try settings.optional("manifest", nil),
+                channel: isFlagged ? channel : try settings.optional("channel", nil)),
+            meteor: isFlagged ? nil : try settings.optional("meteor", nil)
+        )
+        if followed.feed == nil && followed.meteor == nil && network.tokenFile != nil {
+            throw ValidationError(
+                "--token-file has the token of the feed, which goes to no other server: name the feed with --channel or --manifest."
+            )
+        }
+        return followed
     }
 
     private static func object(_ outcome: String, _ count: Int, _ dropped: Int) -> JSONObject {

@@ -102,6 +102,21 @@ enum Wiring {
             report: { Output.say("clientctl: \(UpdateFailure($0).message)") })
     }
 
+    /// The same for reports, which go anywhere: a token is for the feed or the Meteor server that the device follows, and nobody's
+    /// where none is known.
+    static func fetcher(
+        _ network: NetworkOptions, reportingOf followed: (feed: FeedAddress?, meteor: String?), store: String,
+        _ settings: Settings
+    ) throws -> any Fetcher {
+        let meteor = try followed.meteor.map { text in
+            try settings.parsed("meteor", text) { try FetchURL(parsing: $0) }
+        }
+        guard let origin = followed.feed?.url ?? meteor else {
+            return try DeviceContainer.fetcher(try network.fetching(settings))
+        }
+        return try fetcher(network, for: origin, store: store, settings)
+    }
+
     /// What a relay looks at its upstream with: it looks again soon, so it waits for nothing.
     static func fetcher(_ relay: RelayOptions, for url: FetchURL, _ settings: Settings) throws -> any Fetcher {
         var options = try relay.way.fetching(settings)

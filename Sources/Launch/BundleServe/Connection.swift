@@ -47,6 +47,8 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     private var isHead = false
     /// Its body, until the service reads it; what follows one that nobody reads cannot be told from it.
     private var unread: (length: Int, expectsContinue: Bool)?
+    /// Of that body, what the table has given room for.
+    private var room = 0
     private var lastNavigation: Navigation?
     private var stream: Task<Void, Never>?
 
@@ -156,7 +158,10 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
                 }
                 guard readHead() else { return }
             case .readingBody(let length, let promise):
-                guard let body = input.readBytes(length: length) else { return }
+                guard let body = input.readBytes(length: length) else {
+                    if clientIsDone { leave() }
+                    return
+                }
                 promise.succeed(body)
                 enter(.asking)
             case .asking, .sending, .streaming, .changing, .leaving, .closed: return
@@ -207,6 +212,8 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     func readBody(_ promise: EventLoopPromise<[UInt8]>) {
         guard case .asking = phase else { return promise.fail(ChannelError.eof) }
         guard let body = unread else { return promise.succeed([]) }
+        guard table.giveRoom(for: body.length) else { return promise.fail(NoRoomForBody()) }
+        room = body.length
         unread = nil
         enter(.readingBody(length: body.length, promise))
         if body.expectsContinue && input.readableBytes == 0 {
@@ -317,7 +324,16 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         if case .readingBody(_, let promise) = phase { promise.fail(ChannelError.eof) }
         phase = next
         isFresh = true
-        if case .idle = next { waitsSince = .now() }
+        switch next {
+        case .readingBody, .asking: return
+        case .idle:
+            waitsSince = .now()
+            // An empty buffer keeps the room of what it had.
+            if input.readableBytes == 0 { input = ByteBuffer() }
+        default: break
+        }
+        table.takeRoom(back: room)
+        room = 0
     }
 
     // MARK: Log

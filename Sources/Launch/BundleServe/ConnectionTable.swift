@@ -7,12 +7,15 @@ final class ConnectionTable {
     private var connections: [ObjectIdentifier: Connection] = [:]
     private var sweeping: RepeatedTask?
     private var whenEmpty: EventLoopPromise<Void>?
+    /// What is left for bodies under way.
+    private var room: Int
     private(set) var isStopping = false
     /// What the connections serve; there are none before it is known.
     var service: (any Service)?
 
     init(_ limits: ServerLimits, _ loop: any EventLoop) {
         self.loop = loop
+        room = limits.bodies
         let shortest =
             [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.farewell].min() ?? .seconds(1)
         pause = min(max(TimeAmount(shortest / 8), .milliseconds(5)), .seconds(1))
@@ -34,6 +37,15 @@ final class ConnectionTable {
     /// Ends the connection that has been waiting for a request for the longest time, where there is one: of many that say nothing, or a
     /// little now and then, none keeps others out.
     func makeRoom() { connections.values.filter(\.isWaiting).min { $0.waitsSince < $1.waitsSince }?.close() }
+
+    /// Whether there is room for a body of that many bytes, which is the connection's until it gives it back.
+    func giveRoom(for length: Int) -> Bool {
+        if length > room { return false }
+        room -= length
+        return true
+    }
+
+    func takeRoom(back length: Int) { room += length }
 
     private func sweep() {
         let now = NIODeadline.now()

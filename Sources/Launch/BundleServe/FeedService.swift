@@ -92,9 +92,15 @@ final class FeedService: Service {
             return Response.refusal(.unsupportedMediaType).closing
         }
         if request.has(.expect) && !request.expectsContinue { return Response.refusal(.expectationFailed).closing }
-        guard let bytes = try? await request.body.read(),
-            let verdict = try? await elsewhere({ await reports.take(bytes) })
-        else { return .refusal(.badRequest) }
+        let verdict: ReportVerdict
+        do {
+            let bytes = try await request.body.read()
+            verdict = try await elsewhere { await reports.take(bytes) }
+        } catch is NoRoomForBody {
+            verdict = .tooMany(retryAfter: 30)
+        } catch {
+            return .refusal(.badRequest)
+        }
         switch verdict {
         case .taken(let counted): return .json(["counted": .integer(counted)], caching: Caching.never)
         case .malformed(let problem):

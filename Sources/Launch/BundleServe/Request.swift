@@ -109,13 +109,16 @@ struct RequestBody: Sendable {
         self.connection = NIOLoopBound(connection, eventLoop: channel.eventLoop)
     }
 
-    /// Reads all of it; the service has looked at its length before. Throws when the client has gone.
+    /// Reads all of it; the service has looked at its length before. Throws `NoRoomForBody`, and when the client has gone.
     func read() async throws -> [UInt8] {
         let promise = channel.eventLoop.makePromise(of: [UInt8].self)
         channel.eventLoop.execute { [connection] in connection.value.readBody(promise) }
         return try await promise.futureResult.get()
     }
 }
+
+/// The bodies of other requests have all the room that there is for them.
+struct NoRoomForBody: Error {}
 
 /// What answers the requests of one server.
 protocol Service: AnyObject, Sendable {

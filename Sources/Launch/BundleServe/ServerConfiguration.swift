@@ -57,6 +57,8 @@ package struct ServerLimits: Sendable {
     /// Connections at once; for a further one, the one that has waited for a request the longest is closed. Where all are being answered it
     /// waits in the kernel's queue.
     package var connections = 64
+    /// For the bodies of all requests under way, in bytes.
+    package var bodies = 4 << 20
     /// For the whole head of a request, from its first byte, and for its body again.
     package var request = Duration.seconds(10)
     /// Between requests.

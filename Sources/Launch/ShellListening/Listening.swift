@@ -183,7 +183,7 @@ public struct Listening: Sendable {
 
     private static func describe(_ report: LinkReport, _ url: SocketURL) -> String {
         switch report {
-        case .connected: "\(url) is listened to"
+        case .connected: "listening to \(url)"
         // Whoever is at the other end has a say in these words.
         case .lost(let reason):
             "\(url) cannot be listened to: \(UntrustedName.display(reason)). Updates are found by checking meanwhile"

@@ -16,6 +16,12 @@ struct ChannelSequences: Equatable {
     /// The folder of the channels' documents, where there is one.
     static func folder(in feed: Directory) -> Directory? { try? feed.directory(folder) }
 
+    /// The channels of a feed by name, whatever their documents are.
+    static func names(in feed: Directory) -> [String] {
+        ((try? folder(in: feed)?.list()) ?? []).filter { $0.hasSuffix(suffix) }
+            .map { String($0.dropLast(suffix.count)) }.filter(ChannelFileName.isName)
+    }
+
     /// What the feed has now, knowing what it had before.
     func read(again folder: Directory?) -> ChannelSequences {
         var fresh = ChannelSequences()

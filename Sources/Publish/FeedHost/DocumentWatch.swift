@@ -31,6 +31,8 @@ struct DocumentWatch {
         var report: Report?
         /// Until the next look begins.
         var wait: Duration
+        /// Something, too, where the channel was there before, or nobody knows.
+        var found = Subscriptions.Finding.something
     }
 
     /// From the beginning of one look to that of the next, at least.
@@ -64,10 +66,10 @@ struct DocumentWatch {
         case .unreadable(let reason, let tag):
             self.tag = tag
             content = .unreadable(reason)
-            return failed(.unreadable(reason), nil, random)
+            return found(nothing: failed(.unreadable(reason), nil, random))
         case .missing(let asked):
             tag = nil
-            return failed(.missing, asked, random)
+            return found(nothing: failed(.missing, asked, random))
         case .failed(let reason, let asked):
             return failed(.failed(reason), asked, random)
         }
@@ -82,6 +84,12 @@ struct DocumentWatch {
         if isNews { newest = sequence }
         let report = report(content)
         return Step(announced: isNews ? sequence : nil, report: report, wait: pause(after: took))
+    }
+
+    private func found(nothing step: Step) -> Step {
+        var step = step
+        if newest == nil { step.found = .nothing(isLasting: step.wait >= Self.backoff.longest / 2) }
+        return step
     }
 
     private mutating func pause(after took: Duration) -> Duration {

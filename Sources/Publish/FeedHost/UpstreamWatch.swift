@@ -79,16 +79,17 @@ final class UpstreamWatch: ChannelWatch {
         case .begins:
             want.yield(name)
             return true
-        case .counts: return true
-        case .isWatched, .isOther(isFirst: false), .isOneTooMany(isFirst: false): break
-        case .isOther(isFirst: true):
-            say("a device asks for the channel \(name), which is not watched: name it with --channel, too")
+        case .counts, .isOneTooMany(isFirst: false): return true
         case .isOneTooMany(isFirst: true):
             say(
-                "a device asks for the channel \(name), and \(Subscriptions.most) are watched already, so it is not: name those "
-                    + "that count with --channel")
+                "a device asks for the channel \(name), and \(Subscriptions.most) are watched already, so it waits for its turn: "
+                    + "name those that count with --channel")
+            return true
+        case .isWatched, .isOther(isFirst: false): return false
+        case .isOther(isFirst: true):
+            say("a device asks for the channel \(name), which is not watched: name it with --channel, too")
+            return false
         }
-        return false
     }
 
     /// A socket that counts is gone.
@@ -111,11 +112,35 @@ final class UpstreamWatch: ChannelWatch {
             let (answer, isUrgent) = await look(at: channel, unless: document.tag)
             if Task.isCancelled { return }
             let step = document.take(answer, took: reading() - begun, random)
-            if let sequence = step.announced { announcer.update(channel, to: sequence, isUrgent: isUrgent) }
+            if let sequence = step.announced { announce(sequence, of: channel, isUrgent) }
             if let report = step.report { say(describe(report, channel)) }
-            do { try await clock.sleep(for: step.wait) } catch { return }
-            if subscriptions.withLock({ $0.retire(channel) }) { return }
+            guard await rest(step, channel) else { return }
         }
+    }
+
+    /// What there was when the watch began is no change.
+    private func announce(_ sequence: Int, of channel: String, _ isUrgent: Bool) {
+        let isChange = announcer.sequences.numbers[channel] != nil
+        announcer.update(channel, to: sequence, isUrgent: isUrgent)
+        if isChange { say("announced sequence \(sequence) of the channel \(channel)") }
+    }
+
+    /// Waits for the next look; false where the watch ends. One that has found nothing gives its place away within a look's interval,
+    /// and no sooner, so that no place makes more looks than one that has found something.
+    private func rest(_ step: DocumentWatch.Step, _ channel: String) async -> Bool {
+        var left = step.wait
+        repeat {
+            let pause = step.found == .something ? left : min(left, DocumentWatch.interval)
+            do { try await clock.sleep(for: pause) } catch { return false }
+            left -= pause
+            let isDue = left <= .zero
+            let review = subscriptions.withLock { $0.review(channel, step.found, isDue: isDue) }
+            if case .ends(let next) = review {
+                if let next { want.yield(next) }
+                return false
+            }
+        } while left > .zero
+        return true
     }
 
     /// What is there, and whether its newest release is urgent.
@@ -145,7 +170,7 @@ final class UpstreamWatch: ChannelWatch {
         let place = "\(upstream.url.display)channels/\(channel).json"
         return switch report {
         case .watched(let sequence, let hasTag):
-            "\(place) is watched; it has sequence \(sequence)"
+            "watching \(place); sequence \(sequence)"
                 + (hasTag ? "" : ". Its server sends no ETag, so each look brings all of it")
         case .older(let sequence, let newest):
             "\(place) has sequence \(sequence) after \(newest): that is an older copy, and nobody is told of it"

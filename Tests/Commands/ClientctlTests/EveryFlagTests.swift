@@ -99,7 +99,8 @@ import Testing
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--port", "0"] + device
         case "launch": return device
         case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
-        case "report": return ["--store", "store", "--report", "http://127.0.0.1:1/report"]
+        case "report":
+            return ["--store", "store", "--report", "http://127.0.0.1:1/report", "--manifest", "feed/manifest.json"]
         case "confirm", "fail": return version + ["--store", "store", "--token", "x"]
         case "rollback", "unblock", "list", "status", "gc", "login", "logout", "lock", "unlock":
             return ["--store", "store"] + (words == ["gc"] ? ["--json"] : [])
@@ -125,7 +126,8 @@ import Testing
             arguments += ["--channel", "feed/channels/stable.json"]
         case ("check", "channel"), ("install", "channel"), ("serve", "channel"), ("check", "meteor"),
             ("install", "meteor"),
-            ("serve", "meteor"), ("repair", "channel"), ("doctor", "channel"), ("doctor", "meteor"):
+            ("serve", "meteor"), ("repair", "channel"), ("report", "channel"), ("doctor", "channel"),
+            ("doctor", "meteor"):
             drop("--manifest")
         case ("doctor", "app-id"): drop("--port")
         case ("check", "platform"), ("install", "platform"), ("check", "verify-assets"), ("install", "verify-assets"),
@@ -318,6 +320,8 @@ import Testing
     private static let unseenHere: Set<[String]> = [
         ["fail", "reason"], ["inspect", "token-file"], ["inspect", "ca-file"], ["inspect", "proxy"],
         ["release guard", "query"], ["release guard", "expect-sequence"], ["release guard", "dry-run"],
+        // Nothing waits to be reported; ReportTests does.
+        ["report", "manifest"], ["report", "channel"],
         // HistoryCommandTests does.
         ["release restore", "dry-run"], ["release unpublish", "dry-run"],
     ]

@@ -213,7 +213,7 @@ import Testing
                 poll(nil, 0, 10)
             }
         }
-        try wait(for: "push is listened to")
+        try wait(for: "listening to ws://127.0.0.1:\(host.port)/push")
         try site.publish("1.0.1").succeeded()
         try wait(for: "announces sequence 2")
     }

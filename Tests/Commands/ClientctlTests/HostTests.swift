@@ -53,6 +53,16 @@ import Testing
         #expect(try refused([site.feed, "--port", "\(host.port)"], 78, "configInvalid").contains("in use"))
     }
 
+    @Test func `says when a folder is no feed`() throws {
+        let empty = try site.folder.writeTree(["index.html": []], to: "dist")
+        let host = try Hosting(empty)
+        try host.wait(until: "\(empty) has no manifest.json and no channels")
+        for path in ["manifest.json", "channels/stable.json"] {
+            let feed = try site.folder.writeTree([path: []], to: "feed-\(path.utf8.count)")
+            #expect(try !Hosting(feed).stop().errors.contains("has no manifest.json"))
+        }
+    }
+
     @Test func `SIGHUP reads the tokens anew and opens the access log again; bad tokens change nothing`() throws {
         let log = site.folder.file("access.log")
         let host = try Hosting(site.feed, ["--token-file", try tokenFile(), "--access-log", log])

@@ -31,7 +31,7 @@ import Testing
         let host = try Hosting(site.feed)
         let serving = try serve(following(host))
         try serving.wait(untilInstalled: "v1.0.0")
-        try serving.wait(until: "is listened to")
+        try serving.wait(until: "listening to ")
         try site.publish("1.0.1").succeeded()
         try serving.wait(untilInstalled: "v1.0.1")
         #expect(try serving.count("announces sequence 2 of the channel stable") == 1)
@@ -40,7 +40,7 @@ import Testing
         try site.publish("1.0.2").succeeded()
         try serving.wait(untilInstalled: "v1.0.2")
         #expect(try serving.count("announces sequence") <= 3)
-        #expect(try serving.count("is listened to") == 1)
+        #expect(try serving.count("listening to ") == 1)
     }
 
     @Test func `a host that was killed and comes back is heard, and what it said meanwhile`() throws {
@@ -49,7 +49,7 @@ import Testing
         let port = try #require(host?.port)
         let serving = try serve(following(try #require(host)))
         try serving.wait(untilInstalled: "v1.0.0")
-        try serving.wait(until: "is listened to")
+        try serving.wait(until: "listening to ")
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
         try serving.wait(until: "cannot be listened to")
@@ -59,7 +59,7 @@ import Testing
         try site.publish("1.0.2").succeeded()
         try serving.wait(untilInstalled: "v1.0.2")
         #expect(try serving.count("cannot be listened to") == 1)
-        #expect(try serving.count("is listened to") == 2)
+        #expect(try serving.count("listening to ") == 2)
         withExtendedLifetime(host) {}
     }
 
@@ -106,7 +106,7 @@ import Testing
         }
         let more = isSession ? [] : ["--token-file", token]
         let serving = try serve(following(host) + more)
-        try serving.wait(until: "is listened to")
+        try serving.wait(until: "listening to ")
         try site.publish("1.0.1").succeeded()
         try serving.wait(untilInstalled: "v1.0.1")
         #expect(try !serving.errors().contains(secret))
@@ -209,7 +209,7 @@ import Testing
             "https://127.0.0.1:\(front.port)/push",
         ]
         let trusting = try serve(flags + ["--ca-file", authority.authorityFile])
-        try trusting.wait(until: "wss://127.0.0.1:\(front.port)/push is listened to")
+        try trusting.wait(until: "listening to wss://127.0.0.1:\(front.port)/push")
         try site.publish("1.0.1").succeeded()
         hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text, topic: "stable")
         try trusting.wait(untilInstalled: "v1.0.1")
@@ -235,7 +235,7 @@ import Testing
                 "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--push",
                 "wss://feed.example/push", "--ca-file", authority.authorityFile,
             ], environment: ["https_proxy": "http://127.0.0.1:\(proxy.port)"])
-        try serving.wait(until: "wss://feed.example/push is listened to")
+        try serving.wait(until: "listening to wss://feed.example/push")
         #expect(proxy.nextRequest().hasPrefix("CONNECT feed.example:443 HTTP/1.1|"))
         try site.publish("1.0.1").succeeded()
         hub.announce(SyncMessage.release(channel: "stable", sequence: 2).text, topic: "stable")
@@ -281,7 +281,7 @@ import Testing
     @Test func `a version of a Meteor server is installed when it is deployed, without polling`() throws {
         let push = try PushSite(talksDDP: true)
         let serving = try Kept(store: push.store, seed: push.seed, ["--meteor", push.server.rootURL])
-        try serving.wait(until: "/websocket is listened to")
+        try serving.wait(until: "listening to ws://127.0.0.1:")
         try push.serve(.version2)
         try serving.wait(untilInstalled: "meteor-version2")
         #expect(try serving.count("states version version2") == 1)

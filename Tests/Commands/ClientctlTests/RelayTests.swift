@@ -36,11 +36,13 @@ import Testing
         let relay = try Hosting(relaying: host.url)
         let device = try serve(host.url, push: "\(relay.url)push")
         try device.wait(untilInstalled: "v1.0.0")
-        try device.wait(until: "\(relay.port)/push is listened to")
-        try relay.wait(until: "channels/stable.json is watched; it has sequence 1")
+        try device.wait(until: "listening to ws://127.0.0.1:\(relay.port)/push")
+        try relay.wait(until: "channels/stable.json; sequence 1")
         try site.publish("1.0.1").succeeded()
         try device.wait(untilInstalled: "v1.0.1")
         #expect(try device.count("announces sequence 2 of the channel stable") == 1)
+        try relay.wait(until: "announced sequence 2 of the channel stable")
+        #expect(try !relay.program.printed().errors.contains("announced sequence 1 "))
         #expect(try !relay.program.printed().errors.contains("ETag"))
     }
 
@@ -50,13 +52,13 @@ import Testing
         let balancer = try Balancer(before: relays.map(\.port))
         let device = try serve(host.url, push: "ws://127.0.0.1:\(balancer.port)/push")
         try device.wait(untilInstalled: "v1.0.0")
-        try relays[0].wait(until: "is watched")
+        try relays[0].wait(until: "watching ")
         relays[0].program.send(SIGKILL)
         _ = try relays[0].program.wait()
         try device.wait(until: "cannot be listened to")
         try site.publish("1.0.1").succeeded()
         try device.wait(untilInstalled: "v1.0.1")
-        try relays[1].wait(until: "is watched")
+        try relays[1].wait(until: "watching ")
         try site.publish("1.0.2").succeeded()
         try device.wait(untilInstalled: "v1.0.2")
     }
@@ -101,11 +103,11 @@ import Testing
         try relay.wait(until: "is not reachable")
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
-        try relay.wait(until: "is watched", times: 2)
+        try relay.wait(until: "watching ", times: 2)
         #expect(try await socket.next() == .release(channel: "stable", sequence: 2))
         #expect(try relay.program.printed().errors.ranges(of: "is not reachable").count == 1)
         let ending = try relay.stop()
-        #expect(ending.errors.contains("it has sequence 2"))
+        #expect(ending.errors.contains("; sequence 2"))
         #expect(try await socket.receive() == nil)
         withExtendedLifetime(host) {}
     }
@@ -198,7 +200,7 @@ import Testing
         let strange = try Hosting(relaying: upstream, ["--channel", "stable"])
         try strange.wait(until: "has no trusted connection")
         let relay = try Hosting(relaying: upstream, ["--channel", "stable", "--ca-file", server.caFile])
-        try relay.wait(until: "is watched; it has sequence 1")
+        try relay.wait(until: "channels/stable.json; sequence 1")
     }
 
     // MARK: Arguments

@@ -31,6 +31,22 @@ import Testing
             verdicts: FirstVerdicts(good: 0, failed: 0), rule: .rate(permille: 20))
     }
 
+    @Test func `numbers of any size are added up as far as numbers go`() throws {
+        let labels = ["version": "1.1.0", "fact": "installed", "route": "delta"]
+        let failed = ["version": "1.1.0", "fact": "failed", "code": "reported"]
+        let series = [labels, failed].flatMap { labels in
+            (0..<10_000).map { _ in
+                MetricsEngine.Series(labels: labels, samples: [.init(time: 1, count: 1_000_000_000_000_000)])
+            }
+        }
+        let release = try #require(ChannelReports(counts: series, courses: []).releases.first)
+        #expect(release.facts == ["installed": JSONValue.maximumInteger, "failed": JSONValue.maximumInteger])
+        #expect(release.routes == ["delta": JSONValue.maximumInteger])
+        #expect(release.failures == ["reported": JSONValue.maximumInteger])
+        let told = try insights(ChannelReports(counts: series, courses: []))
+        #expect(told.routes.map(\.installs) == [JSONValue.maximumInteger])
+    }
+
     @Test func `installs are told by route, with the bytes that they took`() throws {
         let digest = try SHA256Digest.of([])
         let deltas = DeltaList(

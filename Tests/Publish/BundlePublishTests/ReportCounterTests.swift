@@ -14,14 +14,22 @@ struct ReportCounterTests {
         _ = try folder.writeTree(["releases/v1.0.0/manifest.json": []], to: "feed")
     }
 
-    private func counter() throws -> ReportCounter {
+    private func counter(
+        _ name: String = "counts.json", clock: any Clock<Duration> = SuspendingClock()
+    ) throws -> ReportCounter {
         try ReportCounter(
-            "counts.json", in: Directory.open(folder.path), of: Directory.open(folder.file("feed")))
+            name, in: Directory.open(folder.path), of: Directory.open(folder.file("feed")), clock: clock)
     }
 
-    private func message(_ id: String = DeviceReport.drawId()) throws -> [UInt8] {
+    /// Another program that goes on from what is on the disk.
+    private func next() throws -> ReportCounter {
+        try folder.write(try contents(ofFile: folder.file("counts.json")), to: "next.json")
+        return try counter("next.json")
+    }
+
+    private func message(_ version: String = "1.0.0") throws -> [UInt8] {
         let report = DeviceReport(
-            id: id, fact: .started, version: try SemanticVersion(parsing: "1.0.0"), channel: nil)
+            id: DeviceReport.drawId(), fact: .started, version: try SemanticVersion(parsing: version), channel: nil)
         return ReportMessage(appId: nil, reports: [report], dropped: 0).bytes
     }
 
@@ -39,8 +47,9 @@ struct ReportCounterTests {
             for await verdict in group { #expect(verdict == .taken(counted: 1)) }
         }
         #expect(await sum(counter.metrics()) == "300")
-        // Another program goes on from the file.
-        let next = try self.counter()
+        // One write is for all who come while another one is under way.
+        #expect(await counter.writes < 100)
+        let next = try next()
         #expect(await sum(next.metrics()) == "300")
         #expect(await next.take(messages[299]) == .taken(counted: 0))
     }
@@ -53,6 +62,93 @@ struct ReportCounterTests {
         #expect(await counter.take(message) == .failed)
         try Directory.open(folder.path).removeTree("counts.json")
         #expect(await counter.take(message) == .taken(counted: 0))
-        #expect(await sum(try self.counter().metrics()) == "1")
+        #expect(await sum(try next().metrics()) == "1")
+    }
+
+    @Test func `what changes nothing is not written, and answered all the same`() async throws {
+        let counter = try counter()
+        let empty = ReportMessage(appId: nil, reports: [], dropped: 0).bytes
+        #expect(await counter.take(empty) == .taken(counted: 0))
+        #expect(await counter.writes == 0)
+        let message = try message()
+        #expect(await counter.take(message) == .taken(counted: 1))
+        for again in [message, empty, try self.message("9.9.9"), message] {
+            #expect(await counter.take(again) == .taken(counted: 0))
+        }
+        #expect(await counter.writes == 1)
+    }
+
+    @Test func `metrics are rendered once a second at most, and only when something has changed`() async throws {
+        let clock = ManualClock()
+        let counter = try counter(clock: clock)
+        #expect(await counter.take(try message()) == .taken(counted: 1))
+        for _ in 0..<20 { #expect(await sum(counter.metrics()) == "1") }
+        clock.advance(by: .seconds(2))
+        await withTaskGroup(of: String.self) { group in
+            for _ in 0..<20 { group.addTask { await counter.metrics() } }
+            for await text in group { #expect(sum(text) == "1") }
+        }
+        #expect(await counter.renderings == 1)
+        #expect(await counter.take(try message()) == .taken(counted: 1))
+        // Nothing is older than a second.
+        #expect(await sum(counter.metrics()) == "2")
+        #expect(await counter.renderings == 2)
+        clock.advance(by: .milliseconds(900))
+        #expect(await counter.take(try message()) == .taken(counted: 1))
+        #expect(await sum(counter.metrics()) == "2")
+        clock.advance(by: .milliseconds(100))
+        #expect(await sum(counter.metrics()) == "3")
+        #expect(await counter.renderings == 3)
+    }
+
+    @Test func `a version that has just come counts, and strangers do not make the feed be listed again and again`()
+        async throws
+    {
+        let clock = ManualClock()
+        let counter = try counter(clock: clock)
+        #expect(await counter.take(try message()) == .taken(counted: 1))
+        #expect(await counter.looks == 1)
+        clock.advance(by: .milliseconds(10))
+        _ = try folder.writeTree(["manifest.json": []], to: "feed/releases/v1.0.1")
+        let message = try message("1.0.1")
+        async let verdict = counter.take(message)
+        await clock.sleeper(until: .milliseconds(100))
+        clock.advance(by: .milliseconds(90))
+        #expect(await verdict == .taken(counted: 1))
+        #expect(await counter.looks == 2)
+        let strangers = try (0..<50).map { _ in try self.message("9.9.9") }
+        let looks = Task {
+            await withTaskGroup(of: ReportVerdict.self) { group in
+                for stranger in strangers { group.addTask { await counter.take(stranger) } }
+                for await verdict in group { #expect(verdict == .taken(counted: 0)) }
+            }
+            return await counter.looks
+        }
+        let ticker = Task {
+            while !Task.isCancelled {
+                await Task.yield()
+                if !clock.wakeTimes.isEmpty { clock.advance(by: .milliseconds(10)) }
+            }
+        }
+        // From 100 ms on, and no more than one in each 100 ms. Whoever comes in the middle of a look needs the next one.
+        #expect(await looks.value <= 2 + Int(clock.now.sinceStart / .milliseconds(100)))
+        #expect(await counter.looks < 20)
+        ticker.cancel()
+    }
+
+    @Test func `another folder in the feed's place is the one that counts`() async throws {
+        let counter = try counter()
+        _ = try folder.writeTree(["releases/v2.0.0/manifest.json": []], to: "other")
+        try Directory.open(folder.path).rename("feed", to: "old")
+        try Directory.open(folder.path).rename("other", to: "feed")
+        #expect(await counter.take(try message("2.0.0")) == .taken(counted: 1))
+        #expect(await counter.take(try message("1.0.0")) == .taken(counted: 0))
+    }
+
+    @Test func `two do not count in one file`() throws {
+        let counter = try counter()
+        let refusal = #expect(throws: UpdateFailure.self) { try self.counter() }
+        #expect(refusal?.message.contains("Another host adds up reports in \(folder.path)/counts.json") == true)
+        withExtendedLifetime(counter) {}
     }
 }

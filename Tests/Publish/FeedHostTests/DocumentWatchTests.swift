@@ -99,6 +99,21 @@ import Testing
         }
     }
 
+    @Test func `what is not there, and never was, may give its place away`() {
+        for (answer, isNothing) in [
+            (.missing(retryAfter: nil), true), (.unreadable("a page", tag: nil), true), (Self.failure, false),
+            (Self.document(1), false),
+        ] as [(Answer, Bool)] {
+            var fresh = DocumentWatch(newest: nil)
+            for losses in 0..<6 {
+                let found = fresh.take(answer, took: .zero) { $0.upperBound }.found
+                #expect(found == (isNothing ? .nothing(isLasting: losses >= 4) : .something))
+            }
+            var known = DocumentWatch(newest: 17)
+            #expect(known.take(answer, took: .zero) { $0.upperBound }.found == .something)
+        }
+    }
+
     @Test func `what was announced before it began counts`() {
         var watch = DocumentWatch(newest: 17)
         for (sequence, announced) in [(16, nil), (17, nil), (18, 18)] as [(Int, Int?)] {

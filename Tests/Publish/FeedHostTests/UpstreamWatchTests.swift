@@ -61,7 +61,8 @@ import Testing
         await watch.stop()
         #expect(
             said.sentences.withLock { $0 } == [
-                "https://cdn.example/feed/channels/stable.json is watched; it has sequence 17"
+                "watching https://cdn.example/feed/channels/stable.json; sequence 17",
+                "announced sequence 18 of the channel stable",
             ])
     }
 
@@ -97,7 +98,7 @@ import Testing
         await pass(.seconds(1))
         #expect(upstream.looks.count == 11)
         #expect(said.count("refused") == 1)
-        #expect(said.count("is watched") == 2)
+        #expect(said.count("watching ") == 2)
         await watch.stop()
     }
 
@@ -162,9 +163,43 @@ import Testing
         #expect(!watch.enter(.only("stable")))
         await watch.stop()
         let open = try self.watch()
-        for number in 0..<100 { _ = open.enter(.only("c\(number)")) }
+        for number in 0..<100 { #expect(open.enter(.only("c\(number)"))) }
         #expect(said.count("64 are watched already") == 36)
         await open.stop()
+    }
+
+    @Test func `sockets for what is not there keep nobody from a channel that is, and cause no more looks`()
+        async throws
+    {
+        try upstream.publish(7)
+        let watch = try watch()
+        for number in 0..<64 { #expect(watch.enter(.only("junk\(number)"))) }
+        await settled(64)
+        #expect(watch.enter(.all))
+        await pass(.seconds(1), sleepers: 64)
+        #expect(announcer.sequences.numbers == ["stable": 7])
+        // One of 64 gave its place away, and waits for its turn; the others are looked at as before.
+        #expect(upstream.looks.count == 65)
+        await pass(.seconds(1), sleepers: 64)
+        try upstream.publish(8)
+        await pass(.seconds(1), sleepers: 64)
+        #expect(announcer.sequences.numbers == ["stable": 8])
+        #expect(upstream.looks.count == 65 + 63 + 2)
+        await watch.stop()
+    }
+
+    @Test func `a channel that was there keeps its place while its document is away`() async throws {
+        try upstream.publish(7)
+        let watch = try watch()
+        #expect(watch.enter(.all))
+        for number in 0..<70 { #expect(watch.enter(.only("junk\(number)"))) }
+        await settled(64)
+        upstream.put(nil, "stable")
+        for _ in 0..<3 { await pass(.seconds(1), sleepers: 64) }
+        try upstream.publish(8)
+        for _ in 0..<4 { await pass(.seconds(1), sleepers: 64) }
+        #expect(announcer.sequences.numbers == ["stable": 8])
+        await watch.stop()
     }
 
     @Test(arguments: [

@@ -186,7 +186,7 @@ package struct ReportMessage: Sendable, Equatable {
 
 extension DeviceReport.Fact {
     /// The codes that go with it.
-    var codes: [DeviceReport.Code] {
+    package var codes: [DeviceReport.Code] {
         switch self {
         case .installed, .started: []
         case .confirmed: [.afterFailure]

@@ -76,9 +76,9 @@ extension ChannelReports {
                 let count = series.samples.last?.count
             else { continue }
             var release = releases[version] ?? Release(version: version)
-            release.facts[fact, default: 0] += count
-            if fact == "failed" { release.failures[series.labels["code"] ?? "", default: 0] += count }
-            if fact == "installed" { release.routes[series.labels["route"] ?? "", default: 0] += count }
+            Self.add(count, to: fact, in: &release.facts)
+            if fact == "failed" { Self.add(count, to: series.labels["code"] ?? "", in: &release.failures) }
+            if fact == "installed" { Self.add(count, to: series.labels["route"] ?? "", in: &release.routes) }
             releases[version] = release
         }
         self.init(
@@ -88,6 +88,11 @@ extension ChannelReports {
                     Course(version: version, points: series.samples.map { .init(time: $0.time, count: $0.count) })
                 }
             }.sorted { Self.isBefore($0.version, $1.version) })
+    }
+
+    /// An engine may have any numbers.
+    private static func add(_ count: Int, to word: String, in counts: inout [String: Int]) {
+        counts[word] = (counts[word] ?? 0).adding(count: count)
     }
 
     private static func isBefore(_ left: String, _ right: String) -> Bool {
