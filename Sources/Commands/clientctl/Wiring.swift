@@ -49,7 +49,7 @@ enum Wiring {
         at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
         progress: Progress? = nil
     ) throws -> any FeedPlace {
-        guard text.contains("://") else { return FeedFolder(text) }
+        if !looksLikeURL(text) { return FeedFolder(text) }
         guard let address = BucketAddress(parsing: text) else {
             throw ValidationError(
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
@@ -58,6 +58,12 @@ enum Wiring {
         let client = try reading.client(address, settings)
         if let progress { client.progress = progress.uploaded }
         return BucketPlace(address, client, terms)
+    }
+
+    /// Whether `text` is meant to be an address, be it misspelled: `s3:/bucket` is no folder that anybody wants.
+    private static func looksLikeURL(_ text: String) -> Bool {
+        let lower = text.lowercased()
+        return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
     }
 
     /// What is at `s3://bucket/…`, and the archive that it names, brought into `folder`; the path of the first. Of a feed, its manifest.

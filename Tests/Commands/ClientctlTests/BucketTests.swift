@@ -212,7 +212,10 @@ import Testing
 
 /// What is neither a folder nor a bucket is no feed.
 @Suite struct FeedAddressTests {
-    @Test(arguments: ["ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://"])
+    @Test(arguments: [
+        "ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://", "s3:/my-bucket/kiosk",
+        "https:/updates.example.com",
+    ])
     func `is refused with what is taken`(address: String) throws {
         let refused = try Clientctl.run(["release", "list", "--feed", address, "--json"]).failed(64, "usage")
         #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")

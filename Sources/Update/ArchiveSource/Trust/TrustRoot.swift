@@ -80,7 +80,9 @@ package struct TrustRoot: Sendable, Equatable {
             guard let time, let end = key.notAfter else { return true }
             return time < end
         }
-        return TrustedKeys(usable.map(\.publicKey), threshold: named.threshold)
+        return TrustedKeys(
+            usable.map(\.publicKey), threshold: named.threshold,
+            revoked: TrustedKeys.Revoked(ids: revoked, rootVersion: version))
     }
 
     /// The roles that name a key.
