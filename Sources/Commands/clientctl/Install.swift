@@ -186,7 +186,7 @@ struct InstallOutput {
     private func roles(_ report: InstallReport) -> [String] {
         [
             "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
-                + (report.previous.map { ", previous \($0)" } ?? "")
+                + (report.previous.flatMap { $0 == report.current ? nil : ", previous \($0)" } ?? "")
         ]
     }
 }

@@ -138,6 +138,12 @@ package enum TrustAnchor: Sendable, Equatable {
     }
 
     private static func root(_ bytes: [UInt8], _ path: String) throws -> VerifiedTrustRoot {
+        if (try? ManifestFormat.parse(bytes)) != nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "\(path) is a manifest, and no key or trust root: name a public key, a folder of *.pem, or a trust root."
+            )
+        }
         do {
             return try TrustChain.start(try TrustRootFormat.parse(bytes))
         } catch {

@@ -147,6 +147,13 @@ package enum TrustChain {
     }
 
     private static func require(_ next: UnverifiedTrustRoot, signedBy root: TrustRoot) throws {
+        if next.envelope.signatures.isEmpty {
+            let version = next.claims.version
+            throw UpdateFailure(
+                .signatureInvalid, subject: "trust root \(version)",
+                "0 of \(root.roles[.root]?.threshold ?? 1) root keys have signed trust root \(version): `clientctl trust sign`."
+            )
+        }
         _ = try root.trusted(for: .root, at: nil).signers(
             next.envelope.signatures, over: next.envelope.message, of: "trust root \(next.claims.version)")
     }
