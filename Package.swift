@@ -136,7 +136,7 @@ let package = Package(
             .launch, "DeviceDoctor",
             [
                 "BundleThreads", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource", "BundlePlatform",
-                "ClientShell",
+                "ShellBoot", "ClientShell",
             ]),
 
         // Publish: what release engineers run.
@@ -289,8 +289,8 @@ let package = Package(
         tests(
             .launch, "DeviceDoctorTests",
             [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundlePlatform", "DeviceDoctor",
-                "BundleTesting",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundlePlatform", "ShellBoot",
+                "DeviceDoctor", "BundleTesting",
             ]),
         tests(
             .publish, "BundlePublishTests",

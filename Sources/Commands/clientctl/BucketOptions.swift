@@ -19,7 +19,7 @@ struct BucketReading: ParsableArguments {
     func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
         let keys = try keys(settings)
         let region = Self.variable("AWS_REGION") ?? Self.variable("AWS_DEFAULT_REGION")
-        let endpoint = Self.variable("AWS_ENDPOINT_URL_S3") ?? Self.variable("AWS_ENDPOINT_URL")
+        let (variable, endpoint) = Self.endpoint
         if endpoint == nil, region == nil {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_REGION",
@@ -36,8 +36,22 @@ struct BucketReading: ParsableArguments {
         while base.hasSuffix("/") { base.removeLast() }
         var options = FetchOptions(userAgent: Product.userAgent)
         options.caFile = Self.variable("AWS_CA_BUNDLE")
-        return ObjectClient(
-            bucket: try FetchURL(parsing: "\(base)/\(address.bucket)"), region: place, keys: keys, options: options)
+        do {
+            let bucket = try FetchURL(parsing: "\(base)/\(address.bucket)")
+            return ObjectClient(bucket: bucket, region: place, keys: keys, options: options)
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: variable,
+                "\(variable) is \(UntrustedName.display(base)), which is no address: write it with http:// or https:// in front. "
+                    + "\(error)")
+        }
+    }
+
+    /// Where the store is that is not Amazon's, and the variable that says so.
+    private static var endpoint: (variable: String, address: String?) {
+        let name = "AWS_ENDPOINT_URL_S3"
+        if let address = variable(name) { return (name, address) }
+        return ("AWS_ENDPOINT_URL", variable("AWS_ENDPOINT_URL"))
     }
 
     private func keys(_ settings: Settings) throws -> AccessKeys {
@@ -48,6 +62,12 @@ struct BucketReading: ParsableArguments {
         }
         let named = Self.variable("AWS_SHARED_CREDENTIALS_FILE")
         let path = named ?? Self.variable("HOME").map { "\($0)/.aws/credentials" }
+        if let profile = Self.variable("AWS_PROFILE"), path.map(File.exists) != true {
+            throw UpdateFailure(
+                .configInvalid, subject: "AWS_PROFILE",
+                "AWS_PROFILE names the profile \(UntrustedName.display(profile)), and there is no credentials file "
+                    + "\(path ?? "~/.aws/credentials") to have it: write the file, or set AWS_SHARED_CREDENTIALS_FILE.")
+        }
         guard let path, named != nil || File.exists(path) else {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_ACCESS_KEY_ID",

@@ -9,7 +9,8 @@ struct Rollback: ParsableCommand {
         discussion: """
             Takes effect at the next launch or reload. What is blocked stays installed but
             does not run and is not installed again until `clientctl unblock`; a release
-            that is newer still is taken as usual.
+            that is newer still is taken as usual. Exit status 3: there is nothing to go
+            back to.
 
             Examples:
               clientctl rollback --store /var/lib/kiosk
@@ -35,9 +36,21 @@ struct Rollback: ParsableCommand {
         let target = try settings.optional("version", version).map { text in
             try settings.parsed("version", text) { try ClientReference($0).resolve(among: known) }
         }
-        let result = try verdicts.rollBack(to: target)
+        let json = try settings.isOn("json", common.json)
+        let result: (target: ClientName, blocked: [ClientName])
+        do {
+            result = try verdicts.rollBack(to: target)
+        } catch let nowhere as NowhereToGoBack {
+            Output.give(
+                json: json,
+                [
+                    "outcome": .string("nothingBelow"), "version": .string(nowhere.name.shortDescription),
+                    "blocked": .array([]),
+                ], [nowhere.failure.message])
+            throw ExitCode(ExitTable.nothingToDo)
+        }
         Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+            json: json, afterChange: true,
             [
                 "outcome": .string("rolledBack"), "version": .string(result.target.shortDescription),
                 "blocked": .names(result.blocked),

@@ -92,8 +92,10 @@ enum CommandName {
         return nil
     }
 
-    /// What is wrong with the words in front; nil where they name a command, or none yet.
-    static func problem(_ arguments: some Sequence<String>) -> String? {
+    /// What is wrong with the words in front, and the group that they got to; nil where they name a command, or none yet.
+    static func problem(
+        _ arguments: some Sequence<String>
+    ) -> (message: String, group: any ParsableCommand.Type)? {
         var group: any ParsableCommand.Type = Clientctl.self
         for word in arguments {
             let below = group.configuration.subcommands
@@ -104,7 +106,7 @@ enum CommandName {
                 let advice =
                     near.flatMap { $0.1 <= 2 ? "Did you mean \($0.0)?" : nil }
                     ?? "Give one of \(names.joined(separator: ", "))."
-                return "There is no command \(UntrustedName.display(word)). \(advice)"
+                return ("There is no command \(UntrustedName.display(word)). \(advice)", group)
             }
             group = next
         }

@@ -42,8 +42,8 @@ struct CollectGarbage: AsyncParsableCommand {
     }
 
     private func collect(_ path: String, keep: Int, _ isDryRun: Bool) async throws -> RetentionPlan {
+        try Wiring.requireStore(path)
         if isDryRun { return RetentionRule.plan(try Inventory.read(at: path), keep: keep) }
-        guard try Inventory.exists(at: path) else { return RetentionPlan(retained: [], removed: []) }
         let store = try BundleStore.open(at: path, time: .now) { Output.say("clientctl: \($0)") }
         return try await store.retain(keeping: keep)
     }

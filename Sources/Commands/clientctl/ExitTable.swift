@@ -2,7 +2,8 @@ import BundleValues
 
 /// The exit statuses, as help shows them.
 enum ExitTable {
-    /// `check` found nothing to do, or a guarded rollout waits.
+    /// `check` found nothing to do, `rollback` nowhere to go back to, or a guarded rollout waits; or nothing is for a device yet
+    /// that has no client.
     static let nothingToDo: Int32 = 3
     /// A guarded rollout is stopped; by this run, or before.
     static let stopped: Int32 = 60
@@ -13,7 +14,11 @@ enum ExitTable {
 
     static var text: String {
         var codes: [Int32: [String]] = [
-            0: ["done, or already so"], nothingToDo: ["check: nothing to do", "release guard: waiting"],
+            0: ["done, or already so"],
+            nothingToDo: [
+                "check: nothing to do", "install: not for this device yet, which has no client",
+                "rollback: nowhere to go back to", "release guard: waiting",
+            ],
             stopped: ["release guard: stopped"], noData: ["release guard, insights: no data"],
             unwell: ["doctor: a finding is a failure"],
         ]

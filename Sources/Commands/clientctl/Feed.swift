@@ -220,7 +220,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
         throw FailureWithOutput(
             failure: UpdateFailure(
                 code, subject: worst.subject,
-                "Devices do not get everything of \(base.display) (\(count) findings). The first: \(worst.subject): \(worst.message)"
+                "Devices do not get everything of \(base.display) (\(count) findings). The first: \(worst.sentence)"
             ),
             members: members)
     }
@@ -247,7 +247,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
     }
 
     private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {
-        report.findings.map { "\($0.code.failure == nil ? "slow  " : "broken")  \($0.subject): \($0.message)" }
+        report.findings.map { "\($0.code.failure == nil ? "slow  " : "broken")  \($0.sentence)" }
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + ["\(report.files) archives and deltas were asked for, \(ByteCount(bytes: report.bytes)) in all"]

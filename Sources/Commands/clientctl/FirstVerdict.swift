@@ -7,6 +7,9 @@ import Synchronization
 final class FirstVerdict: Sendable {
     private enum Verdict { case good, failed(FailureCode), unseen(Duration) }
 
+    /// Startup timeouts that a browser has to load the page: it may have to start first.
+    private static let patience = 3
+
     private let isShown = Mutex(false)
     private let verdicts: AsyncStream<Verdict>
     private let given: AsyncStream<Verdict>.Continuation
@@ -27,7 +30,7 @@ final class FirstVerdict: Sendable {
 
     /// A page that nobody loads can neither confirm nor fail: this long is waited for a browser.
     func limit(_ timeout: StartupTimeout) async {
-        let patience = timeout.duration * 30
+        let patience = timeout.duration * Self.patience
         do { try await Task.sleep(for: patience) } catch { return }
         if !isShown.withLock({ $0 }) { given.yield(.unseen(patience)) }
     }

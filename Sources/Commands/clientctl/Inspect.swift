@@ -107,6 +107,13 @@ struct Inspect: AsyncParsableCommand {
 
     private func describe(_ file: File, _ limits: ArchiveLimits) throws -> (JSONObject, [String]) {
         let listing = try ArchiveListing.read(file, limits: limits)
+        // What has the signature of no format is read as tar, which has none at its start.
+        if listing.format == .tar, listing.entries.isEmpty, try file.head(512).contains(where: { $0 != 0 }) {
+            throw UpdateFailure(
+                .manifestMalformed, subject: source,
+                "\(UntrustedName.display(source)) is nothing that clientctl knows: no manifest, channel document, trust root, list "
+                    + "of deltas or archive.")
+        }
         return (
             [
                 "kind": .string("archive"), "verified": .bool(false), "format": .string(listing.format.rawValue),

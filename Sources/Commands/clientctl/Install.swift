@@ -31,6 +31,9 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
 
             With --meteor it takes a hot code push from a Meteor server instead: only files
             that neither the seed nor an installed client has are downloaded.
+
+            A release that is not for this device yet is no failure (`notInRollout`), unless
+            the device then has no client at all: exit status 3.
             """)
 
     @OptionGroup var update: UpdateOptions
@@ -47,12 +50,13 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         let progress = Progress()
         try Wiring.requireSeed(update, settings)
         let sources = try Wiring.sources(update, settings, report: progress.report)
+        let hasSeed = try settings.optional("seed", update.seed) != nil
         let reporter = try reporting.begin(update, settings, endsWithout: false)
         var answers: [InstallOutput] = []
         var failure: (any Error)?
         // Each source has its turn, whatever becomes of the others.
         for source in sources {
-            do { answers.append(InstallOutput(outcome: try await source.update())) } catch {
+            do { answers.append(InstallOutput(outcome: try await source.update(), hasSeed: hasSeed)) } catch {
                 failure = failure ?? error
             }
         }
@@ -68,6 +72,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         if answers.count > 1 { object["sources"] = .array(answers.map { .object($0.object) }) }
         Output.give(json: json, afterChange: true, object, answers.flatMap(\.lines))
         await reporter?.sendOnce()
+        if !told.leavesClient { throw ExitCode(ExitTable.nothingToDo) }
     }
 
     /// A failure that answers something, too: that the shell is no match, and what the other sources did.
@@ -86,8 +91,21 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
 /// What `install` did with one source.
 struct InstallOutput {
     let outcome: UpdateOutcome
+    /// Whether the shell brings a client of its own.
+    let hasSeed: Bool
 
-    var hasChanged: Bool { if case .upToDate = outcome { false } else { true } }
+    var hasChanged: Bool {
+        switch outcome {
+        case .installed, .chosen: true
+        case .upToDate, .notInRollout: false
+        }
+    }
+
+    /// Whether the device has something to show; false where what it was to get first is not for it yet.
+    var leavesClient: Bool {
+        guard case .notInRollout(_, let inventory, let newest, _) = outcome else { return true }
+        return newest != .embedded || hasSeed || inventory.ledger.seed != nil
+    }
 
     var object: JSONObject {
         switch outcome {
@@ -108,20 +126,28 @@ struct InstallOutput {
                 "pending": .string(orNull: report.pending?.description),
             ]
         case .upToDate(let offered, let inventory, let newest):
-            [
-                "outcome": .string("upToDate"),
-                "version": .string(newest.shortDescription),
-                "source": .string(offered.source.rawValue),
-                "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
-                "previous": .string(orNull: inventory.ledger.previous?.description),
-                "bytesDownloaded": .integer(0),
-                "route": .null, "routeReason": .null, "routeDetail": .null,
-                "retained": .names(inventory.bundles.map(\.name)),
-                "removed": .array([]),
-                "current": .string(inventory.ledger.current.description),
-                "pending": .string(orNull: inventory.ledger.pending?.description),
-            ]
+            kept("upToDate", version: newest.shortDescription, offered, inventory, newest)
+        case .notInRollout(let offered, let inventory, let newest, _):
+            kept("notInRollout", version: offered.description, offered, inventory, newest)
         }
+    }
+
+    private func kept(
+        _ outcome: String, version: String, _ offered: ClientVersion, _ inventory: Inventory, _ newest: ClientName
+    ) -> JSONObject {
+        [
+            "outcome": .string(outcome),
+            "version": .string(version),
+            "source": .string(offered.source.rawValue),
+            "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
+            "previous": .string(orNull: inventory.ledger.previous?.description),
+            "bytesDownloaded": .integer(0),
+            "route": .null, "routeReason": .null, "routeDetail": .null,
+            "retained": .names(inventory.bundles.map(\.name)),
+            "removed": .array([]),
+            "current": .string(inventory.ledger.current.description),
+            "pending": .string(orNull: inventory.ledger.pending?.description),
+        ]
     }
 
     var lines: [String] {
@@ -140,7 +166,15 @@ struct InstallOutput {
                     ? "up to date: \(offered) is installed"
                     : "up to date: \(newest.shortDescription) is installed, the feed offers \(offered)"
             ]
+        case .notInRollout(let offered, _, let newest, let detail):
+            ["\(offered) is not for this device yet: \(detail). \(rest(newest))"]
         }
+    }
+
+    private func rest(_ newest: ClientName) -> String {
+        if !leavesClient { return "Nothing was installed; this device has no client." }
+        let kept = newest == .embedded ? "the seed" : newest.shortDescription
+        return "Nothing was installed; this device keeps \(kept)."
     }
 
     /// By a delta, or why not where there was one to try.
@@ -152,7 +186,7 @@ struct InstallOutput {
     private func roles(_ report: InstallReport) -> [String] {
         [
             "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
-                + (report.previous.map { ", previous \($0)" } ?? "")
+                + (report.previous.flatMap { $0 == report.current ? nil : ", previous \($0)" } ?? "")
         ]
     }
 }

@@ -49,6 +49,7 @@ struct KioskOptions: ParsableArguments {
 
     func kiosk(_ settings: Settings) throws -> Kiosk {
         let browser = try CommandWords.read("browser", browser, settings)
+        if let program = browser?.first { try CommandWords.requireProgram(program, of: "browser") }
         var patience = try settings.optional("heartbeat", heartbeat).map { text in
             try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
         }
@@ -71,6 +72,18 @@ enum CommandWords {
             }
             return words
         }
+    }
+
+    /// Refuses a program that is nowhere: it would be started again and again.
+    static func requireProgram(_ program: String, of name: String) throws {
+        let folders = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
+        let paths =
+            program.contains("/")
+            ? [program] : folders.split(separator: ":").map { "\($0)/\(program)" }
+        if paths.contains(where: { access($0, X_OK) == 0 }) { return }
+        throw UpdateFailure(
+            .configInvalid, subject: name,
+            "--\(name): there is no program \(UntrustedName.display(program)): install it, or correct the command.")
     }
 
     /// The words, between blanks; quotes hold blanks together, a backslash the next letter. Nil for none, and for an open quote.

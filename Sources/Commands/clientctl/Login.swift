@@ -183,12 +183,14 @@ struct Logout: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let sessions = try Wiring.sessions(settings.required("store", place.store))
+        let store = try settings.required("store", place.store)
         let forgets = try settings.isOn("forget", forget)
         let now = Timestamp.now
-        let record = try sessions.changeEvenDamaged { record in
-            record.signOut(at: now)
-            if forgets { record.forget() }
+        let record = try Wiring.changingSessions(store) { sessions in
+            try sessions.changeEvenDamaged { record in
+                record.signOut(at: now)
+                if forgets { record.forget() }
+            }
         }
         SessionOutput(record, at: now).give(
             "loggedOut", json: try settings.isOn("json", common.json),
@@ -218,9 +220,9 @@ struct Lock: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let sessions = try Wiring.sessions(settings.required("store", place.store))
+        let store = try settings.required("store", place.store)
         let lock: SessionLock = try settings.isOn("maintenance", maintenance) ? .forMaintenance : .byOperator
-        let record = try sessions.change { $0.lock(lock) }
+        let record = try Wiring.changingSessions(store) { try $0.change { $0.lock(lock) } }
         SessionOutput(record, at: .now).give(
             "locked", json: try settings.isOn("json", common.json),
             [lock == .forMaintenance ? "locked for maintenance" : "locked"])
@@ -241,8 +243,8 @@ struct Unlock: ParsableCommand {
 
     func run() throws {
         let settings = try common.settings()
-        let sessions = try Wiring.sessions(settings.required("store", place.store))
-        let record = try sessions.change { $0.unlock() }
+        let store = try settings.required("store", place.store)
+        let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
         SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
     }
 }

@@ -68,6 +68,9 @@ enum LookOutput {
     /// One line for each kind of finding, and for what was left out.
     static func lines(_ look: FolderLook) -> [String] {
         groups(look.dropped).map { "left out \($0.count(of: $0.code.words)) (\($0.names))" }
+            + look.unmatched.map {
+                "--exclude \(UntrustedName.display($0)) leaves nothing out: nothing has that name or path"
+            }
             + groups(look.findings).map { group in
                 let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
                 return "\(group.count(of: group.code.words)) (\(group.names)): \(group.code.advice)"

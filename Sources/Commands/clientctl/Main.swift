@@ -29,7 +29,9 @@ enum Main {
 
     /// What the arguments ask for, held to what it needs while this thread is the only one: one that runs already would be left out.
     nonisolated private static func command() throws -> sending any ParsableCommand {
-        if let problem = CommandName.problem(CommandLine.arguments.dropFirst()) { throw ValidationError(problem) }
+        if let (message, group) = CommandName.problem(CommandLine.arguments.dropFirst()) {
+            end(with: ValidationError(message), of: group)
+        }
         let command = try Clientctl.parseAsRoot()
         do {
             try requireCommand(command)

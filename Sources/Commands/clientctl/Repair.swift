@@ -67,9 +67,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             store: store, seed: try settings.optional("seed", seed).map { try SeedFolder(at: $0, layout: layout) },
             layout: layout, archives: try archives(settings, store, progress)
         ) { Output.say("clientctl: \($0)") }
-        guard try Inventory.exists(at: store) else {
-            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
-        }
+        try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let report = try await isDryRun ? repair.look() : repair.run()
         progress.end()
@@ -138,6 +136,7 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             + [
                 "\(report.files) \(report.files == 1 ? "file" : "files") of \(report.clients.count) "
                     + (report.clients.count == 1 ? "client compared" : "clients compared")
+                    + (report.mended.isEmpty && report.damage.isEmpty ? ": all are intact" : "")
             ]
     }
 }

@@ -82,6 +82,7 @@ struct ShellBootSequence {
         switch state {
         case .authenticated: isFirst ? nil : "the device shows its client"
         case .unauthenticated: "nobody is logged in: guests see the seed"
+        case .signedOut(let reason): "no session: \(reason.message)"
         case .locked: "the device is locked"
         case .updateRequired(let minimum):
             "the best client \(ShellCompatibility.shellTooOld(minimum: minimum)); another one is shown"

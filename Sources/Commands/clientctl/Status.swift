@@ -99,8 +99,16 @@ struct Status: ParsableCommand {
         case .locked: (nil, "runs: nothing, for the device is locked")
         case .unauthenticated: (.embedded, "runs: the seed, for guests")
         case .notRequired, .authenticated:
-            ledger.launch.map { ($0.name, "runs: \($0.name), launched at \($0.at)") } ?? (nil, "runs: nothing yet")
+            lastLaunch(ledger)
         }
+    }
+
+    private func lastLaunch(_ ledger: Ledger) -> (name: ClientName?, line: String) {
+        guard let launch = ledger.launch else { return (nil, "runs: nothing yet") }
+        if launch.verdict == .faulty {
+            return (nil, "runs: nothing; \(launch.name), launched at \(launch.at), was rolled back")
+        }
+        return (launch.name, "runs: \(launch.name), launched at \(launch.at)")
     }
 
     /// The reasons of blocked and failed clients say so themselves.

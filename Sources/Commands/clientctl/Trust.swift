@@ -250,12 +250,20 @@ struct TrustPublish: ParsableCommand {
                 "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "
                     + "`clientctl release resign --channel \(name)` and the new key, and --trust with the old one")
         }
+        Self.warnings(report).forEach { Output.say("clientctl: \($0)") }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true,
             [
                 "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed.address),
                 "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),
+                "refused": .array(
+                    report.refused.map {
+                        .object([
+                            "document": .string($0.document), "version": .string($0.version.description),
+                            "code": .string($0.code.rawValue),
+                        ])
+                    }),
             ],
             [
                 report.isNew
@@ -263,6 +271,23 @@ struct TrustPublish: ParsableCommand {
                     : "trust root \(report.version) was published to \(feed.address) before; "
                         + (report.isCompleted ? "trust.json was missing or behind, and was written" : "nothing changed")
             ])
+    }
+
+    /// What is on offer and void now.
+    private static func warnings(_ report: TrustPublisher.Report) -> [String] {
+        report.refused.map { release in
+            let place = release.document.hasSuffix(".json") ? release.document : "channel \(release.document)"
+            let offer = "\(place) offers \(release.version), which "
+            guard release.code == .appMismatch else {
+                let keys = report.releaseKeys.joined(separator: " or ")
+                return
+                    "\(offer)no release key of this trust root has signed: devices refuse it. Publish a new release now, "
+                    + "signed with \(keys)."
+            }
+            let named = release.appId.map { "is for \(UntrustedName.display($0))" } ?? "names no application"
+            let advice = release.expected.map { " Publish again with --app-id \($0)." } ?? ""
+            return "\(offer)\(named): devices with this trust root refuse it.\(advice)"
+        }
     }
 }
 

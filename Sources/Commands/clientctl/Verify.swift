@@ -148,9 +148,7 @@ struct Verify: AsyncParsableCommand {
 
     private func verifyStore(_ store: String, _ settings: Settings) throws {
         // A check of nothing is no check.
-        guard try Inventory.exists(at: store) else {
-            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
-        }
+        try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let inventory = try Inventory.read(at: store)
         for bundle in inventory.bundles {
@@ -158,11 +156,13 @@ struct Verify: AsyncParsableCommand {
             throw UpdateFailure(
                 .storeDamaged, subject: "\(bundle.name): \(difference)",
                 "The store disagrees with its receipts: in \(bundle.name), \(difference). "
-                    + "Remove \(bundle.path) and install again.")
+                    + "Run `clientctl repair --store \(store)`.")
         }
         Output.give(
             json: try settings.isOn("json", common.json),
             ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name))],
-            inventory.bundles.map { "verified \($0.name): every file is what was installed" })
+            inventory.bundles.isEmpty
+                ? ["no clients to verify"]
+                : inventory.bundles.map { "verified \($0.name): every file is what was installed" })
     }
 }

@@ -44,8 +44,12 @@ extension Wiring {
             alone.feed = nil
             feeds.append(feed(server.rootURL, isChannel: false, alone))
         }
+        let named = try settings.optional("shell-version", given.shellVersion)
+        let shell = DeviceDoctor.Shell(
+            version: try named.map { try SemanticVersion(parsing: $0) } ?? known?.shell,
+            hasSeed: try settings.optional("seed", given.seed) != nil, sessions: sessions(store))
         return DeviceDoctor(
-            store: store, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
+            store: store, shell: shell, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
             port: try self.port(port, options, known, settings), options: network, clock: .now)
     }
 

@@ -49,7 +49,7 @@ enum Wiring {
         at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
         progress: Progress? = nil
     ) throws -> any FeedPlace {
-        guard text.contains("://") else { return FeedFolder(text) }
+        if !looksLikeURL(text) { return FeedFolder(text) }
         guard let address = BucketAddress(parsing: text) else {
             throw ValidationError(
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
@@ -58,6 +58,12 @@ enum Wiring {
         let client = try reading.client(address, settings)
         if let progress { client.progress = progress.uploaded }
         return BucketPlace(address, client, terms)
+    }
+
+    /// Whether `text` is meant to be an address, be it misspelled: `s3:/bucket` is no folder that anybody wants.
+    private static func looksLikeURL(_ text: String) -> Bool {
+        let lower = text.lowercased()
+        return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
     }
 
     /// What is at `s3://bucket/…`, and the archive that it names, brought into `folder`; the path of the first. Of a feed, its manifest.
@@ -86,6 +92,16 @@ enum Wiring {
 
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
+
+    /// What remembers it, with `change`; says where there was no store before, since the path may be wrong.
+    static func changingSessions(
+        _ store: String, _ change: (FileSessionRepository) throws -> SessionRecord
+    ) throws -> SessionRecord {
+        let isThere = File.exists(store)
+        let record = try change(sessions(store))
+        if !isThere { Output.say("clientctl: there was no store at \(store); one was made") }
+        return record
+    }
 
     /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone. A session that is kept
     /// outlives its refusal.
@@ -203,12 +219,28 @@ enum Wiring {
     static func feed(manifest: String?, channel: String?) throws -> FeedAddress? {
         switch (manifest, channel) {
         case (nil, nil): return nil
-        case (let manifest?, nil): return .manifest(try url(manifest))
-        case (nil, let channel?): return .channel(try url(channel))
+        case (let manifest?, nil):
+            try requireFile(manifest, such: "manifest.json")
+            return .manifest(try url(manifest))
+        case (nil, let channel?):
+            try requireFile(channel, such: "channels/stable.json")
+            if channel.hasSuffix("/manifest.json"), !channel.hasSuffix("channels/manifest.json") {
+                throw UpdateFailure(
+                    .configInvalid, subject: channel, "\(UntrustedName.display(channel)) is a manifest: use --manifest."
+                )
+            }
+            return .channel(try url(channel))
         case (_?, _?):
             throw ValidationError(
                 "Give --channel or --manifest, not both: a channel document holds the manifests of its releases.")
         }
+    }
+
+    /// Refuses a folder, where a document in it is meant.
+    private static func requireFile(_ text: String, such name: String) throws {
+        guard !text.contains("://"), (try? Directory.open(text)) != nil else { return }
+        let folder = text.hasSuffix("/") ? String(text.dropLast()) : text
+        throw UpdateFailure(.configInvalid, subject: text, "\(text) is a folder: name \(folder)/\(name).")
     }
 
     private static func feed(
@@ -270,6 +302,8 @@ enum Wiring {
     /// A device that only launches what is here.
     static func launch(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launched {
         let configuration = ShellConfiguration(device: try device(place, shell, settings))
+        // Where there is nothing to launch, no store is made for it.
+        if configuration.device.seed == nil { try requireStore(configuration.device.store) }
         return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launch()
     }
 
@@ -303,9 +337,19 @@ enum Wiring {
         return device
     }
 
+    /// Refuses a path at which there is no store.
+    static func requireStore(_ store: String) throws {
+        guard try Inventory.exists(at: store) else {
+            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
+        }
+    }
+
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
     static func inventory(_ store: String) throws -> Inventory {
-        if try !Inventory.exists(at: store) { Output.say("clientctl: there is no store at \(store) yet") }
+        if try !Inventory.exists(at: store) {
+            if File.exists(store) { try StoreMark.require(in: try Directory.open(store)) }
+            Output.say("clientctl: there is no store at \(store) yet")
+        }
         return try Inventory.read(at: store)
     }
 

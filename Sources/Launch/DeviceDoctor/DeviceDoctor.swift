@@ -3,6 +3,7 @@ import BundleCore
 package import BundlePlatform
 package import BundleValues
 package import ClientShell
+package import ShellBoot
 import BundleDisk
 import BundleThreads
 import Glibc
@@ -36,7 +37,8 @@ package struct DeviceDoctor: Sendable {
                 return await DeviceDoctor.within(DeviceDoctor.checkLimit) {
                     do {
                         let findings = try await source.check(explaining: false)
-                        return Self.refusal(of: findings).map { .refused($0) } ?? .verified(findings.memory)
+                        let offer = DoctorReading.Offer(findings.offered, findings.decision.verdict)
+                        return Self.refusal(of: findings).map { .refused($0) } ?? .verified(findings.memory, offer)
                     } catch {
                         return .refused(UpdateFailure(error))
                     }
@@ -53,6 +55,18 @@ package struct DeviceDoctor: Sendable {
         }
     }
 
+    /// Who looks at the store: its shell, and those who may see clients.
+    package struct Shell: Sendable {
+        let version: SemanticVersion?
+        let hasSeed: Bool
+        let sessions: any SessionRepository
+
+        /// `version` is nil where nobody knows it; `hasSeed` says whether a seed is named.
+        package init(version: SemanticVersion?, hasSeed: Bool, sessions: any SessionRepository) {
+            (self.version, self.hasSeed, self.sessions) = (version, hasSeed, sessions)
+        }
+    }
+
     /// The only folder of the store at `path` in which anything is tried.
     package static func staging(of path: String) -> String { StoreLook.staging(of: path) }
 
@@ -61,6 +75,7 @@ package struct DeviceDoctor: Sendable {
     private static let portLimit = Duration.seconds(5)
 
     private let store: String
+    private let shell: Shell
     private let trust: String?
     private let feeds: [Feed]
     private let port: (number: Int, isFixed: Bool)?
@@ -69,11 +84,12 @@ package struct DeviceDoctor: Sendable {
 
     /// `store` is an absolute path, `trust` what --trust names, `port` that of `serve`, where it is a certain one.
     package init(
-        store: String, trust: String?, feeds: [Feed], port: (number: Int, isFixed: Bool)?, options: FetchOptions,
+        store: String, shell: Shell, trust: String?, feeds: [Feed], port: (number: Int, isFixed: Bool)?,
+        options: FetchOptions,
         clock: Timestamp
     ) {
         (self.store, self.trust, self.feeds, self.port) = (store, trust, feeds, port)
-        (self.options, self.clock) = (options, clock)
+        (self.options, self.clock, self.shell) = (options, clock, shell)
     }
 
     /// Looks at everything.
@@ -81,6 +97,7 @@ package struct DeviceDoctor: Sendable {
         let path = store
         let look = try await onThread { StoreLook.at(path) }
         var reading = DoctorReading(clock: clock, store: look, confinement: Confinement.support)
+        await readShell(&reading)
         let options = options
         reading.feeds = await withTaskGroup { group in
             for (index, feed) in feeds.enumerated() { group.addTask { (index, await feed.read(options)) } }
@@ -94,6 +111,21 @@ package struct DeviceDoctor: Sendable {
                 number: port.number, isFixed: port.isFixed, holder: await holder(port.number))
         }
         return reading
+    }
+
+    /// What may be shown, and to whom.
+    private func readShell(_ reading: inout DoctorReading) async {
+        guard case .usable = reading.store.folder, reading.store.owner == reading.store.user else { return }
+        let path = store
+        let inventory = try? await onThread { try Inventory.read(at: path) }
+        reading.inventory = inventory
+        reading.shell = shell.version ?? inventory?.ledger.shell
+        reading.hasSeed = shell.hasSeed || inventory?.ledger.seed != nil
+        do {
+            reading.session = try await shell.sessions.record().status(at: clock)
+        } catch {
+            reading.session = .unauthenticated(.unreadable)
+        }
     }
 
     /// What is trusted: the pinned anchor, or the newest root that the feed or the store knows.

@@ -18,12 +18,18 @@ package struct DoctorFinding: Sendable, Equatable {
         case rename
         /// What the store remembers, and whether its clients are there.
         case ledger
+        /// Whether there is anything to show.
+        case clients
+        /// Who may see it: a lock, or a session that has ended.
+        case session
         /// What runs that were stopped have left.
         case leftovers
         /// The keys or the trust root.
         case trust
         /// What the source offers: signatures, sequence, expiry.
         case document
+        /// Whether what the source offers is for this device.
+        case offer
         /// What stands between this machine and the feed.
         case proxy
         /// The address of the feed's name.

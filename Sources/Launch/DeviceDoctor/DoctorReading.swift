@@ -2,6 +2,7 @@ package import BundleCore
 package import BundleDisk
 package import BundlePlatform
 package import BundleValues
+package import ShellBoot
 
 /// All that was measured on a device; `DoctorRule` judges it.
 package struct DoctorReading: Sendable {
@@ -17,14 +18,27 @@ package struct DoctorReading: Sendable {
 
     /// What a look at a source came to.
     package enum Check: Sendable {
-        /// It was verified; this would be remembered of it.
-        case verified(FeedMemory)
+        /// It was verified; this would be remembered of it, and this is what the rules say about it.
+        case verified(FeedMemory, Offer? = nil)
         /// It was refused, or did not come.
         case refused(UpdateFailure)
         /// It took too long.
         case late
         /// There was nothing to judge it by.
         case notDone
+    }
+
+    /// What a source offers, and what becomes of it here.
+    package struct Offer: Sendable, Equatable {
+        /// Its version.
+        package var version: ClientVersion
+        /// What `install` would do with it.
+        package var verdict: Decision.Verdict
+
+        /// States an offer.
+        package init(_ version: ClientVersion, _ verdict: Decision.Verdict) {
+            (self.version, self.verdict) = (version, verdict)
+        }
     }
 
     /// A feed, or a Meteor server.
@@ -86,6 +100,14 @@ package struct DoctorReading: Sendable {
     package var clock: Timestamp
     /// The store.
     package var store: StoreLook
+    /// The clients of the store; nil where they cannot be read.
+    package var inventory: Inventory?
+    /// The shell that asks, or that launched last; nil where nobody knows it.
+    package var shell: SemanticVersion?
+    /// Whether the shell brings a client of its own, as far as is known.
+    package var hasSeed = false
+    /// Who may see clients; nil where there is no store to ask.
+    package var session: SessionStatus?
     /// What is trusted; nil where nothing was named.
     package var trust: Trust?
     /// What updates come from.

@@ -4,7 +4,8 @@ import BundleValues
 
 extension DoctorRule {
     static func feed(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> [DoctorFinding] {
-        [proxy(feed)].compactMap(\.self) + way(feed) + [document(feed, reading)].compactMap(\.self)
+        [proxy(feed)].compactMap(\.self) + way(feed)
+            + [document(feed, reading), offer(feed, reading)].compactMap(\.self)
     }
 
     private static let networkCodes: Set<FailureCode> = [.networkUnavailable, .httpStatus, .resourcesExhausted]
@@ -112,7 +113,7 @@ extension DoctorRule {
             return .failure(
                 .document, url, failure.message,
                 "Devices take nothing from it until that is right. `clientctl feed check` looks at the feed itself.")
-        case .verified(let memory):
+        case .verified(let memory, _):
             guard feed.isChannel, let channel = memory.followed else {
                 return .ok(.document, url, "What \(url) offers is verified.")
             }

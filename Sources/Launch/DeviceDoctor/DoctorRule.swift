@@ -9,7 +9,8 @@ package enum DoctorRule {
     package static func findings(_ reading: DoctorReading) -> [DoctorFinding] {
         let store = reading.store
         return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
-            + links(store) + [ledger(store), leftovers(store), trust(reading)].compactMap(\.self)
+            + links(store)
+            + [ledger(store), clients(reading), session(reading), leftovers(store), trust(reading)].compactMap(\.self)
             + reading.feeds.flatMap { feed($0, reading) }
             + [reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }
@@ -132,7 +133,12 @@ package enum DoctorRule {
 extension DoctorReading.Check {
     /// What would be remembered.
     var memory: FeedMemory? {
-        if case .verified(let memory) = self { memory } else { nil }
+        if case .verified(let memory, _) = self { memory } else { nil }
+    }
+
+    /// What is offered, and whether it is for this device.
+    var offer: DoctorReading.Offer? {
+        if case .verified(_, let offer) = self { offer } else { nil }
     }
 
     /// Why nothing would be.

@@ -80,7 +80,7 @@ struct Screen {
     private static func showsClients(_ state: LaunchState?) -> Bool {
         switch state {
         case .authenticated, .updateRequired: true
-        case .unauthenticated, .locked, .maintenance, .failure, nil: false
+        case .unauthenticated, .signedOut, .locked, .maintenance, .failure, nil: false
         }
     }
 

@@ -182,6 +182,7 @@ extension LaunchState {
         switch self {
         case .authenticated: "client"
         case .unauthenticated: "guests"
+        case .signedOut: "signedOut"
         case .locked: "locked"
         case .maintenance: "maintenance"
         case .updateRequired: "updateRequired"

@@ -26,6 +26,7 @@ struct StatePage {
         case .locked:
             self.init(
                 state: "locked", title: "Locked", text: "This device is locked. Ask an administrator to unlock it.")
+        case .signedOut: self.init(state: "signedOut", title: "Signed out", text: "Nobody is signed in.")
         case .maintenance:
             self.init(
                 state: "maintenance", title: "Under maintenance",

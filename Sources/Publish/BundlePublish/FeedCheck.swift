@@ -8,6 +8,8 @@ package struct FeedFinding: Sendable, Hashable {
     package enum Code: String, Sendable, CaseIterable {
         /// It is not there, or its server fails.
         case missing
+        /// Its server gives no whole answer.
+        case unreachable
         /// It is no such document.
         case malformed
         /// No trusted key signed it.
@@ -37,6 +39,7 @@ package struct FeedFinding: Sendable, Hashable {
         package var failure: FailureCode? {
             switch self {
             case .missing: .httpStatus
+            case .unreachable: .networkUnavailable
             case .malformed: .manifestMalformed
             case .notVouchedFor: .signatureInvalid
             case .expired: .expired
@@ -53,6 +56,9 @@ package struct FeedFinding: Sendable, Hashable {
     package let subject: String
     /// What was found, and what to do.
     package let message: String
+
+    /// The message with the URL in front, once.
+    package var sentence: String { message.hasPrefix(subject) ? message : "\(subject): \(message)" }
 }
 
 /// What speaks against a response. Pure rules.
@@ -254,7 +260,7 @@ package struct FeedCheck {
             if case .tooLarge = error {
                 find(.malformed, url, error.description)
             } else {
-                find(.missing, url, error.description)
+                find(Self.code(of: error), url, error.description)
             }
             return nil
         }
@@ -283,9 +289,13 @@ package struct FeedCheck {
         } catch let seen as CheckSink.Seen {
             return seen.head
         } catch let error as FetchError {
-            find(.missing, request.url, error.description)
+            find(Self.code(of: error), request.url, error.description)
             return nil
         }
+    }
+
+    private static func code(of error: FetchError) -> FeedFinding.Code {
+        UpdateFailure(error).code == .networkUnavailable ? .unreachable : .missing
     }
 
     private static func words(_ code: FeedFinding.Code, _ head: FetchHead, _ size: Int? = nil) -> String {

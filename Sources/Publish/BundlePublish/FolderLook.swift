@@ -19,6 +19,8 @@ package struct FolderLook: Sendable {
     package let findings: [FolderFinding]
     /// What was found in the folder and is left out.
     package let dropped: [FolderFinding]
+    /// Patterns of --exclude that leave nothing out.
+    package let unmatched: [String]
     /// The source maps of the folder, published or not.
     let maps: [BundlePath]
 
@@ -33,6 +35,7 @@ package struct FolderLook: Sendable {
         let codes = Set(drops.map(\.code))
         let gone = Set(found.filter { codes.contains($0.code) }.map(\.path))
         tree = whole.leavingOut(gone)
+        unmatched = excluded.filter(Set(whole.unmatched).contains).map(\.text)
         findings = found.filter { !gone.contains($0.path) }
         dropped = found.filter { codes.contains($0.code) }
         maps = found.filter { $0.code == .maps }.map(\.path)

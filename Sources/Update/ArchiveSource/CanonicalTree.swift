@@ -21,6 +21,8 @@ package struct CanonicalTree: Sendable {
     package let folder: Directory
     /// Its files, sorted by the bytes of their paths.
     package let entries: [Entry]
+    /// Patterns that left nothing out.
+    package let unmatched: [PathPattern]
     private let excluded: [PathPattern]
     private let leftOut: Set<BundlePath>
 
@@ -31,18 +33,24 @@ package struct CanonicalTree: Sendable {
         self.excluded = excluded
         leftOut = []
         var found: [Entry] = []
-        try Self.list(folder, prefix: [], excluded, into: &found)
+        var matched: Set<Int> = []
+        try Self.list(folder, prefix: [], excluded, into: &found, &matched)
+        unmatched = excluded.indices.filter { !matched.contains($0) }.map { excluded[$0] }
         entries = found.sorted { $0.path < $1.path }
     }
 
     /// The same folder without the files at `paths`.
     package func leavingOut(_ paths: Set<BundlePath>) -> CanonicalTree {
         CanonicalTree(
-            folder, entries: entries.filter { !paths.contains($0.path) }, excluded: excluded,
+            folder, entries: entries.filter { !paths.contains($0.path) }, excluded: excluded, unmatched: unmatched,
             leftOut: leftOut.union(paths))
     }
 
-    private init(_ folder: Directory, entries: [Entry], excluded: [PathPattern], leftOut: Set<BundlePath>) {
+    private init(
+        _ folder: Directory, entries: [Entry], excluded: [PathPattern], unmatched: [PathPattern],
+        leftOut: Set<BundlePath>
+    ) {
+        self.unmatched = unmatched
         self.folder = folder
         self.entries = entries
         self.excluded = excluded
@@ -50,11 +58,14 @@ package struct CanonicalTree: Sendable {
     }
 
     private static func list(
-        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [Entry]
+        _ folder: Directory, prefix: [UInt8], _ excluded: [PathPattern], into found: inout [Entry],
+        _ matched: inout Set<Int>
     ) throws {
         for name in try folder.names() {
             let bytes = prefix + name
-            if excluded.contains(where: { $0.matches(bytes) }) { continue }
+            let fitting = excluded.indices.filter { excluded[$0].matches(bytes) }
+            matched.formUnion(fitting)
+            if !fitting.isEmpty { continue }
             let path: BundlePath
             do { path = try BundlePath(parsing: bytes) } catch { throw ArchiveRejection(error) }
             switch try folder.kind(of: String(decoding: name, as: UTF8.self)) {
@@ -64,7 +75,7 @@ package struct CanonicalTree: Sendable {
             case .directory?:
                 try list(
                     folder.directory(String(decoding: name, as: UTF8.self)), prefix: bytes + [UInt8(ascii: "/")],
-                    excluded, into: &found)
+                    excluded, into: &found, &matched)
             case .symbolicLink?:
                 throw ArchiveRejection("type-symlink", entry: path.string, "it is a symbolic link")
             case .other?:
@@ -232,12 +243,15 @@ extension DeltaTree {
 
 /// Files and folders by their names, as in `*.map`, or by their paths from the top, as in `docs/*.md`: `*` and `?` stand for
 /// anything but a slash. A folder stands for all that is in it.
-package struct PathPattern: Sendable {
+package struct PathPattern: Sendable, Hashable {
+    /// As it was written.
+    package let text: String
     private let components: [[UInt8]]
     private let isPath: Bool
 
     /// nil for a text that names nothing: every part between slashes has a name.
     package init?(_ text: String) {
+        self.text = text
         var bytes = Array(text.utf8)[...]
         if bytes.last == UInt8(ascii: "/") { bytes = bytes.dropLast() }
         isPath = bytes.contains(UInt8(ascii: "/"))

@@ -273,10 +273,11 @@ package enum ManifestVerifier {
             guard failure.code == .signatureInvalid, unverified.signatures.count == 1, let keyId = claims.keyId,
                 !trusted.keys.contains(where: { $0.id == keyId })
             else { throw failure }
+            let why =
+                trusted.revocation(of: [keyId]) ?? "which is not trusted here: check --trust, and the feed's address."
             throw UpdateFailure(
                 .keyUnknown, subject: UntrustedName.display(keyId),
-                "Version \(claims.version) is signed by key \(UntrustedName.display(keyId)), which is not trusted here: "
-                    + "check --trust, and the feed's address.")
+                "Version \(claims.version) is signed by key \(UntrustedName.display(keyId)), \(why)")
         }
     }
 }

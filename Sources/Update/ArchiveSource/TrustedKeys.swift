@@ -8,9 +8,22 @@ package struct TrustedKeys: Sendable, Equatable {
     package let keys: [PublicKey]
     /// Distinct keys that must have signed; 1 or more.
     package let threshold: Int
+    /// Keys that once counted, and who has revoked them.
+    private let revoked: Revoked?
+
+    /// Keys that a trust root has revoked, for a message that says so.
+    struct Revoked: Sendable, Equatable {
+        let ids: [String]
+        let rootVersion: Int
+    }
 
     /// Trusts exactly `keys`, of which `threshold` must sign. The same key twice counts once.
     package init(_ keys: [PublicKey], threshold: Int = 1) {
+        self.init(keys, threshold: threshold, revoked: nil)
+    }
+
+    init(_ keys: [PublicKey], threshold: Int, revoked: Revoked?) {
+        self.revoked = revoked
         var distinct: [PublicKey] = []
         for key in keys where !distinct.contains(key) { distinct.append(key) }
         self.keys = distinct
@@ -40,13 +53,7 @@ package struct TrustedKeys: Sendable, Equatable {
             }
         }
         if signers.count >= threshold { return signers }
-        if !isClaimed {
-            let ids = signatures.compactMap(\.keyId).map { UntrustedName.display($0) }.joined(separator: ", ")
-            throw UpdateFailure(
-                .keyUnknown, subject: document,
-                "The \(document) is signed by \(ids), which is not trusted for it here: check --trust, and the address."
-            )
-        }
+        if !isClaimed { throw unknown(signatures.compactMap(\.keyId), document) }
         if signers.isEmpty {
             throw UpdateFailure(
                 .signatureInvalid, subject: document,
@@ -57,6 +64,18 @@ package struct TrustedKeys: Sendable, Equatable {
             .signatureInvalid, subject: document,
             "The \(document) is signed by \(signers.count) of the \(threshold) trusted keys that are needed: it counts once the "
                 + "others have signed it, too.")
+    }
+
+    private func unknown(_ claimed: [String], _ document: String) -> UpdateFailure {
+        let ids = claimed.map { UntrustedName.display($0) }.joined(separator: ", ")
+        let why = revocation(of: claimed) ?? "which is not trusted for it here: check --trust, and the address."
+        return UpdateFailure(.keyUnknown, subject: document, "The \(document) is signed by \(ids), \(why)")
+    }
+
+    /// That all of `ids` are revoked, by which root, and what helps; nil where nobody has revoked them.
+    func revocation(of ids: [String]) -> String? {
+        guard let revoked, !ids.isEmpty, ids.allSatisfy(revoked.ids.contains) else { return nil }
+        return "which trust root \(revoked.rootVersion) has revoked: publish a new one, signed with a key of that root."
     }
 }
 
@@ -119,6 +138,12 @@ package enum TrustAnchor: Sendable, Equatable {
     }
 
     private static func root(_ bytes: [UInt8], _ path: String) throws -> VerifiedTrustRoot {
+        if (try? ManifestFormat.parse(bytes)) != nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "\(path) is a manifest, and no key or trust root: name a public key, a folder of *.pem, or a trust root."
+            )
+        }
         do {
             return try TrustChain.start(try TrustRootFormat.parse(bytes))
         } catch {

@@ -166,12 +166,21 @@ import Testing
                 expecting: 64)
             #expect(ending.errors.contains("--browser takes a command with its arguments"))
         }
-        let serving = try kiosk.serve([
-            "--browser", "/no/such/browser --kiosk {url}", "--on-rollback", "sh -c 'exit 3'",
-        ])
+        for browser in ["/no/such/browser --kiosk {url}", "no-such-browser"] {
+            let ending = try kiosk.run(
+                [
+                    "serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--seed", kiosk.seed, "--browser",
+                    browser,
+                ],
+                expecting: 78)
+            #expect(ending.errors.contains("there is no program"), "\(ending.errors)")
+        }
+        // It is there, and is none that the kernel can start.
+        let broken = try kiosk.folder.write(Array("\u{7f}ELF".utf8), to: "broken")
+        chmod(broken, 0o755)
+        let serving = try kiosk.serve(["--browser", broken, "--on-rollback", "sh -c 'exit 3'"])
         try wait("nothing is said of it") {
-            try serving.program.printed().errors.contains(
-                "/no/such/browser cannot be started: No such file or directory")
+            try serving.program.printed().errors.contains("broken cannot be started: ")
         }
         try kiosk.install(.doing("1.0.0", ""))
         let page = try serving.ask("GET /", ["Accept": "text/html"]).text

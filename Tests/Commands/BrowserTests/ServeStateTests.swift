@@ -95,6 +95,22 @@ import Testing
         try wait(serving, for: "version 1.0.0")
     }
 
+    @Test func `without a seed guests are told that nobody is signed in`() throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        try kiosk.on("logout")
+        let serving = try Serving(
+            try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
+        let shown = try document(serving)
+        #expect(shown.contains("data-state=\"signedOut\"") && shown.contains("Nobody is signed in."), "\(shown)")
+        #expect(!shown.contains("nothing to launch"))
+        try expectClosed(serving)
+        let said = try serving.program.printed().errors
+        #expect(said.contains("no session: There is no seed for guests: name one with --seed."), "\(said)")
+        try kiosk.login()
+        try wait(serving, for: "version 1.0.0")
+    }
+
     @Test func `sessions that cannot be read let nobody in, and are told of once`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()

@@ -212,7 +212,10 @@ import Testing
 
 /// What is neither a folder nor a bucket is no feed.
 @Suite struct FeedAddressTests {
-    @Test(arguments: ["ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://"])
+    @Test(arguments: [
+        "ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://", "s3:/my-bucket/kiosk",
+        "https:/updates.example.com",
+    ])
     func `is refused with what is taken`(address: String) throws {
         let refused = try Clientctl.run(["release", "list", "--feed", address, "--json"]).failed(64, "usage")
         #expect(refused.errors.contains("s3://bucket/prefix"), "\(refused.errors)")
@@ -223,5 +226,11 @@ import Testing
         let keys = ["AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"]
         #expect(try Clientctl.run(list).failed(78, "configInvalid").errors.contains("--credential-command"))
         #expect(try Clientctl.run(list, environment: keys).failed(78, "configInvalid").errors.contains("AWS_REGION"))
+        let profile = ["AWS_PROFILE": "shop", "AWS_REGION": "eu-central-1"]
+        let nowhere = try Clientctl.run(list, environment: profile).failed(78, "configInvalid")
+        #expect(nowhere.errors.contains("shop") && nowhere.errors.contains("/nonexistent/.aws/credentials"))
+        let endpoint = keys.merging(["AWS_ENDPOINT_URL_S3": "127.0.0.1:9000"]) { $1 }
+        let address = try Clientctl.run(list, environment: endpoint).failed(78, "configInvalid")
+        #expect(address.subject == "AWS_ENDPOINT_URL_S3" && address.errors.contains("http:// or https://"))
     }
 }

@@ -34,17 +34,17 @@ import Testing
         for device in [inside, outside] { try site.install(device).succeeded("installed") }
 
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
-        for device in [inside, outside] { try site.install(device).succeeded("upToDate") }
+        for device in [inside, outside] { try site.install(device).succeeded("notInRollout") }
 
         try site.release("rollout", "--version", "1.1.0", "10%").succeeded("changed")
-        try site.install(outside).succeeded("upToDate")
+        try site.install(outside).succeeded("notInRollout")
         #expect(try site.install(inside).succeeded("installed").string("version") == "1.1.0")
         #expect(try site.runs(inside) == "1.1.0")
         #expect(try site.runs(outside) == "1.0.0")
 
         try site.release("rollout", "--version", "1.1.0", "100%").succeeded("changed")
         try site.release("pause", "--version", "1.1.0").succeeded("changed")
-        try site.install(outside).succeeded("upToDate")
+        try site.install(outside).succeeded("notInRollout")
         try site.release("resume", "--version", "1.1.0").succeeded("changed")
         try site.install(outside).succeeded("installed")
         #expect(try site.runs(outside) == "1.1.0")
@@ -67,6 +67,39 @@ import Testing
         #expect(try site.runs("later-1") == "1.1.0")
     }
 
+    /// What people are told by `install`, and how it ends.
+    private func told(_ device: String, _ more: [String] = []) throws -> Outcome {
+        try Clientctl.run(
+            [
+                "install", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--store",
+                site.folder.file("store-\(device)"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId,
+                "--device-id", device,
+            ] + more)
+    }
+
+    @Test func `a device that a rollout leaves out is told so, and never that it has what it has not`() throws {
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
+        let empty = try site.install("new")
+        #expect(empty.status == 3 && empty.outcome == "notInRollout", "\(empty.errors)\(empty.text)")
+        #expect(empty.string("version") == "1.1.0" && empty["path"] == .null)
+        let people = try told("new")
+        #expect(people.status == 3)
+        #expect(
+            people.text.hasPrefix(
+                "1.1.0 is not for this device yet: its rollout leaves it out. Nothing was installed; this device has no client."
+            ), "\(people.text)")
+        let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
+        let seeded = try told("new", ["--seed", seed])
+        #expect(seeded.status == 0 && seeded.text.contains("keeps the seed"), "\(seeded.errors)\(seeded.text)")
+
+        try site.publish("1.0.0", ["--rollout", "100%"]).succeeded("published")
+        try site.install("old").succeeded("installed")
+        let kept = try site.install("old").succeeded("notInRollout")
+        #expect(kept.string("version") == "1.1.0" && kept.string("current") == "v1.0.0")
+        #expect(try told("old").text.contains("This device keeps 1.0.0.") == false)
+        #expect(try told("old").text.contains("this device keeps 1.0.0."))
+    }
+
     private func moment(_ seconds: Int) -> String {
         "\(Timestamp(clamping: Timestamp.now.secondsSinceEpoch + seconds))"
     }
@@ -78,7 +111,7 @@ import Testing
         // Its only step is to come.
         try site.release("rollout", "--version", "1.1.0", "--ramp", "100%", "--start", moment(3600)).succeeded(
             "changed")
-        try site.install("one").succeeded("upToDate")
+        try site.install("one").succeeded("notInRollout")
         try site.release(
             "rollout", "--version", "1.1.0", "--ramp", "0.1%,50%,100%", "--every", "1h", "--start", moment(-5400)
         ).succeeded("changed")
@@ -93,7 +126,7 @@ import Testing
         try site.release("pause", "--version", "1.1.0").succeeded("changed")
         let held = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json"]).text
         #expect(held.contains("held since "))
-        try site.install("one").succeeded("upToDate")
+        try site.install("one").succeeded("notInRollout")
         try site.release("resume", "--version", "1.1.0").succeeded("changed")
         try site.release(
             "rollout", "--version", "1.1.0", "--ramp", "0.1%,100%", "--every", "1h", "--start", moment(-5400)
@@ -113,7 +146,7 @@ import Testing
         }
         try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
         try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
-        try site.install("two").succeeded("upToDate")
+        try site.install("two").succeeded("notInRollout")
         try site.install("one").succeeded("installed")
         let two = try Clientctl.run(["status", "--store", site.folder.file("store-two"), "--json"]).succeeded()
         let feed = two["feed"]?.objectValue
@@ -178,11 +211,19 @@ import Testing
         ]).succeeded("drafted")
         try site.publishRoot().failed(20, "signatureInvalid")
         try site.signRoot("root2", "root3")
-        #expect(try site.publishRoot().succeeded("published")["version"] == .integer(2))
+        let published = try site.publishRoot().succeeded("published")
+        #expect(published["version"] == .integer(2))
+        let void = published["refused"]?.arrayValue?.compactMap { $0.objectValue?["document"]?.stringValue }
+        #expect(void == ["manifest.json", "stable"])
+        #expect(published.errors.contains("channel stable offers 1.0.0, which no release key of this trust root"))
+        #expect(try published.errors.contains(site.id("new")))
+        let late = try site.install("late").failed(20, "keyUnknown")
+        #expect(late.errors.contains("which trust root 2 has revoked"))
 
         // Who holds the revoked key can publish nothing that devices take, and is told so before.
         let refused = try site.publish("1.0.1").failed(20, "keyUnknown")
         #expect(refused.errors.contains("trust root (version 2)"))
+        #expect(try refused.errors.contains(site.id("new")))
         #expect(try site.sequence() == 1)
 
         try site.publish("1.1.0", key: "new").succeeded("published")

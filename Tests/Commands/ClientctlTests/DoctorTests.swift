@@ -112,6 +112,54 @@ import Testing
         #expect(told.status == 0 && severities(told)["ledger"] == "ok", "\(told.errors)\(told.text)")
     }
 
+    // MARK: What is shown, to whom, and what comes next
+
+    @Test func `a device that a rollout leaves out, with nothing to show`() throws {
+        try site.publish("1.1.0", ["--rollout", "0%"]).succeeded("published")
+        let left = try doctor(nil, ["--device-id", "kiosk", "--shell-version", "1.5.0"])
+        #expect(left.status == 0 && severities(left)["offer"] == "warning", "\(left.errors)\(left.text)")
+        #expect(message("offer", left).contains("1.1.0 is not for this device yet"))
+        let empty = try site.folder.makeFolder("store-empty")
+        let told = try Clientctl.run(["doctor", "--store", empty, "--port", "0", "--json"])
+        #expect(failures(told) == ["clients"], "\(told.errors)\(told.text)")
+        let seed = try site.folder.writeTree(Site.client("0.9.0"), to: "seed")
+        let seeded = try Clientctl.run(["doctor", "--store", empty, "--port", "0", "--seed", seed, "--json"])
+        #expect(severities(seeded)["clients"] == "ok", "\(seeded.errors)\(seeded.text)")
+    }
+
+    @Test func `a shell that is too old for the offer, and an offer that is blocked`() throws {
+        let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web-1.1.0")
+        try Clientctl.run([
+            "publish", source, "--version", "1.1.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
+            "9.0.0", "--app-id", ChannelSite.appId, "--channel", "stable", "--channel-key", site.key("channel"),
+            "--rollout", "100%", "--json",
+        ]).succeeded("published")
+        let old = try doctor(nil, ["--shell-version", "1.5.0"])
+        #expect(severities(old)["offer"] == "warning" && message("offer", old).contains("9.0.0"), "\(old.text)")
+        try site.publish("1.2.0", ["--rollout", "100%"]).succeeded("published")
+        try site.install("kiosk").succeeded("installed")
+        try Clientctl.run(["rollback", "--store", store, "--version", "1.0.0", "--json"]).succeeded("rolledBack")
+        let blocked = try doctor(nil, ["--shell-version", "1.5.0"])
+        #expect(severities(blocked)["offer"] == "warning", "\(blocked.text)")
+        #expect(message("offer", blocked).contains("1.2.0 is blocked"), "\(blocked.text)")
+    }
+
+    @Test func `a device that is locked, and one whose session has ended`() throws {
+        let token = try site.folder.write(bytes("secret\n"), to: "token")
+        func on(_ command: String, _ more: [String] = []) throws {
+            try Clientctl.run([command, "--store", store, "--json"] + more).succeeded()
+        }
+        try on("lock")
+        let locked = try doctor()
+        #expect(severities(locked)["session"] == "warning" && message("session", locked).contains("locked"))
+        try on("unlock")
+        try on("login", ["--token-file", token])
+        #expect(try severities(doctor())["session"] == "ok")
+        try on("logout")
+        let out = try doctor()
+        #expect(severities(out)["session"] == "warning" && message("session", out).contains("no seed"), "\(out.text)")
+    }
+
     // MARK: The clock
 
     @Test(arguments: [365 * 86_400, -365 * 86_400]) func `a clock that is a year off`(seconds: Int) throws {

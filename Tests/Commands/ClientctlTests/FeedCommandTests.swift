@@ -38,6 +38,15 @@ import Testing
 
     // MARK: check
 
+    @Test func `a server that is not there is told of once, as what it is`() throws {
+        let site = try ChannelSite()
+        let server = try serve(site)
+        let url = try server.url("/").description
+        server.stop()
+        let dead = try Clientctl.run(["feed", "check", url, "--json"]).failed(10, "networkUnavailable")
+        #expect(dead.errors.ranges(of: "\(url)manifest.json").count == 1, "\(dead.errors)")
+    }
+
     /// The feed as a plain server gives it that was set up rightly, but for what `change` does.
     private func serve(_ site: ChannelSite, _ change: @escaping @Sendable (String, inout Route) -> Void = { _, _ in })
         throws -> LoopbackServer
@@ -121,7 +130,7 @@ import Testing
         let strange = try Clientctl.run(["feed", "check", url, "--trust", site.pub("new"), "--json"])
         #expect(codes(strange.failed(20, "signatureInvalid")) == ["notVouchedFor"])
         try check(site, good, ["--channel", "beta"]).failed(11, "httpStatus")
-        try check(site, "http://127.0.0.1:1/").failed(11, "httpStatus")
+        try check(site, "http://127.0.0.1:1/").failed(10, "networkUnavailable")
     }
 
     @Test func `check sees that caches are behind where the feed is published`() throws {

@@ -418,7 +418,10 @@ import Testing
             "install", "--channel", "\(host.url)channels/stable.json", "--trust", channel.pinned, "--store",
             channel.folder.file("store"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId, "--json",
         ]
-        if withToken { try Clientctl.run(install).failed(11, "httpStatus") }
+        if withToken {
+            let refused = try Clientctl.run(install).failed(11, "httpStatus")
+            #expect(refused.errors.contains("It requires a token that counts: give one with --token-file"))
+        }
         try Clientctl.run(install + tokens).succeeded("installed")
         #expect(try TreeSnapshot(of: channel.folder.file("store/clients/v1.0.0")).files == Site.client("1.0.0"))
         try Clientctl.run(install + tokens).succeeded("upToDate")

@@ -37,6 +37,14 @@ import Testing
         return codes
     }
 
+    @Test func `a pattern that leaves nothing out is told`() throws {
+        let published = try site.publish(
+            source, as: "1.0.0", ["--exclude", "nothere.*", "--exclude", "*.map", "--exclude", "deep"])
+        published.succeeded("published")
+        #expect(published.errors.contains("--exclude nothere.* leaves nothing out"), "\(published.errors)")
+        for pattern in ["*.map", "deep"] { #expect(!published.errors.contains("--exclude \(pattern) leaves")) }
+    }
+
     @Test func `what it finds is told and published`() throws {
         let published = try site.publish(source, as: "1.0.0").succeeded("published")
         #expect(published["files"] == .integer(files.count + 2))

@@ -33,6 +33,14 @@ import Testing
         try Clientctl.run(["repair", "--store", site.store, "--json"] + more)
     }
 
+    @Test func `a store that is intact says so, and damage names repair`() throws {
+        let intact = try Clientctl.run(["repair", "--store", site.store])
+        #expect(intact.text.contains("2 clients compared: all are intact"), "\(intact.text)")
+        try spoil(client("1.1.0", "index.html"))
+        let damaged = try Clientctl.run(["verify", "--store", site.store, "--json"]).failed(33, "storeDamaged")
+        #expect(damaged.errors.contains("clientctl repair --store \(site.store)"), "\(damaged.errors)")
+    }
+
     private func repaired(_ outcome: Outcome) -> Set<String> {
         Set(
             (outcome["repaired"]?.arrayValue ?? []).compactMap(\.objectValue).map { mended in

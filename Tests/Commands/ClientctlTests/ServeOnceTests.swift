@@ -73,6 +73,8 @@ import Testing
         let ending = try status(program)
         #expect(ending.status == 40, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 was rolled back to embedded"))
+        let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
+        #expect(shown.text.hasPrefix("runs: nothing; v1.0.0, launched at "), "\(shown.text)")
     }
 
     @Test func `ends with the failure of its check, and shows nothing`() throws {
@@ -84,9 +86,11 @@ import Testing
     }
 
     @Test func `ends with 40 when no browser comes`() throws {
-        let (program, _) = try serve(["--startup-timeout", "100ms"])
+        let (program, _) = try serve(["--startup-timeout", "2s"])
+        let begin = ContinuousClock.now
         let ending = try status(program)
         #expect(ending.status == 40)
+        #expect(ContinuousClock.now - begin < .seconds(30), "a browser has three startup timeouts")
         #expect(ending.errors.contains("no browser has loaded the page"))
     }
 

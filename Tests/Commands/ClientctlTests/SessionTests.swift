@@ -37,6 +37,14 @@ import Testing
 
     private func session(_ outcome: Outcome) -> JSONObject { outcome["session"]?.objectValue ?? [:] }
 
+    @Test func `a store that a session or a lock makes is told of`() throws {
+        let made = "there was no store at \(site.store); one was made"
+        #expect(try run(["lock"]).succeeded("locked").errors.contains(made))
+        #expect(try !run(["unlock"]).succeeded("unlocked").errors.contains(made))
+        try Clientctl.stock(["rm", "-r", site.store])
+        #expect(try run(["logout"]).succeeded("loggedOut").errors.contains(made))
+    }
+
     private func status() throws -> JSONObject { session(try run(["status"]).succeeded()) }
 
     /// What is kept.

@@ -23,6 +23,33 @@ import Testing
         """
     }
 
+    @Test func `what is mistaken for something else is refused with its name`() throws {
+        let device = ["--store", site.store, "--shell-version", "1.5.0", "--json"]
+        let trust = ["--trust", site.trust]
+        let rows: [([String], Int32, String)] = [
+            (["install", "--manifest", site.feed] + trust + device, 78, "is a folder: name \(site.manifest)"),
+            (["install", "--channel", site.manifest] + trust + device, 78, "is a manifest: use --manifest"),
+            (
+                ["install", "--manifest", site.manifest, "--trust", site.manifest] + device, 78,
+                "is a manifest, and no key or trust root"
+            ),
+            (["trust", "show", site.feed, "--json"], 78, "is a folder: name the file"),
+            (["status", "--store", site.feed, "--json"], 78, "is no store"),
+            (["list", "--store", site.feed, "--json"], 78, "is no store"),
+            (["inspect", "\(site.folder.path)/web-1.0.0/index.html", "--json"], 25, "nothing that clientctl knows"),
+            (["release", "foo"], 64, "clientctl release --help"),
+            (
+                ["publish", site.feed, "--version", "v1", "--feed", "f", "--key", site.key, "--min-shell", "1.0.0"], 64,
+                "\"v1\""
+            ),
+        ]
+        for (arguments, status, part) in rows {
+            let refused = try Clientctl.run(arguments)
+            #expect(refused.status == status, "\(arguments): \(refused.errors)")
+            #expect(refused.errors.contains(part), "\(arguments): \(refused.errors)")
+        }
+    }
+
     @Test func `every flag can come from a file`() throws {
         try Clientctl.run(["install", "--config", try config(whole)]).succeeded("installed")
         #expect(try site.installed("1.0.0") == Site.client("1.0.0"))

@@ -121,11 +121,33 @@ import Testing
         ).succeeded()
         #expect(try trust("publish", other, "--feed", site.feed).failed(51, "versionExists").subject == "trust root 1")
         try trust("renew", site.trust).succeeded()
-        try trust("publish", site.trust, "--feed", site.feed).failed(20, "signatureInvalid")
+        let draft = try trust("publish", site.trust, "--feed", site.feed).failed(20, "signatureInvalid")
+        #expect(draft.errors.contains("0 of 2 root keys have signed"), "\(draft.errors)")
         try site.signRoot("root1", "root2")
         try trust("renew", site.trust).succeeded()
         try site.signRoot("root1", "root2")
         try trust("publish", site.trust, "--feed", site.feed).failed(25, "manifestMalformed")
+    }
+
+    @Test func `publish names what it makes void`() throws {
+        let source = try site.folder.writeTree(Site.client("1.2.0"), to: "web")
+        try Clientctl.run([
+            "publish", source, "--version", "1.2.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
+            "1.0.0", "--json",
+        ]).succeeded("published")
+        try site.initRoot().succeeded()
+        let published = try site.publishRoot().succeeded("published")
+        #expect(
+            published.errors.contains(
+                "manifest.json offers 1.2.0, which names no application: devices with this trust root refuse it. "
+                    + "Publish again with --app-id \(ChannelSite.appId)."), "\(published.errors)")
+        let refused = published["refused"]?.arrayValue?.first?.objectValue
+        #expect(refused?["document"] == .string("manifest.json") && refused?["code"] == .string("appMismatch"))
+        let device = try Clientctl.run([
+            "install", "--manifest", "\(site.feed)/manifest.json", "--trust", site.trust, "--store",
+            site.folder.file("store"), "--shell-version", "1.5.0", "--json",
+        ]).failed(43, "appMismatch")
+        #expect(device.errors.contains("published without --app-id"), "\(device.errors)")
     }
 
     @Test func `update follows no broken chain`() throws {

@@ -4,6 +4,7 @@ import BundleSigning
 import BundleTesting
 import BundleValues
 import Glibc
+import ShellBoot
 import Testing
 
 @testable import BundleCore
@@ -27,6 +28,10 @@ struct DoctorRuleTests {
         store.ledger = Ledger()
         change(&store)
         return store
+    }
+
+    private static func offer(_ verdict: Decision.Verdict) throws -> DoctorReading.Offer {
+        DoctorReading.Offer(.archive(try SemanticVersion(parsing: "1.5.2")), verdict)
     }
 
     private static func reading(_ change: (inout DoctorReading) throws -> Void = { _ in }) rethrows -> DoctorReading {
@@ -70,9 +75,11 @@ struct DoctorRuleTests {
             $0.trust = .root(version: 2, expires: Self.at(300 * Self.day))
             let proxy = ProxyChoice(address: "http://proxy:3128", source: "https_proxy")
             $0.feeds = [
-                try Self.feed(check: .verified(memory)),
+                try Self.feed(check: .verified(memory, try Self.offer(.install))),
                 try Self.feed(check: .verified(memory), proxy: proxy),
             ]
+            ($0.inventory, $0.hasSeed) = (Inventory(path: "/store", ledger: Ledger(), bundles: []), true)
+            $0.session = .authenticated
             $0.port = DoctorReading.Port(number: 12_000, isFixed: false, holder: .free)
         }
         let findings = DoctorRule.findings(reading)
@@ -80,6 +87,59 @@ struct DoctorRuleTests {
         #expect(DoctorRule.worst(findings) == .ok)
         #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
+    }
+
+    // MARK: What is shown, to whom, and what comes next
+
+    @Test func `a store with nothing to show`() {
+        var reading = Self.reading { $0.inventory = Inventory(path: "/store", ledger: Ledger(), bundles: []) }
+        #expect(Self.told(reading) == ["clients failure"])
+        reading.hasSeed = true
+        #expect(Self.told(reading) == [])
+    }
+
+    @Test(
+        arguments: [
+            (.notRequired, []), (.authenticated, []), (.locked(.byOperator), ["session warning"]),
+            (.locked(.forMaintenance), ["session warning"]),
+            (.unauthenticated(.ended(.signedOut)), ["session warning"]),
+            (.unauthenticated(.ended(.expired)), ["session warning"]),
+            (.unauthenticated(.ended(.rejected)), ["session warning"]),
+            (.unauthenticated(.unreadable), ["session failure"]),
+        ] as [(SessionStatus, [String])])
+    func `who may see clients`(session: SessionStatus, told: [String]) {
+        #expect(Self.told(Self.reading { $0.session = session }) == told)
+    }
+
+    @Test func `an offer that is not for this device says why`() throws {
+        let shell = try SemanticVersion(parsing: "9.0.0")
+        let block = Ledger.Block(
+            version: .archive(try SemanticVersion(parsing: "1.5.2")), cause: .byHand, reason: "left by hand", count: 1,
+            since: Self.now)
+        let offers: [(Decision.Verdict, String?)] = [
+            (.install, nil), (.upToDate(newest: .embedded), nil),
+            (.notInRollout(newest: .embedded, detail: "its rollout leaves it out"), "its rollout leaves it out"),
+            (.incompatible(.shellTooOld(minimum: shell)), "9.0.0"), (.blocked(block), "left by hand"),
+            (.withdrawn(.revoked(reason: "white screen")), "white screen"),
+        ]
+        for (verdict, part) in offers {
+            let reading = try Self.reading {
+                $0.shell = try SemanticVersion(parsing: "1.0.0")
+                let memory = try Self.memory(expires: 30 * Self.day)
+                $0.feeds = [try Self.feed(check: .verified(memory, try Self.offer(verdict)))]
+            }
+            #expect(Self.told(reading) == (part == nil ? [] : ["offer warning"]))
+            let said = DoctorRule.findings(reading).first { $0.code == .offer }?.message ?? ""
+            #expect(said.contains(part ?? "is"), "\(said)")
+        }
+        let unknown = try Self.reading {
+            let memory = try Self.memory(expires: 30 * Self.day)
+            $0.feeds = [
+                try Self.feed(
+                    check: .verified(memory, try Self.offer(.incompatible(.shellTooOld(minimum: shell)))))
+            ]
+        }
+        #expect(Self.told(unknown) == [], "a shell that nobody knows is not too old")
     }
 
     // MARK: Clock

@@ -233,7 +233,8 @@ extension FetchError: CustomStringConvertible {
     private static func advice(status: Int, retryAfter: Duration?) -> String {
         if let retryAfter { return "Try again in \(retryAfter.components.seconds) s." }
         return switch status {
-        case 401, 403: "Check the token and what it may read."
+        case 401: "It requires a token that counts: give one with --token-file, or with clientctl login."
+        case 403: "Check the token and what it may read."
         case 404, 410: "Check the address."
         case 407: "Check the proxy settings."
         case 416: "Drop the partial download and start over."

@@ -28,7 +28,12 @@ public struct SemanticVersion: Sendable, Hashable {
     /// Accepts what people type: the version with or without one leading `v`.
     public init(parsingArgument argument: some StringProtocol) throws(SemanticVersionError) {
         let bytes = [UInt8](argument.utf8)
-        try self.init(bytes: bytes.first == UInt8(ascii: "v") ? Array(bytes.dropFirst()) : bytes)
+        let bare = bytes.first == UInt8(ascii: "v") ? Array(bytes.dropFirst()) : bytes
+        do throws(SemanticVersionError) {
+            try self.init(bytes: bare)
+        } catch {
+            throw error.quoting(UntrustedName.display(bytes))
+        }
     }
 
     private init(bytes: [UInt8]) throws(SemanticVersionError) {
@@ -96,6 +101,22 @@ public enum SemanticVersionError: Error, Sendable, Equatable {
     case forbiddenCharacter(text: String)
     /// The version carries build metadata, which two equal versions may differ in.
     case buildMetadata(text: String)
+}
+
+extension SemanticVersionError {
+    /// The same about the text that was typed.
+    fileprivate func quoting(_ typed: String) -> SemanticVersionError {
+        switch self {
+        case .tooLong(let bytes, _): .tooLong(bytes: bytes, text: typed)
+        case .leadingV: .leadingV(text: typed)
+        case .missingV: .missingV(text: typed)
+        case .notThreeNumbers: .notThreeNumbers(text: typed)
+        case .leadingZero: .leadingZero(text: typed)
+        case .emptyIdentifier: .emptyIdentifier(text: typed)
+        case .forbiddenCharacter: .forbiddenCharacter(text: typed)
+        case .buildMetadata: .buildMetadata(text: typed)
+        }
+    }
 }
 
 extension SemanticVersionError: CustomStringConvertible {

@@ -6,6 +6,8 @@ public enum LaunchState: Sendable, Equatable {
     case authenticated
     /// What guests may see.
     case unauthenticated
+    /// Nothing but that nobody is signed in: there is nothing for guests.
+    case signedOut(reason: UpdateFailure)
     /// Nothing but that the device is locked.
     case locked
     /// The best client needs shell `minimum` or a newer one; another client runs instead.
@@ -23,6 +25,7 @@ extension LaunchState {
             switch (session, readiness) {
             case (.locked(.byOperator), _): .locked
             case (.locked(.forMaintenance), _): .maintenance
+            case (.unauthenticated(.ended), .failed(let reason)): .signedOut(reason: reason)
             case (_, .failed(let reason)): .failure(reason: reason)
             case (.unauthenticated, _): .unauthenticated
             case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):

@@ -62,6 +62,10 @@ package struct TrustFile: Sendable {
 
     /// Reads the file at `path`.
     package static func read(_ path: String) throws -> TrustFile {
+        if (try? Directory.open(path)) != nil {
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) is a folder: name the file, such as \(path)/trust.json.")
+        }
         let bytes = try File.open(reading: path).readAll(maximumBytes: TrustRootFormat.maximumBytes)
         do {
             return TrustFile(try TrustRootFormat.parse(bytes))

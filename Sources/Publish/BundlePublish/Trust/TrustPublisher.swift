@@ -14,6 +14,23 @@ package struct TrustPublisher {
         package let version: Int
         /// Channels whose present document devices refuse by it: they are to be signed anew.
         package let channelsToSign: [String]
+        /// Releases that are offered, and that devices refuse by it: they are to be published anew.
+        package let refused: [RefusedRelease]
+        /// The ids of its release keys, which count for new releases.
+        package let releaseKeys: [String]
+    }
+
+    /// A release on offer that a trust root does not let devices take.
+    package struct RefusedRelease: Sendable, Equatable {
+        /// Where it is offered: `manifest.json`, or a channel's document.
+        package let document: String
+        package let version: SemanticVersion
+        /// `appMismatch` for another application or none, else what is wrong with its signatures.
+        package let code: FailureCode
+        /// The application that it names.
+        package let appId: String?
+        /// The application of the trust root.
+        package let expected: String?
     }
 
     private static let folder = "trust"
@@ -65,7 +82,7 @@ package struct TrustPublisher {
             throw FeedConflict(Self.path(of: version), in: feed)
         }
         try feed.replace(FeedTrust.fileName, with: root.document, version: shown?.version)
-        return Report(isNew: true, isCompleted: false, version: version, channelsToSign: try refused(by: root.root))
+        return try report(isNew: true, isCompleted: false, version: version, root.root)
     }
 
     /// The same root again changes nothing, but completes a feed whose publisher was stopped before its last step.
@@ -82,8 +99,14 @@ package struct TrustPublisher {
         let isBehind = shown?.bytes != newest.document
         if isBehind { try feed.replace(FeedTrust.fileName, with: newest.document, version: shown?.version) }
         try feed.settle(Self.folder)
-        return Report(
-            isNew: false, isCompleted: isBehind, version: version, channelsToSign: try refused(by: newest.root))
+        return try report(isNew: false, isCompleted: isBehind, version: version, newest.root)
+    }
+
+    private func report(isNew: Bool, isCompleted: Bool, version: Int, _ newest: TrustRoot) throws -> Report {
+        Report(
+            isNew: isNew, isCompleted: isCompleted, version: version, channelsToSign: try channels(refusedBy: newest),
+            refused: try releases(refusedBy: newest),
+            releaseKeys: newest.trusted(for: .release, at: now).keys.map(\.id))
     }
 
     private static func path(of version: Int) -> String { "\(folder)/\(version)\(suffix)" }
@@ -114,7 +137,38 @@ package struct TrustPublisher {
         return chain
     }
 
-    private func refused(by trust: TrustRoot) throws -> [String] {
+    /// Of what is on offer. A document that cannot be read has findings of its own.
+    private func releases(refusedBy trust: TrustRoot) throws -> [RefusedRelease] {
+        var offered: [(document: String, manifest: UnverifiedManifest)] = []
+        if let newest = try? ReleaseFeed.newest(in: feed) { offered.append((ReleaseFeed.manifestName, newest)) }
+        for name in try ChannelDesk.channels(in: feed) {
+            guard let record = try ChannelDesk.record(of: name, in: feed),
+                let envelope = try? ChannelFormat.envelope(parsing: record.bytes),
+                let document = try? ChannelFormat.parse(envelope).claims
+            else { continue }
+            offered += document.releases.filter { !document.recalls($0.version) }.map { (name, $0.manifest) }
+        }
+        let keys = trust.trusted(for: .release, at: now)
+        return offered.compactMap { document, manifest in
+            refusal(of: manifest, by: keys, appId: trust.appId).map {
+                RefusedRelease(
+                    document: document, version: manifest.claims.version, code: $0, appId: manifest.claims.appId,
+                    expected: trust.appId)
+            }
+        }
+    }
+
+    private func refusal(of manifest: UnverifiedManifest, by keys: TrustedKeys, appId: String?) -> FailureCode? {
+        do {
+            _ = try ManifestVerifier.verify(manifest, trusted: keys)
+        } catch {
+            return UpdateFailure(error).code
+        }
+        guard let appId, manifest.claims.appId.map({ $0.utf8.elementsEqual(appId.utf8) }) != true else { return nil }
+        return .appMismatch
+    }
+
+    private func channels(refusedBy trust: TrustRoot) throws -> [String] {
         let keys = trust.trusted(for: .channel, at: now)
         return try ChannelDesk.channels(in: feed).filter { name in
             guard let record = try ChannelDesk.record(of: name, in: feed) else { return false }

@@ -129,7 +129,8 @@ package enum ChannelRule {
             case .eligible: isNewer ? .install : .upToDate(newest: runs)
             case .unsigned(let failure): .unsuitable(failure)
             case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
-            case .withdrawn(.leftOut), .paused: .notInRollout(newest: runs, detail: fate.description)
+            case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout leaves it out")
+            case .paused: .notInRollout(newest: runs, detail: fate.description)
             // What is recalled is not offered: the device runs the best of the rest.
             case .withdrawn(.revoked), .withdrawn(.belowFloor): recalled(newest, fate)
             case .incompatible(let answer): .incompatible(answer)

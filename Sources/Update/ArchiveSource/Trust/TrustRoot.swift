@@ -80,7 +80,9 @@ package struct TrustRoot: Sendable, Equatable {
             guard let time, let end = key.notAfter else { return true }
             return time < end
         }
-        return TrustedKeys(usable.map(\.publicKey), threshold: named.threshold)
+        return TrustedKeys(
+            usable.map(\.publicKey), threshold: named.threshold,
+            revoked: TrustedKeys.Revoked(ids: revoked, rootVersion: version))
     }
 
     /// The roles that name a key.
@@ -145,6 +147,13 @@ package enum TrustChain {
     }
 
     private static func require(_ next: UnverifiedTrustRoot, signedBy root: TrustRoot) throws {
+        if next.envelope.signatures.isEmpty {
+            let version = next.claims.version
+            throw UpdateFailure(
+                .signatureInvalid, subject: "trust root \(version)",
+                "0 of \(root.roles[.root]?.threshold ?? 1) root keys have signed trust root \(version): `clientctl trust sign`."
+            )
+        }
         _ = try root.trusted(for: .root, at: nil).signers(
             next.envelope.signatures, over: next.envelope.message, of: "trust root \(next.claims.version)")
     }

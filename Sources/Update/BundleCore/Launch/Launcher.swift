@@ -168,7 +168,7 @@ public struct Launcher: Sendable {
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
                 if !trials.isEmpty, !excluded.isSuperset(of: trials), takesWrites() { continue }
-                throw last ?? nothingToLaunch
+                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch)
             }
             do {
                 if let client = try ready(choice.name, inventory) {
@@ -311,6 +311,13 @@ public struct Launcher: Sendable {
     private func isRefusal(_ error: any Error) -> Bool {
         if let error = error as? DiskError { return error.isTrouble }
         return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
+    }
+
+    private var nothingForGuests: UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: device.store,
+            device.seed.map { "The seed \($0) cannot be shown to guests." }
+                ?? "There is no seed for guests: name one with --seed.")
     }
 
     private var nothingToLaunch: UpdateFailure {

@@ -83,9 +83,14 @@ package struct Verdicts: Sendable {
     // MARK: By hand
 
     /// Goes back to `target`, or to the last known good client, else the next lower one, else the seed. What is newer is
-    /// blocked, so that no installation undoes it; `unblock` lets it run again.
+    /// blocked, so that no installation undoes it; `unblock` lets it run again. Throws `NowhereToGoBack` where there is no such client.
     package func rollBack(to target: ClientName?) throws -> (target: ClientName, blocked: [ClientName]) {
-        let update = try keeper.apply([.rolledBack(to: target, at: now())])
+        let update: LedgerUpdate
+        switch try keeper.propose([.rolledBack(to: target, at: now())]) {
+        case .written(let written): update = written
+        case .refused(.noWayBack(.nothingBelow(let name))): throw NowhereToGoBack(name: name)
+        case .refused(let refusal): throw refusal.failure
+        }
         do {
             try keeper.publishPrevious(clients: folders.clients, staging: folders.staging)
         } catch {
@@ -102,4 +107,12 @@ package struct Verdicts: Sendable {
     package func unblock(_ version: ClientVersion) throws -> Bool {
         try keeper.apply([.unblocked(version)]).before.block(on: version) != nil
     }
+}
+
+/// There is nothing below the client that one would go back from.
+package struct NowhereToGoBack: ClassifiedFailure, Equatable {
+    /// That client.
+    package let name: ClientName
+
+    package var failure: UpdateFailure { RollBackRule.Refusal.nothingBelow(name).failure }
 }

@@ -97,11 +97,15 @@ extension Decision.Verdict {
         case .blocked(let block):
             UpdateFailure(
                 .versionBlocked, subject: version.description, Self.text(of: block, on: version))
-        case .wrongApp(let expected, let found):
+        case .wrongApp(let expected, nil):
             UpdateFailure(
-                .appMismatch, subject: found ?? "",
-                "The manifest is for \(found ?? "no named application"), this device runs \(expected): "
-                    + "check the feed's address.")
+                .appMismatch, subject: "",
+                "Version \(version) names no application, and this device runs \(expected): it was published without --app-id. "
+                    + "Wait for a release that names it.")
+        case .wrongApp(let expected, let found?):
+            UpdateFailure(
+                .appMismatch, subject: found,
+                "The manifest is for \(found), this device runs \(expected): check the feed's address.")
         case .unsuitable(let failure): failure
         }
     }

@@ -72,7 +72,8 @@ extension RollBackRule.Refusal {
         switch self {
         case .nothingBelow(let name):
             UpdateFailure(
-                .usage, subject: "\(name)", "There is nothing to go back to from \(name): name a client with --to.")
+                .usage, subject: "\(name)",
+                "There is nothing to go back to from \(name). Name another installed client with --version.")
         case .noSeed:
             UpdateFailure(
                 .usage, subject: "\(ClientName.embedded)",

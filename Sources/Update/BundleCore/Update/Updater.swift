@@ -120,11 +120,12 @@ package struct Updater<Source: UpdateSource>: Sendable {
     package func update(to offer: Source.Offer) async throws -> UpdateOutcome {
         // A look without the lock: a device that has nothing to do writes nothing new and disturbs nobody.
         if let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, glance),
-            let newest = try verdict(offer, glance).newest, isFinished(glance, changes(offer, newest))
+            case let verdict = try verdict(offer, glance), let newest = verdict.newest,
+            isFinished(glance, changes(offer, newest))
         {
             // Whoever wrote that may have been stopped before it was durable, and now it is answered for.
             try glance.sync()
-            return .upToDate(offer.clientVersion, inventory: glance, newest: newest)
+            return .nothing(offer.clientVersion, verdict, inventory: glance, newest: newest)
         }
 
         let store = try open()
@@ -133,12 +134,14 @@ package struct Updater<Source: UpdateSource>: Sendable {
         if let feed = offer.feed, isNew(feed, try await store.inventory()) {
             _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
         }
-        switch try verdict(offer, try await store.inventory()) {
+        let verdict = try verdict(offer, try await store.inventory())
+        switch verdict {
         case .upToDate(let newest), .notInRollout(let newest, _):
             // What an interrupted run left undone, or what another shell or number to keep asks for.
             let inventory = try await store.apply(changes(offer, newest))
             let plan = await retain(in: store, inventory)
-            return .upToDate(offer.clientVersion, inventory: inventory.without(plan.removed), newest: newest)
+            return .nothing(
+                offer.clientVersion, verdict, inventory: inventory.without(plan.removed), newest: newest)
         case .choose(let name):
             let inventory = try await store.apply(changes(offer, name))
             return .chosen(
@@ -220,6 +223,17 @@ package enum UpdateOutcome: Sendable {
     case chosen(ClientVersion, InstallReport)
     /// Nothing newer was offered; `newest` is the usable client that is as new.
     case upToDate(ClientVersion, inventory: Inventory, newest: ClientName)
+    /// What was offered is not for this device yet; `newest` is the best that it has.
+    case notInRollout(ClientVersion, inventory: Inventory, newest: ClientName, detail: String)
+
+    fileprivate static func nothing(
+        _ offered: ClientVersion, _ verdict: Decision.Verdict, inventory: Inventory, newest: ClientName
+    ) -> UpdateOutcome {
+        guard case .notInRollout(_, let detail) = verdict else {
+            return .upToDate(offered, inventory: inventory, newest: newest)
+        }
+        return .notInRollout(offered, inventory: inventory, newest: newest, detail: detail)
+    }
 }
 
 /// What an installation did.

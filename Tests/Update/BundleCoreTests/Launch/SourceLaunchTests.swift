@@ -113,7 +113,7 @@ struct SourceLaunchTests {
         var targets: [String] = []
         for _ in 0..<4 { targets.append(try bench.verdicts().rollBack(to: nil).target.description) }
         #expect(targets == ["meteor-a", "v1.1.0", "v1.0.0", "embedded"])
-        #expect(Self.code { _ = try bench.verdicts().rollBack(to: nil) } == .usage)
+        #expect(throws: NowhereToGoBack(name: .embedded)) { try bench.verdicts().rollBack(to: nil) }
     }
 
     @Test(arguments: [("archive", "meteor-a"), ("meteor", "1.0.0")])

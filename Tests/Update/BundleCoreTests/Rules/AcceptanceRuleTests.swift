@@ -144,7 +144,7 @@ struct AcceptanceRuleTests {
         #expect(other.code == .appMismatch)
         #expect(other.subject == "c.d")
         #expect(other.message.contains("for c.d, this device runs a.b"))
-        #expect(failure(.wrongApp(expected: "a.b", found: nil))?.message.contains("no named application") == true)
+        #expect(failure(.wrongApp(expected: "a.b", found: nil))?.message.contains("published without --app-id") == true)
     }
 
     private static func word(_ verdict: Decision.Verdict) -> String {

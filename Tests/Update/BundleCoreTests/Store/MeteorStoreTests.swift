@@ -12,6 +12,7 @@ struct MeteorStoreTests {
         case .installed(let version, let report): "installed \(version), then \(report.pending ?? report.current)"
         case .chosen(let version, let report): "chosen \(version), then \(report.pending ?? report.current)"
         case .upToDate(_, _, let newest): "upToDate \(newest)"
+        case .notInRollout(_, _, let newest, _): "notInRollout \(newest)"
         }
     }
 

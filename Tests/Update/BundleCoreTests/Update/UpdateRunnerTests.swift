@@ -75,6 +75,7 @@ private struct HeldSource: UpdateSource {
         case .installed(let version, _): "installed \(version)"
         case .chosen(let version, _): "chosen \(version)"
         case .upToDate(let version, _, _): "upToDate \(version)"
+        case .notInRollout(let version, _, _, _): "notInRollout \(version)"
         }
     }
 

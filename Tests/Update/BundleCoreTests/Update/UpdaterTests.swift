@@ -11,6 +11,7 @@ struct UpdaterTests {
         case .installed(let version, _): "installed \(version)"
         case .chosen(let version, _): "chosen \(version)"
         case .upToDate(_, _, let newest): "upToDate \(newest.shortDescription)"
+        case .notInRollout(_, _, let newest, _): "notInRollout \(newest.shortDescription)"
         }
     }
 

@@ -1,0 +1,100 @@
+import BundleCore
+import BundleValues
+import ShellBoot
+
+extension DoctorRule {
+    // MARK: What there is to show
+
+    static func clients(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let inventory = reading.inventory else { return nil }
+        let path = reading.store.path
+        guard let choice = SelectionRule.select(inventory, shell: reading.shell, hasSeed: reading.hasSeed) else {
+            let shell = reading.shell.map { " with shell \($0)" } ?? ""
+            return .failure(
+                .clients, path,
+                inventory.bundles.isEmpty
+                    ? "There is nothing to show: the store has no client, and no seed is known."
+                    : "There is nothing to show: no client of the store may run\(shell), and no seed is known.",
+                "Install a client, or name the shell's own with --seed. `clientctl status` says why a client does not run."
+            )
+        }
+        return .ok(
+            .clients, path, choice.name == .embedded ? "The seed is shown next." : "\(choice.name) is shown next.")
+    }
+
+    // MARK: To whom
+
+    static func session(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let session = reading.session else { return nil }
+        let path = reading.store.path
+        let guests = reading.hasSeed ? "Guests see the seed" : "Guests see no client, for there is no seed"
+        switch session {
+        case .notRequired: return .ok(.session, path, "Nobody has to sign in.")
+        case .authenticated: return .ok(.session, path, "Somebody is signed in.")
+        case .locked(let lock):
+            return .warning(
+                .session, path,
+                lock == .forMaintenance
+                    ? "The device is locked for maintenance, so it shows no client."
+                    : "The device is locked, so it shows no client.",
+                "`clientctl unlock --store \(path)` unlocks it.")
+        case .unauthenticated(.unreadable):
+            return .failure(
+                .session, path, "The session of the store cannot be read, so nobody is let in.",
+                "`clientctl status --store \(path)` says why. Give session.json to the store's owner (mode 0600).")
+        case .unauthenticated(.ended(let cause)):
+            let found =
+                switch cause {
+                case .signedOut: "Nobody is signed in."
+                case .expired: "The session has expired."
+                case .rejected: "The session has ended, because the feed refused its token."
+                }
+            return .warning(
+                .session, path, "\(found) \(guests).",
+                "`clientctl login` begins a session; `clientctl logout --forget` makes the device need none.")
+        }
+    }
+
+    // MARK: Whether the offer is for this device
+
+    static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {
+        guard let offer = feed.check.offer else { return nil }
+        let (url, version) = (feed.url.display, offer.version)
+        switch offer.verdict {
+        case .install, .choose: return .ok(.offer, url, "\(version) is for this device; the next check takes it.")
+        case .upToDate:
+            guard let minimum = missingShell(feed, reading) else {
+                return .ok(.offer, url, "This device has the newest client that is for it.")
+            }
+            return tooOld("A better client", minimum, url)
+        case .notInRollout(_, let detail):
+            return .warning(
+                .offer, url, "\(version) is not for this device yet: \(detail).",
+                "Nothing is wrong with the device. `clientctl release list` shows who may have it, and `check --explain` why."
+            )
+        case .incompatible(.shellTooOld(let minimum)):
+            // Without a shell that is known, nothing is too old for it.
+            return reading.shell == nil ? nil : tooOld("\(version)", minimum, url)
+        case .incompatible, .withdrawn:
+            return .warning(
+                .offer, url, offer.verdict.failure(of: version)?.message ?? "\(version) is not for this device.",
+                "Publish a release that this device can run.")
+        case .blocked(let block):
+            return .warning(
+                .offer, url, "\(version) is blocked on this device since \(block.since): \(block.reason)",
+                "Publish a newer release. If it shall run all the same: `clientctl unblock --version \(version)`.")
+        case .wrongApp, .unsuitable: return nil
+        }
+    }
+
+    private static func missingShell(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> SemanticVersion? {
+        guard let shell = reading.shell, let needed = feed.check.memory?.neededShell, needed > shell else { return nil }
+        return needed
+    }
+
+    private static func tooOld(_ what: String, _ minimum: SemanticVersion, _ url: String) -> DoctorFinding {
+        .warning(
+            .offer, url, "\(what) \(ShellCompatibility.shellTooOld(minimum: minimum)).",
+            "Update the shell of this device.")
+    }
+}
