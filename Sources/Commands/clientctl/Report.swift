@@ -67,9 +67,9 @@ struct Report: AsyncParsableCommand {
             run. With --off nothing is noted any more, and what waits is forgotten.
 
             Examples:
-              clientctl report --store /var/lib/kiosk \\
+              clientctl report --store /var/lib/clientctl \\
                 --report https://updates.example.com/report
-              clientctl report --store /var/lib/kiosk --off
+              clientctl report --store /var/lib/clientctl --off
             """)
 
     @Option(
