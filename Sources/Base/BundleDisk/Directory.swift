@@ -21,7 +21,14 @@ package final class Directory: Sendable {
     /// Opens an existing directory by an ordinary path; links are followed, as for any argument of a command.
     package static func open(_ path: String) throws(DiskError) -> Directory {
         let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
-        return Directory(adopting: try checked(Glibc.open(path, flags), "open", path), path: path)
+        let descriptor = Glibc.open(path, flags)
+        if descriptor < 0, errno == ENOTDIR {
+            // The path may also lead through a file.
+            var facts = stat()
+            let isFile = stat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
+            throw DiskError(isFile ? DiskError.asFolder : "open", path, code: ENOTDIR)
+        }
+        return Directory(adopting: try checked(descriptor, "open", path), path: path)
     }
 
     /// Creates one directory by an ordinary path with `mode`; an existing one is left as it is.

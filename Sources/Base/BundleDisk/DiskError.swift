@@ -8,6 +8,9 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
             damaged
     }
 
+    /// The call on a file where a folder was wanted.
+    package static let asFolder = "open as a folder"
+
     /// The call, as a verb phrase: "create", "rename".
     package let operation: String
     /// The path as given, relative to the directory it was resolved in.

@@ -13,9 +13,9 @@ struct Rollback: ParsableCommand {
             back to.
 
             Examples:
-              clientctl rollback --store /var/lib/kiosk
-              clientctl rollback --store /var/lib/kiosk --version 1.4.2
-              clientctl rollback --store /var/lib/kiosk --version embedded
+              clientctl rollback --store /var/lib/clientctl
+              clientctl rollback --store /var/lib/clientctl --version 1.4.2
+              clientctl rollback --store /var/lib/clientctl --version embedded
             """)
 
     @OptionGroup var place: StoreOptions
@@ -65,7 +65,7 @@ struct Unblock: ParsableCommand {
         abstract: "Let a blocked version run again, as if it had never failed.",
         discussion: """
             Example:
-              clientctl unblock --version 1.5.0 --store /var/lib/kiosk
+              clientctl unblock --version 1.5.0 --store /var/lib/clientctl
             """)
 
     @OptionGroup var version: VersionOption

@@ -14,12 +14,13 @@ struct Check: AsyncParsableCommand {
             Example:
               clientctl check --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0
+                --store /var/lib/clientctl --shell-version 1.2.0
               clientctl check --trust trust.json --explain \\
                 --channel https://updates.example.com/channels/stable.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0
+                --store /var/lib/clientctl --shell-version 1.2.0
               clientctl check --meteor https://app.example.com/ \\
-                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+                --store /var/lib/clientctl --shell-version 1.2.0 \\
+                --seed /usr/share/kiosk/www
             """)
 
     @Flag(help: "Tell of every release of the channel, not only of the one that decides.")

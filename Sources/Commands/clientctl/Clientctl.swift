@@ -14,12 +14,12 @@ struct Clientctl: AsyncParsableCommand {
             A device:
               clientctl install --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0
-              clientctl list --store /var/lib/kiosk
+                --store /var/lib/clientctl --shell-version 1.2.0
+              clientctl list --store /var/lib/clientctl
 
             Every flag can come from the JSON file named by --config (default
             /etc/clientctl.json, then $XDG_CONFIG_HOME/clientctl.json), as in
-            {"store": "/var/lib/kiosk", "shell-version": "1.2.0"}, or from the
+            {"store": "/var/lib/clientctl", "shell-version": "1.2.0"}, or from the
             environment, as CLIENTCTL_STORE and CLIENTCTL_SHELL_VERSION. Flags win
             over the environment, the environment over the file. A variable or a key that
             is no flag is refused. `clientctl --version` shows this program's version.

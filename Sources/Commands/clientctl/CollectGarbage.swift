@@ -12,8 +12,8 @@ struct CollectGarbage: AsyncParsableCommand {
             the newest and what a running `serve` shows.
 
             Examples:
-              clientctl gc --store /var/lib/kiosk --dry-run
-              clientctl gc --store /var/lib/kiosk --keep 2
+              clientctl gc --store /var/lib/clientctl --dry-run
+              clientctl gc --store /var/lib/clientctl --keep 2
             """)
 
     @OptionGroup var place: StoreOptions

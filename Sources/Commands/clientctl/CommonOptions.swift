@@ -213,7 +213,7 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "What draws this device into staged rollouts; by default what the store remembers, else the machine's id.",
+            "The id that decides when this device gets a staged rollout; by default what the store remembers, else the machine's id.",
             valueName: "id"))
     var deviceId: String?
 

@@ -17,9 +17,9 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
             `clientctl feed check`.
 
             Examples:
-              clientctl doctor --store /var/lib/kiosk
+              clientctl doctor --store /var/lib/clientctl
               sudo -u kiosk clientctl doctor --config /etc/clientctl.json
-              clientctl doctor --store /var/lib/kiosk --trust /etc/kiosk/trust.json \\
+              clientctl doctor --store /var/lib/clientctl --trust /etc/kiosk/trust.json \\
                 --channel https://updates.example.com/channels/stable.json --json
             """)
 

@@ -15,7 +15,7 @@ struct Events: ParsableCommand {
             go untold.
 
             Example:
-              clientctl events --store /var/lib/kiosk
+              clientctl events --store /var/lib/clientctl
             """)
 
     @OptionGroup var place: StoreOptions

@@ -220,7 +220,10 @@ struct FeedCheckCommand: AsyncParsableCommand {
         throw FailureWithOutput(
             failure: UpdateFailure(
                 code, subject: worst.subject,
-                "Devices do not get everything of \(base.display) (\(count) findings). The first: \(worst.sentence)"
+                """
+                Devices cannot use all of \(base.display): \(count) \(count == 1 ? "problem" : "problems"). \
+                The first: \(worst.sentence)
+                """
             ),
             members: members)
     }
@@ -251,7 +254,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + ["\(report.files) archives and deltas were asked for, \(ByteCount(bytes: report.bytes)) in all"]
-            + (report.findings.isEmpty ? ["nothing speaks against it"] : [])
-            + (isVerified ? [] : ["nothing in it is verified: give --trust"])
+            + (report.findings.isEmpty ? ["No problems found."] : [])
+            + (isVerified ? [] : [ReleaseList.unverified])
     }
 }

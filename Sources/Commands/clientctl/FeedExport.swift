@@ -78,9 +78,9 @@ struct FeedExportCommand: AsyncParsableCommand {
     private static func lines(_ report: FeedExport.Report, _ target: String) -> [String] {
         let verdict =
             switch report.verifiedBy {
-            case .given: "a device that trusts the same would take it"
-            case .feed: "it was checked with its own trust root; --trust checks it with what devices have"
-            case .nobody: "nothing in it is verified: give --trust"
+            case .given: "A device with the same --trust accepts this kit."
+            case .feed: "It was checked with its own trust root. Give --trust to check it with your devices' keys."
+            case .nobody: ReleaseList.unverified
             }
         return report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])

@@ -85,7 +85,7 @@ struct Inspect: AsyncParsableCommand {
         }
         return (
             ["kind": .string(told.kind), "verified": .bool(false), told.kind: .object(told.object)],
-            ["nothing in it is verified"] + told.lines
+            ["Nothing was verified."] + told.lines
         )
     }
 
@@ -94,7 +94,7 @@ struct Inspect: AsyncParsableCommand {
         let width = members.map(\.name.utf8.count).max() ?? 0
         return (
             ["kind": .string("manifest"), "verified": .bool(false), "manifest": manifest.document],
-            ["a manifest; nothing in it is verified"]
+            ["a manifest; nothing was verified"]
                 + members.map { member in
                     let name = UntrustedName.display(member.name)
                     let value =
@@ -128,7 +128,7 @@ struct Inspect: AsyncParsableCommand {
                     }),
             ],
             [
-                "an archive (\(listing.format.rawValue)), \(listing.entries.count) entries\(listing.entries.count == limits.entries ? " or more" : ""); nothing in it is verified"
+                "an archive (\(listing.format.rawValue)), \(listing.entries.count) entries\(listing.entries.count == limits.entries ? " or more" : ""); nothing was verified"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])

@@ -16,15 +16,15 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             Examples:
               clientctl install --trust release.pub.pem \\
                 --manifest https://updates.example.com/manifest.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0
+                --store /var/lib/clientctl --shell-version 1.2.0
               clientctl install --trust /etc/kiosk/keys \\
                 --manifest /media/usb/feed/manifest.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0 --json
+                --store /var/lib/clientctl --shell-version 1.2.0 --json
               clientctl install --trust trust.json \\
                 --channel https://updates.example.com/channels/stable.json \\
-                --store /var/lib/kiosk --shell-version 1.2.0
+                --store /var/lib/clientctl --shell-version 1.2.0
               clientctl install --meteor https://app.example.com/ \\
-                --store /var/lib/kiosk --shell-version 1.2.0 --seed /usr/share/kiosk/www
+                --store /var/lib/clientctl --shell-version 1.2.0 --seed /usr/share/kiosk/www
 
             With --channel it follows a channel document: staged rollouts, recalls and
             expiry are decided here, and keys may be rotated by a trust root.

@@ -17,9 +17,9 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
             retries it once, then blocks it.
 
             Examples:
-              clientctl launch --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www
-              clientctl launch --store /var/lib/kiosk --shell-version 1.2.0 --json
+              clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 --json
             """)
 
     @OptionGroup var place: StoreOptions

@@ -9,7 +9,7 @@ struct List: ParsableCommand {
         abstract: "List the installed clients: archives, oldest version first, then hot code pushes.",
         discussion: """
             Example:
-              clientctl list --store /var/lib/kiosk
+              clientctl list --store /var/lib/clientctl
             """)
 
     @OptionGroup var place: StoreOptions
@@ -20,6 +20,8 @@ struct List: ParsableCommand {
         let inventory = try Wiring.inventory(try settings.required("store", place.store))
         let ledger = inventory.ledger
         let names = [ClientName.embedded] + inventory.bundles.map(\.name)
+        // A shell that has launched nothing has named no seed yet.
+        let shown = names.filter { $0 != .embedded || ledger.seed != nil }
         Output.give(
             json: try settings.isOn("json", common.json),
             [
@@ -29,7 +31,7 @@ struct List: ParsableCommand {
                 "previous": .string(orNull: ledger.previous?.description),
                 "clients": .array(inventory.bundles.map(describe)),
             ],
-            names.map { "\($0 == ledger.current ? "*" : " ") \($0)" })
+            shown.isEmpty ? ["no clients"] : shown.map { "\($0 == ledger.current ? "*" : " ") \($0)" })
     }
 
     private func describe(_ bundle: InstalledBundle) -> JSONValue {

@@ -15,14 +15,14 @@ struct Login: ParsableCommand {
             --channel or --meteor and to no other, never over http but to this machine, and
             appears in no answer. It is kept in STORE/session.json, mode 0600.
 
-            From the first login on the device is gated: without a session `serve` shows
-            guests the seed, and nothing else. `clientctl logout --forget` ends that.
-            `serve --login-command` signs in anew before a session ends.
+            After the first login, the device requires a session: everyone else sees the
+            seed. `clientctl logout --forget` ends that. `serve --login-command` signs in
+            again before a session ends.
 
             Examples:
-              clientctl login --store /var/lib/kiosk --token-file /run/secrets/feed-token
-              clientctl login --store /var/lib/kiosk --token-file token --expires 12h
-              clientctl login --store /var/lib/kiosk --token-file token \\
+              clientctl login --store /var/lib/clientctl --token-file /run/secrets/token
+              clientctl login --store /var/lib/clientctl --token-file token --expires 12h
+              clientctl login --store /var/lib/clientctl --token-file token \\
                 --expires 2027-01-31T00:00:00Z --json
             """)
 
@@ -58,10 +58,12 @@ struct Login: ParsableCommand {
 
     private func token(_ path: String) throws -> AccessToken {
         let file = try File.open(reading: path)
-        guard try file.permissions() & 0o077 == 0 else {
+        let mode = try file.permissions()
+        guard mode & 0o077 == 0 else {
             throw UpdateFailure(
                 .permissionDenied, subject: path,
-                "Others may read or change \(path): take that away with `chmod 600`, and have another token made.")
+                "Other users can \(mode & 0o044 != 0 ? "read" : "change") \(path). Run `chmod 600 \(path)` and get a new token, since "
+                    + "this one may be known.")
         }
         let bytes = try file.readAll(maximumBytes: 64 * 1024)
         do throws(CredentialError) {
@@ -170,8 +172,8 @@ struct Logout: ParsableCommand {
             With --forget, nobody has to sign in any more, as before the first login.
 
             Examples:
-              clientctl logout --store /var/lib/kiosk
-              clientctl logout --store /var/lib/kiosk --forget
+              clientctl logout --store /var/lib/clientctl
+              clientctl logout --store /var/lib/clientctl --forget
             """)
 
     @OptionGroup var place: StoreOptions
@@ -207,8 +209,8 @@ struct Lock: ParsableCommand {
             works on the device.
 
             Examples:
-              clientctl lock --store /var/lib/kiosk
-              clientctl lock --store /var/lib/kiosk --maintenance
+              clientctl lock --store /var/lib/clientctl
+              clientctl lock --store /var/lib/clientctl --maintenance
             """)
 
     @OptionGroup var place: StoreOptions
@@ -235,7 +237,7 @@ struct Unlock: ParsableCommand {
         abstract: "Unlock a device. It shows what its session allows.",
         discussion: """
             Example:
-              clientctl unlock --store /var/lib/kiosk
+              clientctl unlock --store /var/lib/clientctl
             """)
 
     @OptionGroup var place: StoreOptions

@@ -73,8 +73,8 @@ enum LookOutput {
             }
             + groups(look.findings).map { group in
                 let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
-                return "\(group.count(of: group.code.words)) (\(group.names)): \(group.code.advice)"
-                    + (allow.isEmpty ? "" : ", or allow it: serve \(allow)")
+                return "\(group.count(of: group.code.words)) (\(group.names)). \(group.code.advice)"
+                    + (allow.isEmpty ? "" : " Or allow it: serve \(allow)")
             }
     }
 
@@ -139,10 +139,10 @@ extension FolderFinding.Code {
         case .precompressed: ("precompressed copy", "precompressed copies")
         case .maps: ("source map", "source maps")
         case .junk: ("file that editors or tools left", "files that editors or tools left")
-        case .duplicates: ("file with the content of another", "files with the content of others")
+        case .duplicates: ("duplicate file", "duplicate files")
         case .overBudget: ("file over the budget", "files over the budget")
         case .missingFile:
-            ("file that a page names and the folder has not", "files that pages name and the folder has not")
+            ("file that a page names is missing", "files that pages name are missing")
         case .foreignOrigin: ("thing that a page loads from elsewhere", "things that pages load from elsewhere")
         case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
         case .inlineHandler: ("attribute that is a script", "attributes that are scripts")
@@ -152,21 +152,21 @@ extension FolderFinding.Code {
         }
     }
 
-    /// What to do about it, behind a colon.
+    /// What to do about it.
     fileprivate var advice: String {
         switch self {
         case .precompressed:
-            "devices serve from their own disk and never ask for them; --drop precompressed leaves them out"
-        case .maps: "of use to developers only; --drop maps leaves them out, --archive-maps DIR keeps them for you"
-        case .junk: "--drop junk leaves them out"
-        case .duplicates: "pages could name one of them instead"
-        case .overBudget: "make them smaller"
-        case .missingFile: "browsers will not find it"
-        case .foreignOrigin: "serve refuses it, and a device may be offline; bring it into the folder"
-        case .ownFrame: "serve refuses frames"
-        case .inlineHandler: "serve refuses it; add the handler in a script"
-        case .eval: "serve refuses that; build without it"
-        case .wasm: "serve refuses to compile it"
+            "Devices serve from their own disk and never ask for them. --drop precompressed leaves them out."
+        case .maps: "Only developers need them. --drop maps leaves them out, --archive-maps DIR keeps them for you."
+        case .junk: "--drop junk leaves them out."
+        case .duplicates: "You can keep one copy and link to it."
+        case .overBudget: "Make them smaller."
+        case .missingFile: "Browsers will not find it."
+        case .foreignOrigin: "serve refuses it, and a device may be offline. Copy it into the folder."
+        case .ownFrame: "serve refuses frames."
+        case .inlineHandler: "serve refuses it. Add the handler in a script."
+        case .eval: "serve refuses that. Build without it."
+        case .wasm: "serve refuses to compile it."
         }
     }
 }

@@ -132,9 +132,9 @@ enum Main {
             let words = running.flatMap { CommandName.words(of: $0) }
             Output.say(
                 words.map {
-                    "Error: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
+                    "clientctl: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
                 }
-                    ?? Clientctl.fullMessage(for: error))
+                    ?? Clientctl.fullMessage(for: error).replacing("Error: ", with: "clientctl: ", maxReplacements: 1))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)

@@ -28,7 +28,7 @@ struct PublishChannelOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Public key (PEM) of --channel-sign-command.", valueName: "file"), completion: .file())
     var channelPublic: [String] = []
 
-    @Flag(help: "Make the channel, which is not there yet.")
+    @Flag(help: "Create the channel.")
     var create = false
 
     @Option(

@@ -70,7 +70,7 @@ struct ReleaseRollout: ChannelEdit {
         abstract: "Set the percentage of devices that may install a release.",
         discussion: """
             Which ones is drawn by release and device, so raising it only adds devices.
-            Lowering it takes the release back from those that are left out then.
+            Lowering it takes the release from the devices that are left out then.
 
             With --ramp the share grows by itself, by one signed document: devices take
             each step when its time has come. `release pause` holds a ramp, `release
@@ -244,7 +244,7 @@ struct ReleaseRevoke: ChannelEdit {
         abstract: "Recall a release. Devices that run it move to the best of the others.",
         discussion: """
             --below recalls everything below a version, for good: that floor only rises.
-            --undo takes a mistaken revocation of a version back.
+            --undo undoes the recall of a version.
 
             Examples:
               clientctl release revoke --version 1.5.0 --reason "white screen" \\
@@ -263,7 +263,7 @@ struct ReleaseRevoke: ChannelEdit {
     @Option(help: ArgumentHelp("Recall everything below this version, for good.", valueName: "version"))
     var below: String?
 
-    @Flag(help: "The version was revoked by mistake.")
+    @Flag(help: "Undo the recall of the version.")
     var undo = false
 
     @OptionGroup var edit: ChannelEditOptions
@@ -308,7 +308,7 @@ struct ReleasePromote: AsyncParsableCommand {
             valueName: "percent"))
     var rollout: String?
 
-    @Flag(help: "Make the channel that gets it, which is not there yet.")
+    @Flag(help: "Create the channel that gets it.")
     var create = false
 
     @Option(

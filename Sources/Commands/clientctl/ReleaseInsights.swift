@@ -123,7 +123,7 @@ private enum InsightsOutput {
     }
 
     private static func state(_ insights: ReleaseInsights) -> String {
-        if insights.isRecalled { return "revoked" }
+        if insights.isRecalled { return "recalled" }
         guard let release = insights.release else { return "not in the channel" }
         return "for \(RolloutShare(permille: release.rollout)) of the devices" + (release.isPaused ? ", paused" : "")
     }

@@ -8,7 +8,7 @@ import BundlePublish
 struct ReleaseList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Show a channel: its releases, what is revoked, and when it expires.",
+        abstract: "Show a channel: its releases, its recalls, and when it expires.",
         discussion: """
             Nothing is verified unless --trust is given. Without --channel, all channels;
             over HTTP, which lists no folders, one has to be named.
@@ -53,11 +53,12 @@ struct ReleaseList: AsyncParsableCommand {
                 try Wiring.place(at: address, reading, settings)
             }
         let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
-            try ChannelEditor.read($0, in: feed, trust: trust, clock: now)
+            try ChannelEditor.look(at: $0, in: feed, trust: trust, clock: now)
         }
-        let objects = documents.map { document in
+        let objects = documents.map { document, held in
             var object = ChannelView.object(document, now: now)
-            let releases = object["releases"]?.arrayValue ?? []
+            let releases = (object["releases"]?.arrayValue ?? []).map { Self.withHold($0, held) }
+            object["releases"] = .array(releases)
             if !isWeb { object["releases"] = .array(releases.map { Self.withDeltas($0, of: feed) }) }
             object["verified"] = .bool(trust != nil)
             return object
@@ -65,16 +66,18 @@ struct ReleaseList: AsyncParsableCommand {
         let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
         Output.give(
             json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
-            documents.flatMap { document in
-                ChannelView.lines(document, now: now)
+            documents.flatMap { document, held in
+                ChannelView.lines(document, held: held, now: now)
                     + document.releases.map(\.version).sorted(by: >).flatMap { Self.deltaLines(of: $0, in: feed) }
             }
                 + (documents.isEmpty
-                    ? ["\(feed.address) has no channels"] : trust == nil ? ["nothing in it is verified"] : []))
+                    ? ["\(feed.address) has no channels"] : trust == nil ? [Self.unverified] : []))
     }
 }
 
 extension ReleaseList {
+    static let unverified = "Nothing was verified. Give --trust to check signatures."
+
     /// What a web server has of a channel, as a feed in `folder`; deltas are not looked for.
     private func bring(
         _ channel: String?, of address: String, into folder: Directory, _ settings: Settings
@@ -101,6 +104,12 @@ extension ReleaseList {
             try place.createDurableFile(String(path.split(separator: "/").last ?? ""), bytes)
         }
         return FeedFolder(folder.path)
+    }
+
+    private static func withHold(_ release: JSONValue, _ held: [SemanticVersion]) -> JSONValue {
+        guard var object = release.objectValue else { return release }
+        object["held"] = .bool(held.contains { object["version"] == .string($0.description) })
+        return .object(object)
     }
 
     private static func withDeltas(_ release: JSONValue, of feed: any FeedPlace) -> JSONValue {
@@ -160,7 +169,7 @@ struct ReleaseLog: ParsableCommand {
                 ? [
                     "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change makes one"
                 ]
-                : entries.reversed().flatMap(Self.lines) + (trust == nil ? ["nothing in it is verified"] : []))
+                : entries.reversed().flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
     }
 
     private static func object(_ entry: ChannelHistory.Entry) -> JSONObject {
@@ -245,7 +254,7 @@ enum ChannelView {
             || document.minimumVersion.map { release.version < $0 } == true
     }
 
-    static func lines(_ document: ChannelDocument, now: Timestamp) -> [String] {
+    static func lines(_ document: ChannelDocument, held: [SemanticVersion] = [], now: Timestamp) -> [String] {
         let isLate = document.expires < now
         var lines = [
             "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
@@ -257,23 +266,23 @@ enum ChannelView {
         if let limit = document.busyLimit { lines.append("  " + ChannelDocument.words(busyLimit: limit)) }
         if let floor = document.minimumVersion { lines.append("  nothing below \(floor) may run") }
         for release in sorted(document) {
-            lines.append("  " + line(release, document, now))
+            lines.append("  " + line(release, document, isHeld: held.contains(release.version), now))
             lines += rampLines(release, now).map { "    " + $0 }
         }
-        return lines + document.revoked.map { "  revoked \($0.version): \(UntrustedName.display($0.reason))" }
+        return lines + document.revoked.map { "  recalled \($0.version): \(UntrustedName.display($0.reason))" }
     }
 
     /// What a ramp still comes to; nothing where it has come to its end.
     private static func rampLines(_ release: ChannelDocument.Release, _ now: Timestamp) -> [String] {
         guard let ramp = release.ramp, case let rest = ramp.remaining(at: now), !rest.isEmpty else { return [] }
         if let heldAt = ramp.heldAt {
-            return ["held since \(heldAt); to come: \(Ramp.words(rest)), later by the pause"]
+            return ["paused since \(heldAt); to come: \(Ramp.words(rest)), later by the pause"]
         }
         return ["to come: \(Ramp.words(rest))"]
     }
 
     private static func line(
-        _ release: ChannelDocument.Release, _ document: ChannelDocument, _ now: Timestamp
+        _ release: ChannelDocument.Release, _ document: ChannelDocument, isHeld: Bool, _ now: Timestamp
     ) -> String {
         let claims = release.manifest.claims
         let shells = claims.shells
@@ -287,8 +296,8 @@ enum ChannelView {
         if let time = claims.createdAt { words.append("\(time)") }
         if !release.groups.isEmpty, !release.isOnlyForGroups { words.append("\(groups) first") }
         if release.isUrgent { words.append("urgent") }
-        if release.isPaused { words.append("paused") }
-        if isRevoked(release, document) { words.append("REVOKED") }
+        if release.isPaused { words.append(isHeld ? "held" : "paused") }
+        if isRevoked(release, document) { words.append("RECALLED") }
         return words.joined(separator: "  ")
     }
 }

@@ -59,7 +59,7 @@ struct ReleasePageCommand: AsyncParsableCommand {
                 "warnings": .array(warnings.map(JSONValue.string)),
             ],
             ["wrote \(file.path), \(ByteCount(bytes: html.count))"]
-                + (trust == nil ? ["nothing in it is verified: give --trust"] : []))
+                + (trust == nil ? [ReleaseList.unverified] : []))
     }
 
     /// An engine that does not answer takes nothing from the rest of the page, which says so.

@@ -17,9 +17,9 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             blocked until it is mended, where anything else can be shown.
 
             Examples:
-              clientctl repair --store /var/lib/kiosk --dry-run
-              clientctl repair --store /var/lib/kiosk --seed /usr/share/kiosk/www
-              clientctl repair --store /var/lib/kiosk \\
+              clientctl repair --store /var/lib/clientctl --dry-run
+              clientctl repair --store /var/lib/clientctl --seed /usr/share/kiosk/www
+              clientctl repair --store /var/lib/clientctl \\
                 --channel https://updates.example.com/channels/stable.json
             """)
 
@@ -84,7 +84,8 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
             : "Name the feed with --manifest or --channel and the seed with --seed, or install a newer release."
         let failure = UpdateFailure(
             .storeDamaged, subject: subject,
-            "The store \(store) disagrees with its receipts in \(report.damage.count) places. \(advice)")
+            "\(Self.words(report.damage)) in the store \(store) \(report.damage.count == 1 ? "is" : "are") damaged. \(advice)"
+        )
         throw FailureWithOutput(failure: failure, members: members)
     }
 
@@ -96,6 +97,14 @@ struct Repair: AsyncParsableCommand, ConfinedCommand {
         return FeedArchives(
             source: feed, limits: try limits.limits(settings),
             fetcher: try Wiring.fetcher(network, for: feed.url, store: store, settings), report: progress.report)
+    }
+
+    /// A client without a receipt is damaged as a whole.
+    private static func words(_ damage: [RepairReport.Damage]) -> String {
+        let files = damage.count { $0.path != nil }
+        let clients = damage.count - files
+        let parts = [(files, "file"), (clients, "client")].filter { $0.0 > 0 }
+        return parts.map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }.joined(separator: " and ")
     }
 
     // MARK: Output

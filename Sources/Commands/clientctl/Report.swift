@@ -68,13 +68,13 @@ struct Report: AsyncParsableCommand {
             scheme, host and port.
 
             Examples:
-              clientctl report --store /var/lib/kiosk \\
+              clientctl report --store /var/lib/clientctl \\
                 --report https://updates.example.com/report
-              clientctl report --store /var/lib/kiosk \\
+              clientctl report --store /var/lib/clientctl \\
                 --report https://updates.example.com/report \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --token-file /etc/clientctl/token
-              clientctl report --store /var/lib/kiosk --off
+              clientctl report --store /var/lib/clientctl --off
             """)
 
     @Option(

@@ -23,19 +23,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             --push it hears from a host (`clientctl host`) when its channel changes, from
             a Meteor server by DDP, and then checks at once. Ends on SIGTERM or SIGINT.
 
-            The first check comes after 10 to 90 % of the interval, the next ones as often
-            as the channel's document asks, or every 15m, or as --check-interval says; an
-            outage is asked about after a minute, then less and less, up to four
-            intervals, or when the server says (Retry-After). With --activation-window a
-            client that is ready is shown by itself in these times, and else only where
-            the page asks for it or the shell starts. With --once it checks at once and
-            ends with the verdict on what it shows: 0 when that confirms its start, 40
-            when it is rolled back.
+            It checks for updates every 15 minutes. Change the interval with
+            --check-interval, or for a whole fleet with `clientctl release poll`. Checks
+            are spread out at random: the first comes after 10 to 90 % of the interval.
+            They back off while the feed is failing: from a minute to four intervals, or
+            as the server says (Retry-After). With --activation-window, a client that is
+            ready appears by itself only in these times. At other times it waits for the
+            page to ask for it, or for the shell to start. --once checks at once and ends
+            with the verdict: 0 if the client confirms its start, 40 if it is rolled back.
 
-            Once somebody has logged in (`clientctl login`), the client is shown to those
-            that are logged in, the seed to guests, and on a locked device neither; the
-            page changes within a second. A device that nobody ever logged in on shows its
-            client.
+            After the first `clientctl login`, the device requires a session. Signed-in
+            users see the client; everyone else sees the seed. A locked device shows a
+            single message. Changes appear within a second.
 
             With --browser it starts the browser, too, and starts it again when it ends or
             when the page that is seen says nothing for the time of --heartbeat.
@@ -49,18 +48,18 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             node_exporter.
 
             Examples:
-              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www
-              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --manifest https://updates.example.com/manifest.json \\
                 --trust /etc/kiosk/keys --check-interval 15m \\
                 --csp "connect-src https://api.example.com; script-src 'unsafe-eval'"
-              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --trust /etc/kiosk/trust.json --push wss://updates.example.com/push
-              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --meteor https://app.example.com/ --seed /usr/share/kiosk/www
-              clientctl serve --store /var/lib/kiosk --shell-version 1.2.0 \\
+              clientctl serve --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --channel https://updates.example.com/channels/stable.json \\
                 --trust /etc/kiosk/trust.json --activation-window "Mon-Fri 02:00-04:00"
             """)

@@ -272,7 +272,7 @@ enum WriteOutput {
     static func lines(_ writes: [FeedWrite]?) -> [String] {
         (writes ?? []).map { write in
             let headers = write.headers.map { "; \($0.name): \($0.value)" }.joined()
-            let verb = write.kind == .probe ? "would ask with" : "would \(write.kind.rawValue)"
+            let verb = write.kind == .probe ? "would test the bucket with" : "would \(write.kind.rawValue)"
             return "  \(verb)  \(write.name), \(write.size) bytes\(headers)"
         }
     }

@@ -16,8 +16,8 @@ struct Status: ParsableCommand {
             Landlock, with which install, launch, serve and publish keep to what they need.
 
             Examples:
-              clientctl status --store /var/lib/kiosk
-              clientctl status --store /var/lib/kiosk --shell-version 1.2.0 --json
+              clientctl status --store /var/lib/clientctl
+              clientctl status --store /var/lib/clientctl --shell-version 1.2.0 --json
             """)
 
     @OptionGroup var place: StoreOptions
@@ -41,6 +41,7 @@ struct Status: ParsableCommand {
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
         let session = session(of: store)
         let next = rows.first { $0.isNext }?.name
+        let isNamed = ledger.seed != nil
         let running = running(ledger, for: session.status)
         let missing = (named ?? ledger.shell).flatMap { SelectionRule.missingShell(inventory, shell: $0) }
         Output.give(
@@ -62,10 +63,15 @@ struct Status: ParsableCommand {
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "landlock": landlock.value,
             ],
-            ["\(running.line); next: \(next?.description ?? "nothing")"] + rows.map(line) + session.lines
+            ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
+                + rows.filter { isNamed || $0.name != .embedded }.map(line) + session.lines
                 + (try device(ledger.feed))
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
+    }
+
+    private static func words(_ next: ClientName?, hasNamedSeed: Bool) -> String {
+        next == .embedded && !hasNamedSeed ? "the seed, if the shell has one" : next?.description ?? "nothing"
     }
 
     /// A session that cannot be read keeps nobody from seeing the rest.

@@ -40,7 +40,7 @@ struct Confirm: AsyncParsableCommand {
             rolled back already.
 
             Example:
-              clientctl confirm --store /var/lib/kiosk --version 1.5.0 --token 5f2c...
+              clientctl confirm --store /var/lib/clientctl --version 1.5.0 --token 5f2c...
             """)
 
     @OptionGroup var verdict: VerdictOptions
@@ -73,7 +73,7 @@ struct Fail: ParsableCommand {
             blocks the version on this device.
 
             Example:
-              clientctl fail --store /var/lib/kiosk --version 1.5.0 --token 5f2c... \\
+              clientctl fail --store /var/lib/clientctl --version 1.5.0 --token 5f2c... \\
                 --reason "white screen"
             """)
 

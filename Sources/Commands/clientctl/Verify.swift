@@ -21,7 +21,7 @@ struct Verify: AsyncParsableCommand {
                 --trust trust.json
               clientctl verify feed/releases/v1.5.0/manifest.json \\
                 --trust release.pub.pem --rebuild dist
-              clientctl verify --store /var/lib/kiosk
+              clientctl verify --store /var/lib/clientctl
             """)
 
     @Argument(

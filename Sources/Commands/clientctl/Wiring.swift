@@ -358,7 +358,7 @@ enum Wiring {
         guard let path = try settings.optional("seed", options.seed) else { return }
         guard case .file? = try Directory.open(path).kind(of: "index.html") else {
             throw UpdateFailure(
-                .configInvalid, subject: path, "The seed \(path) has no index.html: name the shell's own client folder."
+                .configInvalid, subject: path, "The seed \(path) has no index.html. Name the folder that contains it."
             )
         }
     }

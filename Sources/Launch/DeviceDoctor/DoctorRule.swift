@@ -82,8 +82,8 @@ package enum DoctorRule {
         case .unreadable(let why)?:
             return .failure(.trust, subject, why, "Name the key, the folder of keys or the trust root with --trust.")
         case .keys(let count)?:
-            let keys = count == 1 ? "One key is" : "\(count) keys are"
-            return .ok(.trust, subject, "\(keys) trusted, without an end.")
+            let sentence = count == 1 ? "One key is trusted. It does" : "\(count) keys are trusted. They do"
+            return .ok(.trust, subject, "\(sentence) not expire.")
         case .root(let version, let expires)?:
             let advice = "The publisher signs the next one: `clientctl trust renew`, then `trust publish`."
             if let refusal = refusals.first { return .failure(.trust, subject, refusal.message, advice) }

@@ -25,14 +25,14 @@ struct ForeignContent: Equatable {
         }
         try search(Directory.open(source), prefix: [], options, into: &found)
         guard let first = found.first else { return }
-        let shown = found.prefix(20).map { "\($0.path) is \($0.kind.words)" }
+        let shown = found.prefix(20).map { "\($0.kind.words) (\($0.path))" }
         let more = found.count > shown.count ? ", and \(found.count - shown.count) more" : ""
         let isAllowable = found.contains { !$0.kind.isNeverAllowed }
         throw UpdateFailure(
             .archiveRejected, subject: "\(first.kind.rule): \(first.path)",
-            "\(source) would give devices what is not for them: \(shown.joined(separator: "; "))\(more). Take it out of the folder, "
-                + "or leave it out with --exclude"
-                + (isAllowable ? "; --allow NAME publishes what is meant to be there." : "."))
+            "Not published. The folder \(source) contains things that devices must not get: \(shown.joined(separator: ", "))\(more). "
+                + "Move them out of the folder, or use --exclude."
+                + (isAllowable ? " --allow NAME publishes what belongs there." : ""))
     }
 
     private static func search(
@@ -136,7 +136,7 @@ extension ForeignContent.Kind {
     var words: String {
         switch self {
         case .privateKey: "a private key"
-        case .secrets: "known for passwords and keys"
+        case .secrets: "passwords or keys"
         case .repository: "a repository"
         case .dependencies: "a folder of dependencies"
         case .feed: "the feed itself"

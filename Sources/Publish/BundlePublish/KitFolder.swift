@@ -69,8 +69,8 @@ final class KitFolder {
     private static func refusal(_ path: String) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: path,
-            "\(UntrustedName.display(path)) is there already and is no empty folder, or a file system begins there: name a folder below it "
-                + "that is not there yet, such as \(UntrustedName.display(path))/kit.")
+            "\(UntrustedName.display(path)) already exists and is not empty, or is a mount point. Name a new folder below it, such as "
+                + "\(UntrustedName.display(path))/kit.")
     }
 
     // MARK: Files

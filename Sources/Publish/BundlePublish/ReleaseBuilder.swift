@@ -232,8 +232,8 @@ package struct ReleaseBuilder {
         if let difference = difference(claims, try tree.digest()) {
             throw UpdateFailure(
                 .versionExists, subject: options.version.description,
-                "Version \(options.version) was published before with another \(difference): "
-                    + "choose a higher version; published ones never change.")
+                "Version \(options.version) was published before with \(difference). "
+                    + "Choose a higher version: a published one never changes.")
         }
         try requireIntact(published, by: team.all)
         if channel != nil || options.trust != nil {
@@ -276,9 +276,9 @@ package struct ReleaseBuilder {
     }
 
     private func difference(_ published: Manifest, _ content: SHA256Digest) -> String? {
-        if published.contentSha256 != content { return "content" }
-        if published.appId != options.appId { return "application" }
-        if published.shells != options.shells { return "range of shells" }
+        if published.contentSha256 != content { return "different content" }
+        if published.appId != options.appId { return "another application" }
+        if published.shells != options.shells { return "another range of shells" }
         return nil
     }
 

@@ -184,8 +184,9 @@ package struct CanonicalTree: Sendable {
         }
         if let twins = twins() {
             throw refusal(
-                "case-collision: \(twins[0])",
-                "has names that some devices take for one: \(twins.joined(separator: ", ")). Rename all but one of each."
+                "case-collision: \(twins.paths[0])",
+                "has files or folders whose names differ only in \(twins.difference): \(twins.paths.joined(separator: ", ")). "
+                    + "Some devices cannot tell them apart. \(twins.paths.count == 2 ? "Rename one." : "Rename all but one of each.")"
             )
         }
         var registry = NameRegistry(expectedNames: entries.count)
@@ -208,8 +209,8 @@ package struct CanonicalTree: Sendable {
         UpdateFailure(.archiveRejected, subject: subject, "\(folder.path) \(problem)")
     }
 
-    /// All paths that differ from another one only in case or normal form; nil where none does.
-    private func twins() -> [String]? {
+    /// All paths that differ from another one only in case or Unicode form; nil where none does.
+    private func twins() -> (paths: [String], difference: String)? {
         var spellings: [FoldedName: [BundlePath]] = [:]
         for entry in entries {
             var path: BundlePath? = entry.path
@@ -220,8 +221,10 @@ package struct CanonicalTree: Sendable {
                 path = name.parent
             }
         }
-        let found = spellings.values.filter { $0.count > 1 }.flatMap { $0 }.sorted().map(\.string)
-        return found.isEmpty ? nil : found
+        let groups = spellings.values.filter { $0.count > 1 }
+        if groups.isEmpty { return nil }
+        let isOnlyCase = groups.allSatisfy { Set($0.map { Array($0.string.lowercased().utf8) }).count == 1 }
+        return (groups.flatMap { $0 }.sorted().map(\.string), isOnlyCase ? "case" : "case or Unicode form")
     }
 
     /// SHA-256 of the canonical tar.

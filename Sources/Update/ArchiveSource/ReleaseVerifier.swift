@@ -87,7 +87,7 @@ package struct ReleaseVerifier: Sendable {
         throw UpdateFailure(
             .digestMismatch, subject: tree.folder.path,
             "\(tree.folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
-                + "released was \(report.contentSha256.hex). Different are: "
+                + "released was \(report.contentSha256.hex). These files differ: "
                 + "\(differences.prefix(20).joined(separator: ", "))\(more).")
     }
 }
@@ -101,7 +101,7 @@ extension CanonicalTree {
             guard let one = mine[path] else { return "\(path) (missing)" }
             guard let other = theirs[path] else { return "\(path) (not released)" }
             let isSame = try one.size == other.size && digest(of: path) == released.digest(of: path)
-            return isSame ? nil : "\(path) (other content)"
+            return isSame ? nil : path.string
         }
     }
 

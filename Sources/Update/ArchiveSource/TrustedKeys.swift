@@ -62,8 +62,9 @@ package struct TrustedKeys: Sendable, Equatable {
         }
         throw UpdateFailure(
             .signatureInvalid, subject: document,
-            "The \(document) is signed by \(signers.count) of the \(threshold) trusted keys that are needed: it counts once the "
-                + "others have signed it, too.")
+            "The \(document) is signed by \(signers.count) of the \(threshold) trusted keys that it needs. "
+                + (threshold - signers.count == 1 ? "One more" : "\(threshold - signers.count) more") + " must sign it."
+        )
     }
 
     private func unknown(_ claimed: [String], _ document: String) -> UpdateFailure {

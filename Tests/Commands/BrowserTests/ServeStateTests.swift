@@ -119,7 +119,7 @@ import Testing
         #expect(try document(serving).contains("version embedded"))
         poll(nil, 0, 1500)
         let said = try serving.program.printed().errors
-        #expect(said.ranges(of: "Others may read or change").count == 1, "\(said)")
+        #expect(said.ranges(of: "Other users can read or change").count == 1, "\(said)")
         chmod("\(kiosk.store)/session.json", 0o600)
         try wait(serving, for: "version 1.0.0")
     }

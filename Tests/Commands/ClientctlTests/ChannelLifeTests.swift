@@ -125,7 +125,7 @@ import Testing
         #expect(text.contains("to come: 100% from "))
         try site.release("pause", "--version", "1.1.0").succeeded("changed")
         let held = try Clientctl.run(["inspect", "\(site.feed)/channels/stable.json"]).text
-        #expect(held.contains("held since "))
+        #expect(held.contains("paused since "))
         try site.install("one").succeeded("notInRollout")
         try site.release("resume", "--version", "1.1.0").succeeded("changed")
         try site.release(
@@ -331,7 +331,7 @@ import Testing
         try Clientctl.stock(["sh", "-c", "echo '{' > '\(site.feed)/channels/late.json'"])
         let damaged = try site.release("resign", channel: "late").failed(25, "manifestMalformed")
         #expect(damaged.subject == "\(site.feed)/channels/late.json")
-        #expect(damaged.errors.contains("restore it from a copy"))
+        #expect(damaged.errors.contains("Restore it from a copy"))
     }
 
     @Test func `publishing the same again writes nothing, whatever has become of its rollout`() throws {
@@ -384,7 +384,7 @@ import Testing
         for file in ["channels/stable.json", "trust.json"] {
             let plain = try Clientctl.run(["inspect", "\(site.feed)/\(file)"])
             #expect(plain.status == 0)
-            #expect(plain.text.hasPrefix("nothing in it is verified\n"))
+            #expect(plain.text.hasPrefix("Nothing was verified.\n"))
         }
     }
 }
@@ -411,6 +411,12 @@ import Testing
     @Test func `another channel key, and a document that was changed`() throws {
         let other = try refused(20, "keyUnknown") { try site.release("pause", "--version", "1.0.0", key: "new") }
         #expect(other.subject == "channel stable")
+        let signer = try site.id("channel").prefix(12)
+        #expect(
+            other.errors.contains(
+                "Channel stable is signed by another key, \(signer)…. Sign with that key. If it was replaced, give its public key"
+            )
+        )
         _ = try refused(20, "keyUnknown") { try site.publish("1.1.0", channelKey: "new") }
         let change = "s/\"sig\": \"A/\"sig\": \"B/;t;s/\"sig\": \"./\"sig\": \"A/"
         try Clientctl.stock(["sed", "-i", change, "\(site.feed)/channels/stable.json"])

@@ -188,6 +188,8 @@ import Testing
             .succeeded("written")
         let shown = String(decoding: try contents(ofFile: page), as: UTF8.self)
         #expect(shown.contains("</b> is for 50% of the devices, and held by the guard"))
+        let listed = try Clientctl.run(["release", "list", "--feed", site.feed]).text
+        #expect(listed.contains("  held\n") && !listed.contains("paused"))
         // Devices on either side of the draw keep what they have.
         for device in ["old", "b", "c", "d", "e"] {
             _ = try site.install(device)

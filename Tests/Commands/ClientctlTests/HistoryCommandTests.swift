@@ -22,7 +22,7 @@ import Testing
         #expect(try log(site).allSatisfy { $0["verified"] == .null })
         let people = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable"])
         #expect(people.text.hasPrefix("3  "))
-        #expect(people.text.contains("1.0.0: revoked, "))
+        #expect(people.text.contains("1.0.0: recalled, "))
         #expect(!people.text.contains("\u{1B}"))
         try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "../x", "--json"]).failed(64, "usage")
         #expect(

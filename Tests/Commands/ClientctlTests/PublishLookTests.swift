@@ -57,7 +57,7 @@ import Testing
             ])
         #expect(published["dropped"] == .array([]))
         for words in [
-            "2 precompressed copies, ", "(app.js.gz, eval.js.zst): ", "--drop precompressed",
+            "2 precompressed copies, ", "(app.js.gz, eval.js.zst). ", "--drop precompressed",
             "1 source map, 13 bytes (app.js.map)",
             "(index.html: <img> gone.png)", "serve --csp \"script-src https://cdn.example\"",
             "serve --csp \"script-src 'unsafe-eval'\"",

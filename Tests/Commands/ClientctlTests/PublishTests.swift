@@ -153,7 +153,7 @@ import Testing
         let refused = try Clientctl.run(arguments).failed(23, "digestMismatch")
         #expect(
             refused.errors.contains(
-                "Different are: app/shared.js (other content), empty (missing), new.js (not released)."))
+                "These files differ: app/shared.js, empty (missing), new.js (not released)."))
     }
 
     @Test func `inspect shows a manifest and an archive without trusting them`() throws {

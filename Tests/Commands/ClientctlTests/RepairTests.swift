@@ -126,6 +126,7 @@ import Testing
         #expect(failed.string("outcome") == "damaged")
         #expect(failed["damaged"]?.arrayValue?.count == 1)
         #expect(failed.subject?.hasPrefix("v1.1.0: app/main.1.1.0.js ") == true)
+        #expect(failed.errors.contains("1 file in the store \(site.store) is damaged."))
         #expect(try site.list().string("current") == "v1.0.0")
         let store = try site.stored()
         try repair().failed(33, "storeDamaged")

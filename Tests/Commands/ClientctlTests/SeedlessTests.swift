@@ -10,6 +10,8 @@ import Testing
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
         let place = ["--store", site.store, "--json"]
+        #expect(try Clientctl.run(["list", "--store", site.store]).text == "* v1.0.0\n")
+        #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("embedded"))
         for _ in 0..<2 {
             let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).succeeded()
             let token = try #require(launched.string("token"))
@@ -17,6 +19,7 @@ import Testing
         }
         let status = try Clientctl.run(["status"] + place).succeeded()
         #expect(status["next"] == .null)
+        #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("* embedded"))
         try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
     }
 }

@@ -43,7 +43,7 @@ import Testing
         #expect(
             entries.map { $0.changes.joined(separator: "; ") } == [
                 "begins with 1.0.0 for every device, 1.1.0 for 10% of the devices", "1.1.0: paused",
-                "1.1.0: no longer paused", "1.1.0: revoked, white screen", "1.1.0: no longer revoked",
+                "1.1.0: no longer paused", "1.1.0: recalled, white screen", "1.1.0: no longer recalled",
                 "nothing below 1.0.0 may run", "devices check every 5m, and up to 0s later", "signed anew",
                 "1.1.0: no longer in the channel",
             ])

@@ -61,7 +61,9 @@ extension DiskError: ClassifiedFailure {
             UpdateFailure(
                 .permissionDenied, subject: path, "Not allowed: \(self). Check the owner and mode, or the mount.")
         case .missing:
-            UpdateFailure(.configInvalid, subject: path, "Not found: \(self). Check the path.")
+            UpdateFailure(.configInvalid, subject: path, "\(path) does not exist. Check the path.")
+        case .unsuitable where operation == Self.asFolder:
+            UpdateFailure(.configInvalid, subject: path, "\(path) is a file. Name the folder that contains it.")
         case .unsuitable:
             UpdateFailure(
                 .configInvalid, subject: path, "\(path) is not what is expected there: \(self). Check the path.")

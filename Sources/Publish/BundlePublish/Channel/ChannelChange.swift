@@ -192,13 +192,13 @@ extension ChannelDocument {
         if revoked.contains(revocation) { return [] }
         revoked.removeAll { $0.version == version }
         revoked.append(revocation)
-        return ["\(version): revoked" + (reason.isEmpty ? "" : ", \(reason)")]
+        return ["\(version): recalled" + (reason.isEmpty ? "" : ", \(reason)")]
     }
 
     fileprivate mutating func unrevoke(_ version: SemanticVersion) throws -> [String] {
         if !revoked.contains(where: { $0.version == version }) { return [] }
         revoked.removeAll { $0.version == version }
-        return ["\(version): no longer revoked"]
+        return ["\(version): no longer recalled"]
     }
 
     fileprivate mutating func raiseFloor(_ version: SemanticVersion) throws -> [String] {
@@ -268,9 +268,9 @@ extension ChannelDocument {
         if let revocation = revoked.first(where: { $0.version == version }) {
             throw UpdateFailure(
                 .versionBlocked, subject: version.description,
-                "Version \(version) is revoked in channel \(channel)"
+                "Version \(version) is recalled in channel \(channel)"
                     + (revocation.reason.isEmpty ? "" : " (\(UntrustedName.display(revocation.reason)))")
-                    + ": publish a higher one, or take that back with `clientctl release revoke --version \(version) --undo`."
+                    + ": publish a higher one, or undo the recall with `clientctl release revoke --version \(version) --undo`."
             )
         }
         if let floor = minimumVersion, version < floor {

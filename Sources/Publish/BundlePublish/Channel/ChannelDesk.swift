@@ -94,20 +94,31 @@ struct ChannelDesk {
             let file = "\(place.address)/\(Self.path(of: name))"
             throw UpdateFailure(
                 .manifestMalformed, subject: file,
-                "\(file) is damaged: restore it from a copy, for devices take nothing older than they have seen. "
+                "\(file) is damaged. Restore it from a copy: devices accept nothing older than they have seen. "
                     + UpdateFailure(error).message)
         }
         let trusted = options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted
         do {
             return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
         } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
-            let vouching = options.trust == nil ? "the channel keys given" : "--trust"
             throw UpdateFailure(
                 failure.code, subject: "channel \(name)",
-                "The feed's document of channel \(name) is not vouched for by \(vouching), so it is not signed again: somebody "
-                    + "else changed it, or the keys were replaced. Give the keys that signed it, or --trust with those before. "
-                    + failure.message)
+                failure.code == .keyUnknown
+                    ? Self.signedByOthers(name, envelope) : "\(failure.message) Nothing was changed.")
         }
+    }
+
+    private static func signedByOthers(_ name: String, _ envelope: SignedEnvelope) -> String {
+        let ids = envelope.signatures.compactMap(\.keyId).map { id in
+            let shown = UntrustedName.display(id)
+            return "\(shown.prefix(12))\(shown.utf8.count > 12 ? "…" : "")"
+        }
+        let isOne = ids.count == 1
+        return "Channel \(name) is signed by \(isOne ? "another key" : "other keys"), \(ids.joined(separator: ", ")). "
+            + (isOne
+                ? "Sign with that key. If it was replaced, give its public key with --trust."
+                : "Sign with those keys. If they were replaced, give their public keys with --trust.")
+            + " Nothing was changed."
     }
 
     /// Refuses a channel that is not there where none may be made.

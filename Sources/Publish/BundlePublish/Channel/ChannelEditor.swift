@@ -25,6 +25,13 @@ package struct ChannelEditor {
     package static func read(
         _ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
     ) throws -> ChannelDocument {
+        try look(at: channel, in: feed, trust: trust, clock: clock).document
+    }
+
+    /// The same, and the releases that a guard holds.
+    package static func look(
+        at channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
+    ) throws -> (document: ChannelDocument, held: [SemanticVersion]) {
         try feed.requireThere()
         guard let record = try ChannelDesk.record(of: channel, in: feed) else { throw missing(channel, feed) }
         let envelope = try ChannelFormat.envelope(parsing: record.bytes)
@@ -33,7 +40,9 @@ package struct ChannelEditor {
                 try ChannelVerifier.verify(envelope, channel: channel, trusted: $0.keys(for: .channel, at: clock))
                     .document
             } ?? ChannelFormat.parse(envelope).claims
-        return document.held(by: try HoldDesk.judge(document, in: feed, trust: trust, clock: clock))
+        let rule = try HoldDesk.judge(document, in: feed, trust: trust, clock: clock)
+        guard case .holds(let versions) = rule else { return (document, []) }
+        return (document.held(by: rule), versions)
     }
 
     /// Applies `change` to `channel`.

@@ -133,10 +133,10 @@ extension ChannelDocument {
 
     private func recallChanges(since before: ChannelDocument) -> [String] {
         revoked.filter { !before.revoked.contains($0) }.map {
-            "\($0.version): revoked, \(UntrustedName.display($0.reason))"
+            "\($0.version): recalled, \(UntrustedName.display($0.reason))"
         }
             + before.revoked.filter { old in !revoked.contains { $0.version == old.version } }
-            .map { "\($0.version): no longer revoked" }
+            .map { "\($0.version): no longer recalled" }
             + (minimumVersion == before.minimumVersion
                 ? [] : minimumVersion.map { ["nothing below \($0) may run"] } ?? [])
     }

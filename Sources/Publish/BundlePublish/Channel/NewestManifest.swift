@@ -99,7 +99,7 @@ package struct ReleaseWithdrawal: Sendable {
         guard let present, present.manifest.claims.version == version else {
             let offered = present?.manifest.claims.version.description ?? "nothing"
             throw refusal(
-                version, "The feed's manifest.json offers \(offered), not \(version): there is nothing to take back.")
+                version, "The feed's manifest.json offers \(offered), not \(version): there is nothing to unpublish.")
         }
         let channel = try ChannelDesk.record(of: ChannelFileName.standard, in: feed).map {
             try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims

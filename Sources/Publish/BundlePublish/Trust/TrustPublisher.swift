@@ -68,9 +68,9 @@ package struct TrustPublisher {
                     "The feed's chain of trust roots begins with version \(first.root.version), so \(version) comes too late."
                 )
             }
-            root = try TrustChain.step(from: newest, to: file.root)
+            root = try Self.refusing { try TrustChain.step(from: newest, to: file.root) }
         } else {
-            root = try TrustChain.start(file.root)
+            root = try Self.refusing { try TrustChain.start(file.root) }
         }
         if root.root.expires < now {
             throw UpdateFailure(
@@ -83,6 +83,15 @@ package struct TrustPublisher {
         }
         try feed.replace(FeedTrust.fileName, with: root.document, version: shown?.version)
         return try report(isNew: true, isCompleted: false, version: version, root.root)
+    }
+
+    /// Says so where signatures are missing: the file stays a draft.
+    private static func refusing(_ step: () throws -> VerifiedTrustRoot) throws -> VerifiedTrustRoot {
+        do {
+            return try step()
+        } catch let failure as UpdateFailure where failure.code == .signatureInvalid {
+            throw UpdateFailure(failure.code, subject: failure.subject, "Nothing was published. \(failure.message)")
+        }
     }
 
     /// The same root again changes nothing, but completes a feed whose publisher was stopped before its last step.

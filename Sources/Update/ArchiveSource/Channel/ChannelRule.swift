@@ -227,7 +227,7 @@ extension ChannelRule {
         case "application":
             guard let appId = device.appId else { return "this device names no application" }
             return "device \(appId), offer \(claims.appId ?? "names none")"
-        case "revocation": return "\(claims.version) is not revoked"
+        case "revocation": return "\(claims.version) is not recalled"
         case "floor":
             let floor = device.inventory.ledger.feed.followed?.minimumVersion
             return floor.map { "nothing below \($0) is allowed" } ?? "the channel has no floor"

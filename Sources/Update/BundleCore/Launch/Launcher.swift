@@ -325,7 +325,7 @@ public struct Launcher: Sendable {
             .configInvalid, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run with shell "
                 + "\(device.shell), and \(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
-                + "Name the shell's own client with --seed, or install one.")
+                + "Give a seed with --seed, or install a client.")
     }
 }
 

@@ -78,7 +78,7 @@ struct ServingRoots: Sendable {
         if let wanted = bundle.entry.identity.seed, wanted != seed?.identity {
             throw UpdateFailure(
                 .configInvalid, subject: "\(bundle.name)",
-                "\(bundle.name) inherits files of the shell's own client, which is not the one it was made for, or is "
+                "\(bundle.name) inherits files of the seed, which is not the one it was made for, or is "
                     + "missing: name it with --seed.")
         }
         let inherited = bundle.entry.identity.seed == nil ? nil : seed

@@ -163,7 +163,7 @@ extension FeedMemory.Withdrawal: CustomStringConvertible {
     /// The reason in words.
     package var description: String {
         switch self {
-        case .revoked(let reason): "revoked by its channel" + (reason.isEmpty ? "" : ": \(reason)")
+        case .revoked(let reason): "recalled by its channel" + (reason.isEmpty ? "" : ": \(reason)")
         case .belowFloor(let floor): "below \(floor), the lowest version that its channel allows"
         case .leftOut: "not for this device: its rollout leaves it out"
         }

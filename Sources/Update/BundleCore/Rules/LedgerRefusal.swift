@@ -45,7 +45,7 @@ extension LedgerRefusal {
                 .versionMismatch, subject: "\(name)",
                 "The token belongs to no running launch of \(name) (the last launch: "
                     + "\(last.map { "\($0.name) at \($0.at)" } ?? "none")). "
-                    + "A verdict counts for the launch whose token it shows, and for no later one.")
+                    + "Use the token of the last `clientctl launch`.")
         case .confirmedBefore(let name):
             UpdateFailure(
                 .versionMismatch, subject: "\(name)",

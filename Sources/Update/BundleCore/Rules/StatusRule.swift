@@ -22,7 +22,7 @@ package enum StatusRule {
         let seed = Row(
             name: .embedded, isNext: choice?.name == .embedded, state: "seed",
             reason: choice.map {
-                $0.name == .embedded ? seedReason($0.reason) : "the shell's own client; \($0.name) is next"
+                $0.name == .embedded ? seedReason($0.reason) : "the seed; \($0.name) is next"
             }
                 ?? "there is none",
             failures: [])

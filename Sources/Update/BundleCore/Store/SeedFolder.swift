@@ -22,13 +22,13 @@ package struct SeedFolder: Sendable {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The seed cannot be opened: \(error). Name the shell's own client folder.")
+                "The seed cannot be opened: \(error). Name the folder of the seed.")
         }
         var hasher = try SHA256Hasher()
         guard try Self.add("index.html", of: directory, to: &hasher) else {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The seed \(path) has no index.html: name the shell's own client folder.")
+                "The seed \(path) has no index.html. Name the folder that contains it.")
         }
         _ = try Self.add("program.json", of: directory, to: &hasher)
         identity = try hasher.finish()

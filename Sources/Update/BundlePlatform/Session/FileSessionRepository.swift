@@ -118,7 +118,7 @@ package struct FileSessionRepository: SessionRepository {
         guard try file.permissions() & 0o077 == 0 else {
             throw UpdateFailure(
                 .permissionDenied, subject: file.path,
-                "Others may read or change \(file.path): take that away with `chmod 600`, and log in with another token."
+                "Other users can read or change \(file.path). Run `chmod 600 \(file.path)`, then log in with a new token."
             )
         }
     }

@@ -62,7 +62,7 @@ import BundleValues
     }
 
     @Test(arguments: [
-        ("1.1.0", "it is revoked by its channel: white screen."),
+        ("1.1.0", "it is recalled by its channel: white screen."),
         ("0.9.0", "it is below 1.0.0, the lowest version that its channel allows."),
         ("1.3.0", "it is not for this device: its rollout leaves it out."),
     ]) func `what the channel withdraws is not gone back to`(version: String, reason: String) throws {

@@ -181,7 +181,7 @@ struct SourceRulesTests {
         let order = "the order of the sources is"
         #expect(
             try Self.reasons(Device()) == [
-                "- embedded: the shell's own client; meteor-b is next",
+                "- embedded: the seed; meteor-b is next",
                 "- v1.0.0: usable, but meteor-b is next: \(order) meteor,archive",
                 "- v1.1.0: usable, but meteor-b is next: \(order) meteor,archive",
                 "- meteor-a: usable, but meteor-b is next", "* meteor-b: the last usable hot code push",

@@ -19,7 +19,7 @@ struct StatusRuleTests {
     @Test func `each client says why it runs or why not`() throws {
         #expect(
             try Self.rows("2.0.0") == [
-                "- embedded: the shell's own client; v2.0.0 is next", "- v1.0.0: usable, but v2.0.0 is next",
+                "- embedded: the seed; v2.0.0 is next", "- v1.0.0: usable, but v2.0.0 is next",
                 "* v2.0.0: the newest usable client", "- v3.0.0: needs shell 3.0.0 or newer",
                 "- v4.0.0: blocked since 2020-09-13T12:26:40Z: it crashed",
             ])
@@ -109,6 +109,6 @@ struct StatusRuleTests {
         #expect(none.first?.reason == "there is none")
         ledger.blocks = []
         let only = StatusRule.rows(try Sample.inventory(ledger), shell: nil, hasSeed: false)
-        #expect(only.map(\.reason) == ["the shell's own client; v1.0.0 is next", "nothing else can run"])
+        #expect(only.map(\.reason) == ["the seed; v1.0.0 is next", "nothing else can run"])
     }
 }
