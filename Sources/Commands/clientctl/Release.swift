@@ -408,8 +408,8 @@ struct ReleaseBusy: ChannelEdit {
         abstract: "Set how long a page that is busy keeps devices from showing another client.",
         discussion: """
             A page says busy(true) while somebody pays or scans. Until it says busy(false),
-            `serve` shows nothing else by itself, not even an urgent release or what takes
-            the place of a recalled one, but for so long at most: 10m unless stated.
+            `serve` shows nothing else by itself, not even an urgent release, but for so
+            long at most: 10m unless stated. A recalled client waits for a minute at most.
 
             Examples:
               clientctl release busy 2m --feed feed --channel stable \\
