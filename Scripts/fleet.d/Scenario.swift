@@ -113,7 +113,7 @@ struct Operators {
         case .complete:
             note("the guard finds \(version) complete (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendLater)
-        case .held, .bake, .missing, .tooManyDevices, .noData:
+        case .held, .forGroupsAlone, .bake, .missing, .tooManyDevices, .noData:
             if active == target || now - lastChange < Self.longestWait { return }
             note("a person sees that \(version) goes on no more (\(counts))", now)
             decide(recall: nil, mend: now + Self.mendAfter)

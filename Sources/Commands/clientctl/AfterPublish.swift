@@ -8,7 +8,7 @@ import ClientShell
 struct AfterOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Run this, without a shell and for 2m at most, when the feed is written, such as to purge a CDN; PUBLISHED_DOCUMENTS and others tell of it.",
+            "Run this, without a shell and for 2m at most, when the feed is written, such as to purge a CDN. It gets this environment without what begins with CLIENTCTL_, and PUBLISHED_DOCUMENTS and others.",
             valueName: "command"))
     var afterPublish: String?
 
@@ -73,14 +73,26 @@ extension Publication {
             channel: (channel, report.document.sequence))
     }
 
+    /// What a guard holds.
+    init(of hold: HoldDocument, in feed: any FeedPlace, about version: SemanticVersion, isDryRun: Bool) {
+        self.init(
+            feed: feed, outcome: isDryRun ? Self.dryRun : "changed",
+            documents: ["channels/\(ChannelFileName.holdFile(of: hold.channel))"], version: version,
+            channel: (hold.channel, hold.sequence))
+    }
+
     /// A release.
     init(of release: ReleaseReport, in feed: any FeedPlace, isDryRun: Bool) {
         let channel = release.channel?.document
+        let version = release.manifest.version
+        let deltas = release.deltas.contains { $0.entry != nil } ? [Self.deltas(of: version)] : []
         self.init(
             feed: feed, outcome: isDryRun ? Self.dryRun : release.outcome.rawValue,
-            documents: channel.map { Self.documents(of: $0.channel) } ?? ["manifest.json"],
-            version: release.manifest.version, channel: channel.map { ($0.channel, $0.sequence) })
+            documents: deltas + (channel.map { Self.documents(of: $0.channel) } ?? ["manifest.json"]),
+            version: version, channel: channel.map { ($0.channel, $0.sequence) })
     }
+
+    private static func deltas(of version: SemanticVersion) -> String { "releases/\(version.folderName)/deltas.json" }
 
     private static func documents(of channel: String) -> [String] { ["channels/\(channel).json", "manifest.json"] }
 }
@@ -118,7 +130,7 @@ struct AfterPublish {
         guard let hook else { return }
         let ending: StartedProgram.Ending
         do {
-            let program = try StartedProgram(hook, publication.facts)
+            let program = try StartedProgram(hook, publication.facts, without: [FlagNames.variables])
             program.end(after: Self.hookLimit)
             ending = try await program.ending()
         } catch {

@@ -7,19 +7,22 @@ enum FlagNames {
     static let all = commands(below: Clientctl.self).reduce(into: Set<String>()) { $0.formUnion(flags(of: $1.init())) }
         .subtracting(["config"])
 
+    /// What the names of all variables that are settings begin with.
+    static let variables = "CLIENTCTL_"
+
     /// The variable that sets a flag.
-    static func variable(_ name: String) -> String { "CLIENTCTL_" + name.uppercased().replacing("-", with: "_") }
+    static func variable(_ name: String) -> String { variables + name.uppercased().replacing("-", with: "_") }
 
     /// The first variable of the environment that looks like a flag and is none.
     static func unknownVariable() -> String? {
-        let given = variables().filter { $0.hasPrefix("CLIENTCTL_") }.sorted()
+        let given = environment().filter { $0.hasPrefix(variables) }.sorted()
         // To ask every command for its flags takes longer than most commands do.
         if given.isEmpty { return nil }
         let known = Set(all.map(variable) + [variable("config"), Passphrase.variable])
         return given.first { !known.contains($0) }
     }
 
-    private static func variables() -> [String] {
+    private static func environment() -> [String] {
         var names: [String] = []
         var next = environ
         while let text = next.pointee {

@@ -240,13 +240,18 @@ final class StartedProgram: Sendable {
     private let process: pid_t
     private let isRunning = Mutex(true)
 
-    /// Starts `words`, found on the path, with this program's environment and `more`. Standard output is for what this program itself
-    /// answers, so its own goes to `output`.
-    init(_ words: [String], _ more: [String: String] = [:], output: Int32 = 2) throws {
-        process = try Starting.run { try Self.spawn(words, more, output) }
+    /// Starts `words`, found on the path, with `more` and this program's environment, but for what begins like one of `secrets`. Standard
+    /// output is for what this program itself answers, so its own goes to `output`.
+    init(
+        _ words: [String], _ more: [String: String] = [:], without secrets: [String] = [], output: Int32 = 2
+    ) throws {
+        let kept = Self.ownVariables + secrets
+        process = try Starting.run { try Self.spawn(words, more, without: kept, output) }
     }
 
-    private static func spawn(_ words: [String], _ more: [String: String], _ output: Int32) throws -> pid_t {
+    private static func spawn(
+        _ words: [String], _ more: [String: String], without kept: [String], _ output: Int32
+    ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -265,7 +270,7 @@ final class StartedProgram: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         try OpenFiles.keep(from: 3, outOf: &actions)
-        var variables = inherited() + more.map { strdup("\($0)=\($1)") } + [nil]
+        var variables = inherited(without: kept) + more.map { strdup("\($0)=\($1)") } + [nil]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for text in arguments + variables { free(text) } }
         var process = pid_t()
@@ -279,13 +284,13 @@ final class StartedProgram: Sendable {
         return process
     }
 
-    /// This program's variables, without what its service manager gave to it alone.
-    private static func inherited() -> [UnsafeMutablePointer<CChar>?] {
+    /// This program's variables but for `kept`: what its service manager gave to it alone, and secrets.
+    private static func inherited(without kept: [String]) -> [UnsafeMutablePointer<CChar>?] {
         var variables: [UnsafeMutablePointer<CChar>?] = []
         var place = environ
         while let variable = place.pointee {
             place += 1
-            if ownVariables.contains(where: { strncmp(variable, $0, $0.utf8.count) == 0 }) { continue }
+            if kept.contains(where: { strncmp(variable, $0, $0.utf8.count) == 0 }) { continue }
             variables.append(strdup(variable))
         }
         return variables

@@ -22,13 +22,18 @@ struct ReleaseGuard: AsyncParsableCommand {
             channel's. Devices heed it until a channel key signs the channel anew; then
             the release is paused in the channel itself.
 
+            Whoever can post reports can make a release look good. A channel key needs
+            --devices, which bounds what they can say, or --trust-reports. A release for
+            groups alone is stopped, and never opened to others.
+
             Ends with 0 after a step and when the rollout is complete, with 3 while it
-            waits, with 60 when the rollout is stopped, with 61 without data.
+            waits, with 60 when the rollout is stopped, with 61 without data, with 10 if
+            Prometheus cannot be reached, with 20 if devices would refuse the key.
 
             Example:
               clientctl release guard --version 1.5.1 --feed feed --channel stable \\
                 --channel-key channel.key.pem --prometheus http://127.0.0.1:9090 \\
-                --max-failures 2% --steps 1%,5%,25%,100% --bake 2h
+                --max-failures 2% --steps 1%,5%,25%,100% --bake 2h --devices 2000
             """)
 
     @OptionGroup var version: VersionOption
@@ -59,6 +64,14 @@ struct ReleaseGuard: AsyncParsableCommand {
             valueName: "n"))
     var devices: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "How many of --devices are in the groups that the release names; they may all have it.", valueName: "n"))
+    var groupDevices: String?
+
+    @Flag(help: "Move on without --devices: whoever can post reports can then move the rollout on.")
+    var trustReports = false
+
     @OptionGroup var keys: GuardKeyOptions
     @OptionGroup var network: NetworkOptions
     @OptionGroup var edit: ChannelEditOptions
@@ -69,48 +82,85 @@ struct ReleaseGuard: AsyncParsableCommand {
         let plan = try plan(settings)
         let revokes = try revokes(settings)
         let next = try edit.after.plan(settings)
-        let fleet = try settings.optional("devices", devices).map { try settings.integer("devices", $0, atLeast: 1) }
+        let fleet = try fleet(settings)
         let server = try limits.server(settings)
         let (feed, channel) = try edit.place(settings)
         let guards = try keys.guards(edit, settings)
         var terms = try guards.isEmpty ? edit.options(settings) : edit.terms(guards, settings)
+        try requireBound(fleet, guards, settings)
         let query = VerdictQuery(
             server: server,
             query: try settings.optional("query", query) ?? VerdictQuery.standard(version, channel: channel),
             patience: try limits.patience(settings))
 
         let document = try ChannelEditor.read(channel, in: feed, trust: terms.trust, clock: terms.clock)
+        try Self.requireSigners(isGuard: !guards.isEmpty, of: channel, in: feed, terms)
         var situation = try GuardDecision.Situation(
             version, in: document, at: terms.clock,
             verdicts: await query.verdicts(by: Wiring.fetcher(network, for: server, settings), at: .now))
-        situation.devices = fleet
+        situation.devices = fleet.devices
+        situation.named += fleet.named ?? 0
         let decision = GuardDecision.decide(situation, by: plan)
         // A person who edits the channel meanwhile knows more than this run.
         terms.expectedSequence = terms.expectedSequence ?? document.sequence
-        var answer = GuardAnswer(version, situation, decision)
+        var answer = GuardAnswer(
+            version, situation, decision,
+            audience: document.releases[try document.index(of: version)].audience(at: terms.clock))
+        answer.asksForGroup = situation.namesGroups && fleet.named == nil
         answer.isGuard = !guards.isEmpty
-        if answer.isGuard {
-            if case .stop = decision {
-                answer.hold = try HoldDesk(feed, terms).hold(version, of: channel, reason: situation.reason)
-            }
-        } else {
+        if !answer.isGuard {
             answer.report = try decision.change(version, revokes: revokes, situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
+        } else if case .stop = decision {
+            answer.hold = try HoldDesk(feed, terms).hold(version, of: channel, reason: situation.reason)
         }
-        try await give(answer, next, in: feed, settings)
+        try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
+    }
+
+    /// A key that nobody heeds comes out at every run, and not when starts fail.
+    private static func requireSigners(
+        isGuard: Bool, of channel: String, in feed: any FeedPlace, _ terms: ChannelTerms
+    ) throws {
+        if isGuard {
+            try HoldDesk(feed, terms).requireSigners(of: channel)
+        } else {
+            try ChannelEditor(feed: feed, terms).requireSigners(of: channel)
+        }
+    }
+
+    private func fleet(_ settings: Settings) throws -> (devices: Int?, named: Int?) {
+        let devices = try settings.optional("devices", devices).map {
+            try settings.integer("devices", $0, atLeast: 1)
+        }
+        let named = try settings.optional("group-devices", groupDevices).map {
+            try settings.integer("group-devices", $0, atLeast: 0)
+        }
+        return (devices, named)
+    }
+
+    /// Reports are not signed. A guard's key moves nothing on.
+    private func requireBound(
+        _ fleet: (devices: Int?, named: Int?), _ guards: [Signer], _ settings: Settings
+    ) throws {
+        if try !guards.isEmpty || fleet.devices != nil || settings.isOn("trust-reports", trustReports) { return }
+        throw ValidationError(
+            "Give --devices, how many devices there are. Reports are not signed, and without that number whoever can post them can "
+                + "move the rollout on. Give --trust-reports if nobody else can.")
     }
 
     private func give(
-        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedPlace, _ settings: Settings
+        _ answer: GuardAnswer, _ next: AfterPublish, in feed: any FeedPlace, isDryRun: Bool, _ settings: Settings
     ) async throws {
         let json = try settings.isOn("json", edit.common.json)
-        if let report = answer.report {
-            ChannelOutput.warn(report)
-            try await next.finish(
-                Publication(of: report, in: feed, about: answer.version), json, answer.object, answer.lines)
+        answer.report.map(ChannelOutput.warn)
+        let publication =
+            answer.report.map { Publication(of: $0, in: feed, about: answer.version) }
+            ?? answer.hold.map { Publication(of: $0, in: feed, about: answer.version, isDryRun: isDryRun) }
+        if let publication {
+            try await next.finish(publication, json, answer.object, answer.lines)
         } else {
-            Output.give(json: json, afterChange: answer.hasChanged, answer.object, answer.lines)
+            Output.give(json: json, answer.object, answer.lines)
         }
         if answer.status != 0 { throw ExitCode(answer.status) }
     }
@@ -140,6 +190,10 @@ private struct GuardAnswer {
     let version: SemanticVersion
     let situation: GuardDecision.Situation
     let decision: GuardDecision
+    /// Who may have the release, in words.
+    let audience: String
+    /// Whether nobody said how many devices are in its groups.
+    var asksForGroup = false
     /// What a channel key has changed.
     var report: ChannelReport?
     /// What a guard has signed.
@@ -147,19 +201,20 @@ private struct GuardAnswer {
     /// Whether whoever asks may only hold.
     var isGuard = false
 
-    init(_ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision) {
+    init(
+        _ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision, audience: String
+    ) {
         self.version = version
         self.situation = situation
         self.decision = decision
+        self.audience = audience
     }
-
-    var hasChanged: Bool { report != nil || hold != nil }
 
     var status: Int32 {
         switch decision {
         case .advance where isGuard: ExitTable.nothingToDo
         case .advance, .complete: 0
-        case .bake, .missing: ExitTable.nothingToDo
+        case .bake, .missing, .forGroupsAlone: ExitTable.nothingToDo
         case .stop, .stopByHand, .held: ExitTable.stopped
         case .noData, .tooManyDevices: ExitTable.noData
         }
@@ -170,7 +225,7 @@ private struct GuardAnswer {
         case .advance where isGuard: "waiting"
         case .advance: "advanced"
         case .complete: "complete"
-        case .bake, .missing: "waiting"
+        case .bake, .missing, .forGroupsAlone: "waiting"
         case .stop, .stopByHand, .held: "stopped"
         case .noData, .tooManyDevices: "noData"
         }
@@ -187,16 +242,20 @@ private struct GuardAnswer {
         case .advance(let step) where isGuard:
             "may go from \(share) to \(RolloutShare(permille: step)) of the devices, by somebody with a channel key"
         case .advance(let step): "may go from \(share) to \(RolloutShare(permille: step)) of the devices"
-        case .complete: "is complete at \(share) of the devices"
-        case .bake(let rest): "stays at \(share) of the devices for \(DurationText(.seconds(rest.components.seconds)))"
-        case .missing(let count): "stays at \(share) of the devices until \(count) more good starts are reported"
-        case .stop: "is stopped at \(share) of the devices: too many starts fail"
+        case .forGroupsAlone:
+            "stays at \(audience): the guard opens it to nobody else. To do so, run: clientctl release groups --version \(version)"
+        case .complete: "is complete at \(audience)"
+        case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
+        case .missing(let count): "stays at \(audience) until \(count) more good starts are reported"
+        case .stop: "is stopped at \(audience): too many starts fail"
         case .stopByHand:
             "fails too often, and every device may have it. Recall it: clientctl release revoke --version \(version)"
-        case .held: "is paused or revoked. When it is mended: clientctl release resume --version \(version)"
+        case .held: "is paused or revoked. After fixing it, run: clientctl release resume --version \(version)"
+        case .tooManyDevices(let most) where asksForGroup:
+            "stays at \(audience): more devices report it than the \(most) that the draw can give it. Tell how many are in its groups with --group-devices"
         case .tooManyDevices(let most):
-            "stays at \(share) of the devices: at most \(most) devices can have it, so somebody reports who is none. Have the host ask for tokens"
-        case .noData: "stays at \(share) of the devices: there is no data. Check --prometheus, and that devices report"
+            "stays at \(audience): at most \(most) devices can have it, so somebody reports who is none. Have the host ask for tokens"
+        case .noData: "stays at \(audience): there is no data. Check --prometheus, and that devices report"
         }
     }
 

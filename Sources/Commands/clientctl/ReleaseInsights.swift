@@ -56,7 +56,7 @@ struct ReleaseInsightsCommand: AsyncParsableCommand {
         let query = VerdictQuery(
             server: server, query: VerdictQuery.standard(version, channel: channel), patience: patience)
         let insights = ReleaseInsights(
-            version, in: document, deltas: DeltaEditor.list(of: version, in: feed),
+            version, in: document, at: now, deltas: DeltaEditor.list(of: version, in: feed),
             reports: try await ChannelReports.ask(
                 MetricsEngine(server), channel: channel, at: now, withCourses: false, by: fetcher),
             verdicts: try await query.verdicts(by: fetcher, at: now), rule: rule)
@@ -74,7 +74,10 @@ private enum InsightsOutput {
     static func object(_ insights: ReleaseInsights) -> JSONObject {
         var object: JSONObject = [
             "version": .string(insights.version.description), "channel": .string(insights.channel),
-            "rollout": .string(orNull: insights.release.map { RolloutShare(permille: $0.rollout).description }),
+            "rollout": .string(
+                orNull: insights.release.map { RolloutShare(permille: $0.share(at: insights.clock)).description }),
+            "groups": .array((insights.release?.groups ?? []).map(JSONValue.string)),
+            "only": insights.release.map { .bool($0.isOnlyForGroups) } ?? .null,
             "paused": insights.release.map { .bool($0.isPaused) } ?? .null, "revoked": .bool(insights.isRecalled),
         ]
         for fact in facts { object[fact] = insights.reports.map { .integer($0.count(fact)) } ?? .null }
@@ -125,7 +128,7 @@ private enum InsightsOutput {
     private static func state(_ insights: ReleaseInsights) -> String {
         if insights.isRecalled { return "recalled" }
         guard let release = insights.release else { return "not in the channel" }
-        return "for \(RolloutShare(permille: release.rollout)) of the devices" + (release.isPaused ? ", paused" : "")
+        return "for \(release.audience(at: insights.clock))" + (release.isPaused ? ", paused" : "")
     }
 
     private static func row(_ name: String, _ count: Int, _ parts: [String] = []) -> String {

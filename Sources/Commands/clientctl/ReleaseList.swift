@@ -286,15 +286,12 @@ enum ChannelView {
     ) -> String {
         let claims = release.manifest.claims
         let shells = claims.shells
-        let drawn = "\(RolloutShare(permille: release.share(at: now))) of the devices"
-        let groups = ChannelDocument.words(release.groups)
         var words = [
-            "\(release.version)", release.isOnlyForGroups ? "\(groups) alone" : drawn,
+            "\(release.version)", release.audience(at: now),
             "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
         ]
         if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
         if let time = claims.createdAt { words.append("\(time)") }
-        if !release.groups.isEmpty, !release.isOnlyForGroups { words.append("\(groups) first") }
         if release.isUrgent { words.append("urgent") }
         if release.isPaused { words.append(isHeld ? "held" : "paused") }
         if isRevoked(release, document) { words.append("RECALLED") }

@@ -204,13 +204,14 @@ struct ShellState<Launch: BootAttempt> {
         switch inspection.store {
         case .failure(let error): return go(on: sequel, now, after: error)
         case .success(let store):
+            busyLimit = store.busyLimit
+            busy.inspected(at: now, limit: busyLimit)
             if store.ledger == ledger { return go(on: sequel, now) }
             ledger = store.ledger
             missingShell = store.missingShell
             urgent = store.isUrgent ? store.choice?.name : nil
-            busyLimit = store.busyLimit
-            if store.recall != nil, failure == nil, isBusy(now) {
-                // What must not run is left all the same, when the page is done or its time is over.
+            if store.recall != nil, failure == nil, busy.holdsRecall(at: now, limit: busyLimit) {
+                // What must not run is left all the same, when its pages are done or their time is over.
                 ledger = nil
                 return go(on: sequel, now)
             }

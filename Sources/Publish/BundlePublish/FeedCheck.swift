@@ -194,7 +194,22 @@ package struct FeedCheck {
                             + "or wait until they have what is new.")
             }
         }
+        try await checkHold(of: channel)
         for release in document.releases { try await check(release.manifest, at: url) }
+    }
+
+    /// A hold that was published and is not seen lets devices take what it holds.
+    private mutating func checkHold(of channel: String) async throws {
+        let path = HoldDesk.path(of: channel)
+        guard let record = try origin?.read(path, maximumBytes: HoldFormat.maximumBytes) else { return }
+        let url = try base.resolve(relative: path)
+        guard let bytes = try await document(url, HoldFormat.maximumBytes, isNeeded: true), bytes != record.bytes else {
+            return
+        }
+        find(
+            .stale, url,
+            "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
+        )
     }
 
     private static func otherBytes(_ found: String) -> String {

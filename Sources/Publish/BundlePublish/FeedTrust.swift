@@ -36,6 +36,19 @@ struct FeedTrust {
         }
     }
 
+    /// Refuses signers whose documents devices would refuse, by the ids of their keys.
+    func require(_ signers: [Signer], as role: TrustRole) throws {
+        try requireCurrent()
+        let trusted = root.trusted(for: role, at: clock)
+        let count = trusted.count(of: signers)
+        if count >= trusted.threshold { return }
+        try explaining(role) {
+            throw UpdateFailure(
+                count == 0 ? .keyUnknown : .signatureInvalid, subject: "trust root \(root.version)",
+                "\(count) of the \(trusted.threshold) \(role) keys that are needed were given: give the others, too.")
+        }
+    }
+
     /// Devices install nothing by a root that has expired.
     private func requireCurrent() throws {
         guard root.expires < clock else { return }

@@ -2,14 +2,15 @@ import BundleCore
 package import BundleValues
 
 /// Waits until a feed's public URL shows what was published, as devices see it.
-package struct PublicWatch {
+package struct PublicWatch: Sendable {
     /// How long caches may need by default: four times what they are told to keep a document for.
     package static let standardLimit = Duration.seconds(120)
     private static let longestPause = Duration.seconds(5)
 
     private let base: FetchURL
     private let fetcher: any Fetcher
-    private let origin: any FeedPlace
+    /// One look at a time uses it, and whoever asked waits meanwhile.
+    private nonisolated(unsafe) let origin: any FeedPlace
     private let limit: Duration
 
     /// Compares the feed at `base`, which ends with a slash, with `origin`, for at most `limit`.
@@ -22,13 +23,31 @@ package struct PublicWatch {
     package func run(channel: String?, release: SemanticVersion?) async throws -> Duration {
         let start = ContinuousClock.now
         var pause = Duration.milliseconds(250)
+        var known = UpdateFailure(.networkUnavailable, subject: base.display, "It does not answer.")
         while true {
-            let found = await obstacle(channel, release)
+            let rest = limit - (ContinuousClock.now - start)
+            let found = try await obstacle(channel, release, within: rest, else: known)
             let passed = ContinuousClock.now - start
             guard let found else { return passed }
             guard passed < limit else { throw refusal(found) }
+            known = found
             try await Task.sleep(for: min(pause, limit - passed))
             pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    /// The same, by a look that ends after `rest` with what is `known`, however silent the server is.
+    private func obstacle(
+        _ channel: String?, _ release: SemanticVersion?, within rest: Duration, else known: UpdateFailure
+    ) async throws -> UpdateFailure? {
+        try await withThrowingTaskGroup(of: UpdateFailure?.self) { group in
+            group.addTask { await obstacle(channel, release) }
+            group.addTask {
+                try await Task.sleep(for: rest)
+                return known
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
         }
     }
 

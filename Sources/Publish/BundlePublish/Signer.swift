@@ -65,6 +65,13 @@ extension Signer {
     }
 }
 
+extension TrustedKeys {
+    /// How many of the keys `signers` have.
+    func count(of signers: [Signer]) -> Int {
+        keys.count { key in signers.contains { $0.publicKey.id == key.id } }
+    }
+}
+
 extension [Signer] {
     /// Whether all of them sign at once.
     var areQuick: Bool { allSatisfy(\.isQuick) }

@@ -72,7 +72,8 @@ package struct ArchiveSource: UpdateSource {
             let fetched = try await ManifestRequest.fetchChannel(url, with: fetcher, knowing: last.document)
             let envelope = try ChannelFormat.envelope(parsing: fetched.bytes)
             let hold =
-                look.trust.hasGuard ? try await ManifestRequest.fetchHold(of: name, beside: url, with: fetcher) : nil
+                look.trust.hasGuard
+                ? try await HoldFile.fetch(of: name, beside: url, with: fetcher) : HoldFile.none
             let offer = try look.offer(of: envelope, channel: name, deviceId: deviceId, hold: hold)
             last.keep(fetched)
             return offer
@@ -202,24 +203,6 @@ package enum ManifestRequest {
         }
     }
 
-    /// The bytes of the hold of the channel `name` whose document is at `url`; nil where there is none. Object stores that do not
-    /// list their keys answer 403 for what is not there.
-    static func fetchHold(
-        of name: String, beside url: FetchURL, with fetcher: any Fetcher
-    ) async throws -> [UInt8]? {
-        do {
-            let address = try url.resolve(relative: ChannelFileName.holdFile(of: name))
-            return try await fetcher.fetchBytes(address, maximumBytes: HoldFormat.maximumBytes)
-        } catch FetchError.fileMissing {
-            return nil
-        } catch FetchError.httpStatus(let status, _, _) where [403, 404, 410].contains(status) {
-            return nil
-        } catch FetchError.tooLarge {
-            // Nobody's hold; it keeps nobody from anything.
-            return []
-        }
-    }
-
     /// A web page where a document should be comes from somebody else than the feed.
     private static func document(_ bytes: [UInt8], of url: FetchURL) throws -> [UInt8] {
         let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
@@ -329,13 +312,13 @@ package struct ArchiveOffer: UpdateOffer {
         case .manifest(let manifest, let named):
             AcceptanceRule.decide(manifest, inventory: inventory, shell: shell, appId: appId ?? named)
         case .channel(let channel):
-            channel.decide(ChannelRule.Device(inventory: inventory, shell: shell, appId: appId ?? channel.appId))
+            channel.decide(channel.device(inventory, shell, appId))
         }
     }
 
     func explain(_ inventory: Inventory, shell: SemanticVersion, appId: String?) -> [Decision.Outcome] {
         guard case .channel(let channel) = answer else { return [] }
-        return channel.explain(ChannelRule.Device(inventory: inventory, shell: shell, appId: appId ?? channel.appId))
+        return channel.explain(channel.device(inventory, shell, appId))
     }
 }
 
@@ -346,11 +329,12 @@ struct ChannelOffer: Sendable {
     /// The application that releases must name.
     let appId: String?
     let candidate: ChannelRule.Candidate?
+    private let unknownHold: UpdateFailure?
 
     init(_ document: ChannelDocument, releaseKeys: TrustedKeys, on device: ChannelRule.Device) {
         self.document = document
         self.releaseKeys = releaseKeys
-        appId = device.appId
+        (appId, unknownHold) = (device.appId, device.unknownHold)
         candidate = ChannelRule.pick(document.releases, on: device) { Self.check($0, releaseKeys) }
     }
 
@@ -360,6 +344,11 @@ struct ChannelOffer: Sendable {
         } catch {
             return .refused(UpdateFailure(error))
         }
+    }
+
+    func device(_ inventory: Inventory, _ shell: SemanticVersion, _ appId: String?) -> ChannelRule.Device {
+        ChannelRule.Device(
+            inventory: inventory, shell: shell, appId: appId ?? self.appId, unknownHold: unknownHold)
     }
 
     func neededShell(_ device: ChannelRule.Device) -> SemanticVersion? {
@@ -437,15 +426,16 @@ struct FeedPoll: Sendable {
 
     /// The offer of a channel document: signatures, application and channel, sequence, expiry, in this order.
     func offer(
-        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: [UInt8]? = nil
+        of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: HoldFile = .none
     ) throws -> ArchiveOffer {
         var after = remembering(trust)
         let time = TrustedTime.at(clock, after)
         try trust.requireFresh(at: time)
         let keys = trust.keys(for: .channel, at: time)
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
-        let (held, holdEvidence) = judge(hold, verified.document, at: time)
-        let (document, signers, digest) = (verified.document.held(by: held), verified.signers, verified.payloadSha256)
+        let held = judge(hold, verified.document, at: time)
+        let document = verified.document.held(by: held.rule)
+        let (signers, digest) = (verified.signers, verified.payloadSha256)
         try requireApp(of: document)
         let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
         let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
@@ -460,38 +450,51 @@ struct FeedPoll: Sendable {
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
-                leftOut: try leftOut(by: document, digest, member, at: time),
+                leftOut: try leftOut(by: verified.document, digest, member, at: time),
                 urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
-        let device = ChannelRule.Device(inventory: inventory, shell: request.shell, appId: appId ?? document.appId)
+        let device = ChannelRule.Device(
+            inventory: inventory, shell: request.shell, appId: appId ?? document.appId, unknownHold: held.unknown)
         let offer = ChannelOffer(document, releaseKeys: trust.keys(for: .release, at: time), on: device)
         after.neededShell = offer.neededShell(device)
         let news = FeedUpdate(before: memory, after: after)
         return try ArchiveOffer(
-            offer, evidence: rootEvidence + evidence(document, signers, known, time) + holdEvidence, feed: news,
+            offer, evidence: rootEvidence + evidence(document, signers, known, time) + held.evidence, feed: news,
             inventory)
     }
 
     /// What a guard says of `document`. Who can change the feed can take a hold away, so one that does not count keeps nobody from
     /// updating.
     private func judge(
-        _ bytes: [UInt8]?, _ document: ChannelDocument, at time: Timestamp
-    ) -> (HoldRule, [Decision.Outcome]) {
-        guard trust.hasGuard, let bytes else { return (.none, []) }
+        _ file: HoldFile, _ document: ChannelDocument, at time: Timestamp
+    ) -> (rule: HoldRule, unknown: UpdateFailure?, evidence: [Decision.Outcome]) {
+        func told(_ passed: Bool, _ detail: String) -> [Decision.Outcome] {
+            [Decision.Outcome(rule: "hold", passed: passed, detail: detail)]
+        }
+        guard trust.hasGuard else { return (.none, nil, []) }
+        let bytes: [UInt8]
+        switch file {
+        case .none: return (.none, nil, [])
+        case .unknown(let failure): return (.none, failure, told(false, failure.message))
+        case .found(let found): bytes = found
+        }
         do {
             let hold = try HoldVerifier.verify(
                 try HoldFormat.envelope(parsing: bytes), channel: document.channel,
                 trusted: trust.keys(for: .guard, at: time))
             let rule = HoldRule.judge(hold, on: document)
-            return (rule, [Decision.Outcome(rule: "hold", passed: true, detail: rule.detail(hold.document))])
+            return (rule, nil, told(!rule.isHolding, rule.detail(hold.document)))
         } catch {
-            return (.none, [Decision.Outcome(rule: "hold", passed: false, detail: UpdateFailure(error).message)])
+            return (.none, nil, told(false, UpdateFailure(error).message))
         }
     }
 
+    /// The releases that leave `device` out. A hold has no say in that: it moves nobody. A document is no older than its own time,
+    /// whatever this device's clock says.
     private func leftOut(
         by document: ChannelDocument, _ digest: SHA256Digest, _ device: RolloutRule.Device, at time: Timestamp
     ) throws -> [SemanticVersion] {
+        let time = max(time, document.issuedAt)
         let known = memory.channel(document.channel).flatMap { $0.payloadSha256 == digest ? $0 : nil }
         return try document.releases.filter { release in
             let wasIn = known.map { !$0.leftOut.contains(release.version) } ?? false

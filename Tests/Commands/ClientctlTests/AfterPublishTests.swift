@@ -68,6 +68,36 @@ import Testing
         #expect(later.contains("PUBLISHED_SEQUENCE=2\n") && later.contains("PUBLISHED_OUTCOME=changed\n"))
     }
 
+    @Test func `the hook gets this environment, and nothing that is meant for clientctl`() throws {
+        let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
+        try site.publish("1.0.0")
+        try site.publish(
+            "1.1.0", hook, environment: ["CLIENTCTL_PASSPHRASE": "horse", "CLIENTCTL_LEVEL": "1", "PURGE_TOKEN": "x"]
+        ).succeeded("published")
+        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(!facts.contains("CLIENTCTL_") && !facts.contains("horse"))
+        #expect(facts.contains("PURGE_TOKEN=x\n"))
+    }
+
+    @Test func `a server that is silent is not waited for beyond the limit`() throws {
+        try site.publish("1.0.0")
+        let silent = try LoopbackServer { _ in
+            var route = Route([1, 2, 3])
+            route.pace = .stall(after: 0)
+            return route
+        }
+        let start = ContinuousClock.now
+        let edit = ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"]
+        try Clientctl.run(
+            edit + [
+                "--channel-key", site.key("channel"), "--public-url", try silent.url("/").description,
+                "--public-within", "2s", "--json",
+            ]
+        ).failed(53, "notPublic")
+        #expect(ContinuousClock.now - start < .seconds(20))
+        withExtendedLifetime(silent) {}
+    }
+
     @Test func `a hook that fails has a status of its own, and the release stays published`() throws {
         let failed = try site.publish("1.0.0", hook, environment: ["HOOK_STATUS": "9"]).failed(54, "hookFailed")
         #expect(failed.outcome == "published" && failed.subject == "sh")

@@ -39,8 +39,12 @@ import Testing
     @Test func `devices take what publish makes, and tell so`() throws {
         #expect(try names(publish("1.0.0")) == [])
         try #require(try site.install().status == 0)
-        let second = try publish("1.1.0")
+        let seen = site.folder.file("seen")
+        let second = try publish("1.1.0", ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"])
         #expect(names(second) == ["1.0.0"])
+        #expect(
+            String(decoding: try contents(ofFile: seen), as: UTF8.self).contains(
+                "PUBLISHED_DOCUMENTS=releases/v1.1.0/deltas.json manifest.json\n"))
         let delta = try #require(second["deltas"]?.arrayValue?.first?.objectValue)
         let installed = try site.install()
         #expect(installed["route"] == .string("delta"))

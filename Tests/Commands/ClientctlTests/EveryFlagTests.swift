@@ -88,7 +88,8 @@ import Testing
         case "release page": return ["--out", "page.html", "--feed", "feed", "--prometheus", "http://127.0.0.1:1/"]
         case "release insights":
             return version + ["--feed", "feed", "--channel", "stable", "--prometheus", "http://127.0.0.1:1/"]
-        case "release guard": return version + ["--prometheus", "http://127.0.0.1:1/"] + channel
+        case "release guard":
+            return version + ["--prometheus", "http://127.0.0.1:1/", "--trust-reports"] + channel
         case let words where words.hasPrefix("release "): return version + channel
         case "inspect": return ["feed/manifest.json"]
         case "verify": return ["feed/manifest.json", "--trust", "release.pub.pem"]
@@ -150,6 +151,7 @@ import Testing
         case (_, "sign-command"):
             drop("--key", "--channel-key")
             arguments += ["--public", "release.pub.pem"]
+        case ("release", "trust-reports"): arguments.removeAll { $0 == "--trust-reports" }
         case ("release", "guard-key"): drop("--channel-key")
         case ("release", "guard-sign-command"):
             drop("--channel-key")

@@ -19,7 +19,7 @@ import Testing
         try Clientctl.run(
             [
                 "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
-                site.key("channel"), "--prometheus", server, "--bake", bake, "--json",
+                site.key("channel"), "--prometheus", server, "--bake", bake, "--trust-reports", "--json",
             ] + more)
     }
 
@@ -125,6 +125,53 @@ import Testing
         #expect(try guarded("http://127.0.0.1:\(bad.port)", "--devices", "2000").status == 60)
     }
 
+    @Test func `reports alone move nothing on, unless somebody says so`() throws {
+        let engine = try Self.engine(["started": 500, "confirmed": 500])
+        let base = [
+            "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
+            site.key("channel"), "--prometheus", "http://127.0.0.1:\(engine.port)", "--bake", "1s", "--json",
+        ]
+        #expect(try Clientctl.run(base).failed(64, "usage").errors.contains("--devices"))
+        #expect(engine.requests.isEmpty)
+        #expect(try rollout() == "1%")
+        #expect(try Clientctl.run(base + ["--devices", "2000"]).status == 61)
+    }
+
+    @Test func `a release for groups alone stays theirs, and one for groups first counts them`() throws {
+        let engine = try Self.engine(["started": 100, "confirmed": 100])
+        let server = "http://127.0.0.1:\(engine.port)"
+        try site.release("groups", "qa", "--version", "1.1.0").succeeded("changed")
+        let unknown = try guarded(server, "--devices", "2000")
+        #expect(unknown.status == 61)
+        #expect(unknown.string("reason")?.contains("--group-devices") == true)
+        let known = try guarded(server, "--devices", "2000", "--group-devices", "100", bake: "1d")
+        #expect(known.status == 3)
+        #expect(known.string("reason")?.hasPrefix("stays at the group qa first, and 1% of the devices for ") == true)
+        try site.release("groups", "qa", "--only", "--version", "1.1.0").succeeded("changed")
+        let sequence = try site.sequence()
+        let alone = try guarded(server)
+        #expect(alone.status == 3 && alone.string("outcome") == "waiting")
+        #expect(alone.string("reason")?.hasPrefix("stays at the group qa alone: ") == true)
+        #expect(try site.sequence() == sequence)
+    }
+
+    @Test func `a key that devices would refuse is refused at every run, before an engine is asked`() throws {
+        let engine = try Self.engine(["started": 70, "confirmed": 70])
+        let server = "http://127.0.0.1:\(engine.port)"
+        func guarded(_ feed: String, _ flag: String, _ key: String) throws -> Outcome {
+            try Clientctl.run([
+                "release", "guard", "--version", "1.1.0", "--feed", feed, "--channel", "stable", flag, key,
+                "--prometheus", server, "--trust-reports", "--json",
+            ])
+        }
+        try guarded(site.feed, "--channel-key", site.key("new")).failed(20, "keyUnknown")
+        try guarded(site.feed, "--guard-key", site.key("new")).failed(20, "keyUnknown")
+        let rooted = try Self.guardedSite()
+        try guarded(rooted.feed, "--guard-key", rooted.key("channel")).failed(20, "keyUnknown")
+        try guarded(rooted.feed, "--channel-key", rooted.key("new")).failed(20, "keyUnknown")
+        #expect(engine.requests.isEmpty)
+    }
+
     @Test func `a dry run changes nothing`() throws {
         let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
         let sequence = try site.sequence()
@@ -140,7 +187,7 @@ import Testing
         try Clientctl.run(
             [
                 "release", "guard", "--version", "1.1.0", "--feed", site.feed, "--channel", "stable", "--channel-key",
-                site.key("channel"), "--prometheus", "http://127.0.0.1:1", "--json",
+                site.key("channel"), "--prometheus", "http://127.0.0.1:1", "--trust-reports", "--json",
             ] + flags
         ).failed(64, "usage")
     }
@@ -222,6 +269,44 @@ import Testing
         #expect(try site.sequence() == sequence)
         // Nobody edits a channel with it.
         try site.release("pause", "--version", "1.1.0", key: "new").failed(20, "keyUnknown")
+    }
+
+    @Test func `what follows a hold is what follows an edit`() throws {
+        let site = try Self.guardedSite()
+        try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let server = "http://127.0.0.1:\(engine.port)"
+        let seen = site.folder.file("seen")
+        let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
+        #expect(try Self.hold(site, key: "new", server, hook + ["--dry-run"]).status == 60)
+        #expect(access(seen, F_OK) != 0)
+        // A cache has the feed of before, without the hold.
+        let feed = site.feed
+        let stale = try LoopbackServer { request in
+            if request.target.hasSuffix("hold.json") { return Route(status: 404) }
+            guard let found = try? contents(ofFile: feed + request.target) else { return Route(status: 404) }
+            return .resource(found, entityTag: "\"\(found.count)\"")
+        }
+        let late = try Self.hold(
+            site, key: "new", server,
+            hook + ["--public-url", try stale.url("/").description, "--public-within", "1s"])
+        late.failed(53, "notPublic")
+        #expect(late.errors.contains("channels/stable.hold.json"))
+        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(facts.contains("PUBLISHED_DOCUMENTS=channels/stable.hold.json\n"))
+        #expect(facts.contains("PUBLISHED_OUTCOME=changed\n") && facts.contains("PUBLISHED_VERSION=1.1.0\n"))
+    }
+
+    @Test func `check says no where a guard holds what is offered`() throws {
+        let site = try Self.guardedSite()
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        try site.release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
+        _ = try Self.hold(site, key: "new", "http://127.0.0.1:\(engine.port)")
+        let told = try Clientctl.run([
+            "check", "--channel", "\(site.feed)/channels/stable.json", "--trust", site.trust, "--store",
+            site.folder.file("store-check"), "--shell-version", "1.5.0", "--app-id", ChannelSite.appId,
+        ])
+        #expect(told.text.contains("no   hold: 1.1.0 held since "))
     }
 
     @Test func `whoever is no guard holds nothing`() throws {

@@ -68,6 +68,20 @@ import Testing
         #expect(!people.text.contains("\u{1B}"))
     }
 
+    @Test func `tells who may have a release by its ramp and its groups`() throws {
+        let engine = try Self.engine()
+        let server = "http://127.0.0.1:\(engine.port)"
+        try site.release("rollout", "--ramp", "10%,100%", "--every", "1d", "--version", "1.1.0").succeeded("changed")
+        #expect(try insights(server, ["--json"]).string("rollout") == "10%")
+        #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for 10% of the devices\n"))
+        try site.release("groups", "qa", "--only", "--version", "1.1.0").succeeded("changed")
+        let told = try insights(server, ["--json"])
+        #expect(told["groups"] == .array([.string("qa")]) && told["only"] == .bool(true))
+        #expect(try insights(server).text.hasPrefix("1.1.0 in channel stable: for the group qa alone\n"))
+        let listed = try Clientctl.run(["release", "list", "--feed", site.feed, "--channel", "stable"]).text
+        #expect(listed.contains("1.1.0  the group qa alone  shells"))
+    }
+
     @Test func `judges as the guard is told to`() throws {
         let engine = try Self.engine(confirmed: 70, failed: 3)
         let server = "http://127.0.0.1:\(engine.port)"

@@ -310,9 +310,22 @@ import BundleValues
         (bench, _) = try busyBench()
         bench.world.change { $0.blocked = [1] }
         bench.handle(.tick(mayActivate: false))
-        bench.now = .seconds(600)
+        bench.now = .seconds(60)
         bench.handle(.tick(mayActivate: false))
         #expect(bench.state.launched == nil && bench.state.prepared?.name == .embedded)
+    }
+
+    @Test func `a page that calls itself otherwise with each word keeps a recalled client no longer`() throws {
+        var (bench, token) = try busyBench()
+        bench.world.busyLimit = .seconds(5)
+        bench.world.change { $0.blocked = [1] }
+        for number in 0..<10 {
+            bench.now = .seconds(2 * number)
+            bench.handle(.busy(token, true, PageReport(load: "p\(number)", number: 0), mayActivate: true))
+            bench.handle(.tick(mayActivate: false))
+            if bench.state.launched == nil { break }
+        }
+        #expect(bench.now == .seconds(6) && bench.state.prepared?.name == .embedded)
     }
 
     @Test func `a page that asks for another client is not busy for that, and one that left is not`() throws {

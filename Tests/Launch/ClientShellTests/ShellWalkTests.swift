@@ -45,16 +45,29 @@ private struct ScreenModel {
     var owed: (token: LaunchToken, isGood: Bool)?
     /// Since when each page is busy; nil where it is not any more.
     var busy: [String: (number: Int, since: Duration?)] = [:]
+    /// Since when there was always one.
+    var busySince: Duration?
 
     mutating func report(busy isBusy: Bool, _ report: PageReport, _ now: Duration) {
         let last = busy[report.load]
         if let last, last.number >= report.number { return }
         busy[report.load] = (report.number, isBusy ? last?.since ?? now : nil)
+        if isBusy { busySince = busySince ?? now }
+    }
+
+    /// Whoever looks at the store does what waited, unless somebody is busy.
+    mutating func inspect(_ now: Duration, _ limit: Duration) { if !hasBusyPage(now, limit) { busySince = nil } }
+
+    private func hasBusyPage(_ now: Duration, _ limit: Duration) -> Bool {
+        busy.values.contains { $0.since.map { now - $0 < limit } ?? false }
     }
 
     func isBusy(_ now: Duration, _ limit: Duration) -> Bool {
-        busy.values.contains { $0.since.map { now - $0 < limit } ?? false }
+        hasBusyPage(now, limit) && busySince.map { now - $0 < limit } ?? false
     }
+
+    /// A client that must not run waits for a minute at most.
+    func keepsRecalled(_ now: Duration, _ limit: Duration) -> Bool { isBusy(now, min(limit, .seconds(60))) }
 
     /// When the trial wants to be woken.
     func wake(_ now: Duration) -> Duration? {
@@ -102,6 +115,7 @@ private struct ShellWalk {
         bench = StateBench(isReported ? .reported : .assumed)
         // Every third shell brings no seed.
         bench.world.hasSeed = seed % 3 != 0
+        bench.world.busyLimit = [.seconds(600), .seconds(20), .seconds(90), .seconds(5)][Int(seed % 4)]
     }
 
     private mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
@@ -125,8 +139,8 @@ private struct ShellWalk {
         case 45..<52: handle("inspect", .inspect(retrying: chance(50)))
         case 52..<58: handle("reload", .reload)
         case 58..<70: handle("confirm", .confirm(token))
-        case 70..<76: handle("fail", .fail(token, "white"))
-        case 76..<77: busy(token)
+        case 70..<74: handle("fail", .fail(token, "white"))
+        case 74..<77: busy(token)
         case 77..<78: handle("complain", .complain(token, "x", isGrave: true))
         case 78..<92: show(token)
         case 92..<98: admit()
@@ -220,7 +234,7 @@ private struct ShellWalk {
     }
 
     private mutating func busy(_ token: LaunchToken) {
-        let load = ["a", "b"].randomElement(using: &generator) ?? "a"
+        let load = "\(Int.random(in: 0..<12, using: &generator))"
         let report = PageReport(load: load, number: Int.random(in: 0...1_000, using: &generator))
         let isBusy = chance(60)
         if token == model.token { model.report(busy: isBusy, report, bench.now) }
@@ -239,6 +253,7 @@ private struct ShellWalk {
         let before = (launched: bench.state.launched, next: bench.state.next, prepared: bench.state.prepared)
         let reloads = bench.world.reloads
         bench.handle(event)
+        if bench.inspections > 0, !bench.world.isUnreadable { model.inspect(bench.now, bench.world.busyLimit) }
         checkBusy(event, before.launched, reloads)
         done[what.split(separator: " ").first.map(String.init) ?? what, default: 0] += 1
         for report in bench.reports { follow(report, before.launched) }
@@ -324,12 +339,14 @@ private struct ShellWalk {
         guard let before, before.token == model.token, model.isBusy(bench.now, bench.world.busyLimit) else { return }
         switch event {
         case .tick, .inspect, .load, .busy:
-            // What has failed, and could not be left before, is left.
-            let hasFailed = bench.reports.contains {
-                if case .rolledBack(_, _, let failure) = $0 { failure.code == .healthFailed } else { false }
+            // What has failed, and could not be left before, is left; and so is what must not run, after a while.
+            let keepsRecalled = model.keepsRecalled(bench.now, bench.world.busyLimit)
+            let isLeft = bench.reports.contains {
+                guard case .rolledBack(_, _, let failure) = $0 else { return false }
+                return failure.code == .healthFailed || !keepsRecalled
             }
             done["busy", default: 0] += 1
-            expect(hasFailed || bench.world.reloads == reloads, "changed under a person's hands")
+            expect(isLeft || bench.world.reloads == reloads, "changed under a person's hands")
         default: break
         }
     }
@@ -356,7 +373,7 @@ private struct ShellWalk {
             expect(state.launched != nil && next.name != state.launched?.name, "\(next.name) is next to itself")
         }
         // Whoever has looked at the store, and could do what follows, shows nothing that must not run if there is anything else.
-        guard bench.inspections > 0, !bench.hasFailed, !model.isBusy(bench.now, world.busyLimit),
+        guard bench.inspections > 0, !bench.hasFailed, !model.keepsRecalled(bench.now, world.busyLimit),
             let launched = state.launched,
             launched.name == state.prepared?.name,
             world.isBlocked(launched.name), world.choice(model.audience) != nil

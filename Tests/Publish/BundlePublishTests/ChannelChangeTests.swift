@@ -40,15 +40,15 @@ import Testing
         }
         #expect(
             try lower("1.2.0", 250) == [
-                "1.2.0: for every device → 25% of the devices; 75% go to 1.1.0, or to what is better for them"
+                "1.2.0: for every device → 25% of the devices; 75% go back to 1.1.0 or a newer version that they may run"
             ])
         #expect(try lower("1.2.0", 400) == ["1.2.0: for 25% of the devices → 40% of the devices"])
         _ = try ChannelChange.revoke(bench.version("1.1.0"), reason: "bad").apply(to: &document, at: bench.start)
         #expect(
             try lower("1.2.0", 395) == [
-                "1.2.0: for 40% of the devices → 39.5% of the devices; 0.5% go to 1.0.0, or to what is better for them"
+                "1.2.0: for 40% of the devices → 39.5% of the devices; 0.5% go back to 1.0.0 or a newer version that they may run"
             ])
-        #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go to what else they have, or to their seed"))
+        #expect(try lower("1.0.0", 0)[0].hasSuffix("; 100% go back to what else they have, or to their seed"))
     }
 
     @Test func `pauses and resumes, each once`() throws {

@@ -132,6 +132,34 @@ import Testing
         #expect(Self.decide(10, FirstVerdicts(good: 70, failed: 0)) == .missing(4))
     }
 
+    @Test func `a release for groups alone is stopped, and opened to nobody`() throws {
+        func decide(_ verdicts: FirstVerdicts) -> GuardDecision {
+            var situation = GuardDecision.Situation(
+                rollout: 0, isHeld: false, sinceChange: .seconds(7200), verdicts: verdicts, devices: 2000)
+            situation.isForNamedAlone = true
+            return GuardDecision.decide(situation, by: Self.plan)
+        }
+        #expect(decide(FirstVerdicts(good: 500, failed: 0)) == .forGroupsAlone)
+        #expect(decide(FirstVerdicts(good: 2, failed: 8)) == .stop)
+        #expect(decide(FirstVerdicts(good: 0, failed: 0)) == .noData)
+        let situation = GuardDecision.Situation(rollout: 0, isHeld: false, sinceChange: .zero, verdicts: nil)
+        let version = try SemanticVersion(parsing: "1.1.0")
+        #expect(GuardDecision.forGroupsAlone.change(version, revokes: true, situation) == nil)
+    }
+
+    @Test func `devices that a release names count beside those that are drawn`() {
+        var situation = GuardDecision.Situation(
+            rollout: 10, isHeld: false, sinceChange: .seconds(7200), verdicts: FirstVerdicts(good: 100, failed: 0),
+            devices: 2000)
+        #expect(situation.mostDevices == 38)
+        #expect(GuardDecision.decide(situation, by: Self.plan) == .tooManyDevices(most: 38))
+        situation.named = 100
+        #expect(situation.mostDevices == 137)
+        #expect(GuardDecision.decide(situation, by: Self.plan) == .advance(to: 50))
+        situation.named = 9000
+        #expect(situation.mostDevices == 2000)
+    }
+
     @Test func `it stops at once, also before the time of the step is over`() {
         let bad = FirstVerdicts(good: 2, failed: 8)
         #expect(Self.decide(10, bad, sinceChange: .zero) == .stop)

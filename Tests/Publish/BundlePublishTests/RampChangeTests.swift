@@ -22,7 +22,7 @@ import Testing
         #expect(
             try ramp().apply(to: &document, at: bench.start) == [
                 "1.1.0: for every device → a ramp (1% from 2030-01-01T00:00:00Z, 10% from 2030-01-02T00:00:00Z, "
-                    + "100% from 2030-01-03T00:00:00Z); 99% go to 1.0.0, or to what is better for them"
+                    + "100% from 2030-01-03T00:00:00Z); 99% go back to 1.0.0 or a newer version that they may run"
             ])
         #expect(document.releases[1].salt == "1.1.0")
         #expect(document.releases[1].share(at: day(1)) == 100)

@@ -27,7 +27,7 @@ import Testing
             JSONWriter.bytes(of: ManifestFormat.document(claims, signature: signature)))
         document.releases.append(ChannelDocument.Release(manifest, rollout: 250))
         return ReleaseInsights(
-            try bench.version("1.1.0"), in: document, deltas: deltas, reports: reports,
+            try bench.version("1.1.0"), in: document, at: bench.start, deltas: deltas, reports: reports,
             verdicts: FirstVerdicts(good: 0, failed: 0), rule: .rate(permille: 20))
     }
 

@@ -77,6 +77,17 @@ import Testing
         #expect(!html.contains("not verified") && !html.contains("not vouched for") && !html.contains("expired"))
     }
 
+    @Test func `tells which groups take a release first, or alone`() throws {
+        var (first, alone) = (try release("1.1.0", rollout: 10), try release("1.2.0"))
+        first.groups = ["qa"]
+        (alone.groups, alone.isOnlyForGroups) = (["eu", "qa"], true)
+        try put([try release("1.0.0"), first, alone])
+        let html = try html()
+        #expect(html.contains("<b>1.1.0</b> is for the group qa first, and 1% of the devices</p>"))
+        #expect(html.contains("<b>1.2.0</b> is for the groups eu, qa alone</p>"))
+        #expect(html.contains("<b>1.0.0</b> is live for every device"))
+    }
+
     @Test func `draws each share that comes later`() throws {
         try put([try release("1.0.0", rollout: 10)])
         var page = try page()

@@ -42,6 +42,9 @@ package enum ChannelChange: Sendable {
         }
     }
 
+    /// The release that devices may take again by it.
+    var resumed: SemanticVersion? { if case .resume(let version) = self { version } else { nil } }
+
     /// Applies the change at `time`; says in words what is different then, nothing where the document says so already.
     func apply(to document: inout ChannelDocument, at time: Timestamp) throws -> [String] {
         switch self {
@@ -155,7 +158,7 @@ extension ChannelDocument {
 
     /// Where `permille` of the devices go that lose `version`, in words; nothing where none does.
     private func rest(without version: SemanticVersion, losing permille: Int, at time: Timestamp) -> String {
-        permille > 0 ? "; \(RolloutShare(permille: permille)) go to \(rest(without: version, at: time))" : ""
+        permille > 0 ? "; \(RolloutShare(permille: permille)) go back to \(rest(without: version, at: time))" : ""
     }
 
     /// What every device may have besides `version`, in words.
@@ -165,7 +168,7 @@ extension ChannelDocument {
                 && !revoked.contains { $0.version == release.version }
                 && minimumVersion.map { release.version >= $0 } ?? true
         }
-        return others.map(\.version).max().map { "\($0), or to what is better for them" }
+        return others.map(\.version).max().map { "\($0) or a newer version that they may run" }
             ?? "what else they have, or to their seed"
     }
 
@@ -288,20 +291,25 @@ extension ChannelDocument {
                 + "\(self.appId ?? "none"): check --app-id and --feed; each application has a feed of its own.")
     }
 
-    /// The devices that may have `release`, in words: a share or its ramp, and its groups.
+    /// The devices that may have `release` by what is signed, in words: a share or its whole ramp, and its groups.
     static func share(of release: Release) -> String {
-        let groups = words(release.groups)
-        if release.isOnlyForGroups { return "\(groups) alone" }
-        let drawn = release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout)
-        return release.groups.isEmpty ? drawn : "\(groups) first, and \(drawn)"
-    }
-
-    /// Groups in words.
-    package static func words(_ groups: [String]) -> String {
-        "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
+        release.audience(release.ramp.map { "a ramp (\($0))" } ?? share(release.rollout))
     }
 
     static func share(_ permille: Int) -> String {
         permille == Release.everybody ? "every device" : "\(RolloutShare(permille: permille)) of the devices"
+    }
+}
+
+extension ChannelDocument.Release {
+    /// Who may have it at `time`, in words: a share of the devices, and its groups.
+    package func audience(at time: Timestamp) -> String {
+        audience("\(RolloutShare(permille: share(at: time))) of the devices")
+    }
+
+    fileprivate func audience(_ drawn: String) -> String {
+        if groups.isEmpty, !isOnlyForGroups { return drawn }
+        let named = "the \(groups.count == 1 ? "group" : "groups") \(groups.joined(separator: ", "))"
+        return isOnlyForGroups ? "\(named) alone" : "\(named) first, and \(drawn)"
     }
 }

@@ -166,9 +166,9 @@ struct ChannelDesk {
     }
 
     /// The next document: the present one (`base` where it is given), or an empty one for `appId`, with `change` applied. An empty list of changes
-    /// leaves it as it is.
+    /// leaves it as it is. What a guard holds is paused before and after, unless that is `resumed`; of what replaces the releases, after.
     func prepare(
-        _ name: String, creatingFor appId: String?, onto base: Present? = nil,
+        _ name: String, creatingFor appId: String?, onto base: Present? = nil, resumed: SemanticVersion? = nil,
         _ change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
         let found = try base ?? present(name)
@@ -187,7 +187,9 @@ struct ChannelDesk {
             present?.document
             ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
         let held = try HoldDesk.judge(document, in: place, trust: options.trust, clock: options.clock)
-        let changes = try document.takeIn(held, at: issuedAt) + change(&document)
+        var changes = base == nil ? try document.takeIn(held, at: issuedAt) : []
+        changes += try change(&document)
+        changes += try document.takeIn(held.releasing(resumed), at: issuedAt)
         if changes.isEmpty {
             return try Prepared(
                 name: name, bytes: nil, before: before,

@@ -50,8 +50,17 @@ package struct ChannelEditor {
         try edit([channel]) { desk in
             guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
-            return try desk.prepare(channel, creatingFor: nil) { try change.apply(to: &$0, at: options.issuedAt) }
+            return try desk.prepare(channel, creatingFor: nil, resumed: change.resumed) {
+                try change.apply(to: &$0, at: options.issuedAt)
+            }
         }
+    }
+
+    /// Refuses signers whose documents of `channel` devices would refuse, before there is anything to sign.
+    package func requireSigners(of channel: String) throws {
+        let desk = ChannelDesk(place: feed, options: options)
+        if try desk.present(channel) == nil { throw Self.missing(channel, feed) }
+        try FeedTrust(in: feed, clock: options.clock)?.require(options.signers, as: .channel)
     }
 
     /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.

@@ -116,6 +116,12 @@ package enum GuardDecision: Sendable, Equatable {
         package var verdicts: FirstVerdicts?
         /// How many devices there are; nil where nobody says.
         package var devices: Int?
+        /// How many of them the release names, by groups or one by one; whatever the draw says, they may have it.
+        package var named = 0
+        /// Whether it names groups, whose devices nobody has counted here.
+        package var namesGroups = false
+        /// Whether it is for the devices that it names, and for no others.
+        package var isForNamedAlone = false
 
         /// States what is known.
         package init(
@@ -129,12 +135,13 @@ package enum GuardDecision: Sendable, Equatable {
         }
 
         /// The most devices that the rollout can have reached: what is drawn differs from its share by four standard deviations in
-        /// one of 30,000 rollouts. Nil where nobody says how many there are.
+        /// one of 30,000 rollouts, and what is named comes on top. Nil where nobody says how many there are.
         package var mostDevices: Int? {
             guard let devices else { return nil }
+            let named = min(devices, max(0, named))
             let share = Double(min(1000, max(0, rollout))) / 1000
-            let mean = Double(devices) * share
-            return min(devices, Int((mean + 4 * (mean * (1 - share)).squareRoot()).rounded(.up)))
+            let mean = Double(devices - named) * share
+            return min(devices, named + Int((mean + 4 * (mean * (1 - share)).squareRoot()).rounded(.up)))
         }
     }
 
@@ -163,6 +170,8 @@ package enum GuardDecision: Sendable, Equatable {
     case held
     /// The next step, in thousandths.
     case advance(to: Int)
+    /// It is for groups alone: a person opens it to others.
+    case forGroupsAlone
     /// The last step is reached, and few enough starts fail.
     case complete
     /// It goes on in so long.
@@ -182,6 +191,7 @@ package enum GuardDecision: Sendable, Equatable {
         let isForAll = situation.rollout >= 1000
         if finding == .tooMany { return isForAll ? .stopByHand : .stop }
         guard verdicts.count > 0 else { return .noData }
+        if situation.isForNamedAlone { return .forGroupsAlone }
         if let most = situation.mostDevices, verdicts.count > most { return .tooManyDevices(most: most) }
         if situation.sinceChange < plan.bake { return .bake(plan.bake - situation.sinceChange) }
         switch finding {

@@ -15,6 +15,9 @@ extension GuardDecision.Situation {
         self.init(
             rollout: release.share(at: clock), isHeld: release.isPaused || isRevoked,
             sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
+        isForNamedAlone = release.isOnlyForGroups
+        named = release.groups.filter(DeviceGroup.isSingle).count
+        namesGroups = named < release.groups.count
     }
 
     /// Why it is stopped, for people.
@@ -28,7 +31,7 @@ extension GuardDecision {
         case .advance(let step): .rollout(version, step)
         case .stop where revokes: .revoke(version, reason: situation.reason)
         case .stop: .pause(version)
-        case .stopByHand, .held, .complete, .bake, .missing, .tooManyDevices, .noData: nil
+        case .stopByHand, .held, .forGroupsAlone, .complete, .bake, .missing, .tooManyDevices, .noData: nil
         }
     }
 }

@@ -48,14 +48,32 @@ package struct HoldDesk {
         }
     }
 
+    private func trusted() throws -> TrustedKeys {
+        if let trusted = try Self.guards(in: place, trust: terms.trust, clock: terms.clock) { return trusted }
+        throw UpdateFailure(
+            .keyUnknown, subject: place.address,
+            "No trust root of \(place.address) names a guard, so no device would heed it: `clientctl trust add-key --role guard`, "
+                + "then have the root signed and published.")
+    }
+
+    /// Refuses signers whose holds no device would heed, before there is anything to hold.
+    package func requireSigners(of channel: String) throws {
+        let trusted = try trusted()
+        if trusted.count(of: terms.signers) < trusted.threshold {
+            throw Self.unheeded("hold of channel \(channel)", trusted)
+        }
+    }
+
+    private static func unheeded(_ subject: String, _ trusted: TrustedKeys) -> UpdateFailure {
+        UpdateFailure(
+            .keyUnknown, subject: subject,
+            "Devices would not heed this, so it was not written: sign it with "
+                + "\(trusted.keys.map(\.id).joined(separator: " or ")), the trust root's guard.")
+    }
+
     /// Keeps further devices from `version` until a channel key signs a newer document of `channel`. Returns the hold.
     package func hold(_ version: SemanticVersion, of channel: String, reason: String) throws -> HoldDocument {
-        guard let trusted = try Self.guards(in: place, trust: terms.trust, clock: terms.clock) else {
-            throw UpdateFailure(
-                .keyUnknown, subject: place.address,
-                "No trust root of \(place.address) names a guard, so no device would heed it: `clientctl trust add-key --role guard`, "
-                    + "then have the root signed and published.")
-        }
+        let trusted = try trusted()
         return try place.change(terms.wait, channels: [channel], draft: { nil as Bool? }) { _ in
             let document = try ChannelEditor.read(channel, in: place, trust: terms.trust, clock: terms.clock)
             _ = try document.index(of: version)
@@ -93,20 +111,17 @@ package struct HoldDesk {
         do {
             _ = try HoldVerifier.verify(try HoldFormat.envelope(parsing: bytes), channel: channel, trusted: trusted)
         } catch let failure as UpdateFailure where failure.code == .keyUnknown {
-            throw UpdateFailure(
-                .keyUnknown, subject: failure.subject,
-                "Devices would not heed this, so it was not written: sign it with "
-                    + "\(trusted.keys.map(\.id).joined(separator: " or ")), the trust root's guard.")
+            throw Self.unheeded(failure.subject, trusted)
         }
     }
 }
 
 extension ChannelDocument {
-    /// Takes in what a guard holds, so that it stays held when this is signed again; what is different, for people.
+    /// Takes in what a guard holds, so that it stays held when this is signed again at `time`; what is different, for people.
     mutating func takeIn(_ rule: HoldRule, at time: Timestamp) throws -> [String] {
-        guard case .holds(let versions) = rule else { return [] }
+        guard case .holds(let versions, let since) = rule else { return [] }
         return try versions.filter { version in releases.contains { $0.version == version } }.flatMap {
-            try pause($0, at: time).map { "\($0), as the guard holds it" }
+            try pause($0, at: min(holdBegins(since), time)).map { "\($0), as the guard holds it" }
         }
     }
 }

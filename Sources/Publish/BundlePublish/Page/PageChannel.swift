@@ -52,18 +52,19 @@ extension PageDocument {
     }
 
     private func rollout(_ release: ReleasePage.Release) -> Markup {
-        let share = RolloutShare(permille: release.release.rollout)
+        let words = Markup(
+            "p", [:],
+            [
+                Markup("b", [:], ["\(release.release.version)"]), " is for \(release.audience)",
+                release.isHeld ? ", and held by the guard" : release.release.isPaused ? ", and paused" : "",
+            ] + (release.release.isOnlyForGroups ? [] : steps(release)))
+        if release.release.isOnlyForGroups { return words }
         return Markup(
             "div", [:],
             [
-                Markup(
-                    "p", [:],
-                    [
-                        Markup("b", [:], ["\(release.release.version)"]), " is for \(share) of the devices",
-                        release.isHeld ? ", and held by the guard" : release.release.isPaused ? ", and paused" : "",
-                    ] + steps(release)),
+                words,
                 PagePlot.rollout(
-                    permille: release.release.rollout, isHeld: release.release.isPaused,
+                    permille: release.permille, isHeld: release.release.isPaused,
                     steps: release.steps.prefix(limits.items).map(\.permille)),
             ])
     }
@@ -120,6 +121,7 @@ extension PageDocument {
         case .recalled: tag("recalled", "bad")
         case .held: tag("held", "warn")
         case .paused: tag("paused", "warn")
+        case .forGroups: tag("groups", "some")
         case .rollingOut(let share): tag("\(share)", "some")
         case .everybody: tag("every device", "good")
         }

@@ -90,15 +90,14 @@ package struct PageReader {
                 .map(\.id)
         }
         let releases = try document.releases.sorted { $0.version > $1.version }.map { release in
-            var live = release
-            live.rollout = release.share(at: clock)
             var shown = ReleasePage.Release(
-                release: live, proof: try self.proof(of: release.manifest),
-                isRecalled: document.recalls(release.version))
+                release: release, proof: try self.proof(of: release.manifest),
+                isRecalled: document.recalls(release.version), permille: release.share(at: clock),
+                audience: release.audience(at: clock))
             shown.steps = (release.ramp?.remaining(at: clock) ?? []).map {
                 ReleasePage.Release.Step(at: $0.at, permille: $0.rollout)
             }
-            if case .holds(let versions) = hold { shown.isHeld = versions.contains(release.version) }
+            if case .holds(let versions, _) = hold { shown.isHeld = versions.contains(release.version) }
             if withDeltas.contains(release.version) { shown.deltas = try deltas(of: release.manifest.claims) }
             return shown
         }

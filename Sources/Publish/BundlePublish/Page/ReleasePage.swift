@@ -48,6 +48,10 @@ package struct ReleasePage: Sendable {
         package let proof: Proof
         /// Whether the channel recalls it.
         package let isRecalled: Bool
+        /// The devices that the draw gives it, in thousandths.
+        package let permille: Int
+        /// Who may have it, in words.
+        package let audience: String
         /// Whether a guard holds it, which pauses it.
         package var isHeld = false
         /// How its rollout goes on by itself, the earliest first.
@@ -113,6 +117,7 @@ extension ReleasePage.Release {
         case recalled
         case held
         case paused
+        case forGroups
         case rollingOut(RolloutShare)
         case everybody
     }
@@ -121,7 +126,8 @@ extension ReleasePage.Release {
         if isRecalled { return .recalled }
         if isHeld { return .held }
         if release.isPaused { return .paused }
-        let share = RolloutShare(permille: release.rollout)
+        if release.isOnlyForGroups { return .forGroups }
+        let share = RolloutShare(permille: permille)
         return share.permille >= ChannelDocument.Release.everybody ? .everybody : .rollingOut(share)
     }
 }

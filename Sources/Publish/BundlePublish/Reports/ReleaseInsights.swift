@@ -21,6 +21,8 @@ package struct ReleaseInsights: Sendable {
 
     package let version: SemanticVersion
     package let channel: String
+    /// When this was known.
+    package let clock: Timestamp
     /// What the channel says of it; nil where it does not have it.
     package let release: ChannelDocument.Release?
     /// Whether the channel recalls it.
@@ -37,12 +39,12 @@ package struct ReleaseInsights: Sendable {
     package let verdicts: FirstVerdicts?
     package let rule: GuardRule
 
-    /// Adds up what `document`, `deltas` and `reports` say of `version`.
+    /// Adds up what `document`, `deltas` and `reports` say of `version` at `clock`.
     package init(
-        _ version: SemanticVersion, in document: ChannelDocument, deltas: DeltaList?, reports: ChannelReports,
-        verdicts: FirstVerdicts?, rule: GuardRule
+        _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, deltas: DeltaList?,
+        reports: ChannelReports, verdicts: FirstVerdicts?, rule: GuardRule
     ) {
-        (self.version, channel, self.rule) = (version, document.channel, rule)
+        (self.version, channel, self.clock, self.rule) = (version, document.channel, clock, rule)
         release = document.releases.first { $0.version == version }
         isRecalled = document.recalls(version)
         let told = reports.release(version)

@@ -21,6 +21,8 @@ package enum ChannelRule {
         case incompatible(ShellCompatibility)
         /// It is blocked on this device.
         case blocked(Ledger.Block)
+        /// A guard may hold it; why that is not known.
+        case mayBeHeld(UpdateFailure)
     }
 
     /// A release with what was found out about its signatures.
@@ -43,17 +45,22 @@ package enum ChannelRule {
         }
     }
 
-    /// A device as the rule sees it; `appId` is the application that releases must name.
+    /// A device as the rule sees it; `appId` is the application that releases must name, `unknownHold` is why what a guard holds is not
+    /// known.
     package struct Device: Sendable {
         let inventory: Inventory
         let shell: SemanticVersion
         let appId: String?
+        let unknownHold: UpdateFailure?
 
         /// States a device. The memory in its ledger is that of the document that is judged.
-        package init(inventory: Inventory, shell: SemanticVersion, appId: String?) {
+        package init(
+            inventory: Inventory, shell: SemanticVersion, appId: String?, unknownHold: UpdateFailure? = nil
+        ) {
             self.inventory = inventory
             self.shell = shell
             self.appId = appId
+            self.unknownHold = unknownHold
         }
     }
 
@@ -72,6 +79,7 @@ package enum ChannelRule {
         let shells = claims.shells.answer(for: device.shell)
         if shells != .compatible { return .incompatible(shells) }
         if let block = device.inventory.ledger.block(on: .archive(version)) { return .blocked(block) }
+        if let failure = device.unknownHold, !isInstalled { return .mayBeHeld(failure) }
         return .eligible
     }
 
@@ -127,7 +135,7 @@ package enum ChannelRule {
         let verdict: Decision.Verdict =
             switch fate {
             case .eligible: isNewer ? .install : .upToDate(newest: runs)
-            case .unsigned(let failure): .unsuitable(failure)
+            case .unsigned(let failure), .mayBeHeld(let failure): .unsuitable(failure)
             case .wrongApp(let found): .wrongApp(expected: device.appId ?? "", found: found)
             case .withdrawn(.leftOut): .notInRollout(newest: runs, detail: "its rollout leaves it out")
             case .paused: .notInRollout(newest: runs, detail: fate.description)
@@ -166,7 +174,7 @@ extension ChannelRule.Fate: CustomStringConvertible {
     package var description: String {
         switch self {
         case .eligible: "nothing speaks against it"
-        case .unsigned(let failure): failure.message
+        case .unsigned(let failure), .mayBeHeld(let failure): failure.message
         case .wrongApp(let found): "it is for \(found ?? "no named application")"
         case .withdrawn(let withdrawal): withdrawal.description
         case .paused: "it is paused: no further device takes it"
@@ -179,10 +187,10 @@ extension ChannelRule.Fate: CustomStringConvertible {
         "signature", "application", "revocation", "floor", "rollout", "shell", "notBlocked",
     ]
 
-    /// The rule that decides; nil where none speaks against it.
+    /// The rule that decides; nil where none speaks against it, and for a hold, which was told of before.
     fileprivate var rule: String? {
         switch self {
-        case .eligible: nil
+        case .eligible, .mayBeHeld: nil
         case .unsigned: "signature"
         case .wrongApp: "application"
         case .withdrawn(.revoked): "revocation"

@@ -13,7 +13,7 @@ package struct HoldDocument: Sendable, Equatable {
     package let channel: String
     /// The sequence of the channel document that the guard saw; 1 or more.
     package let sequence: Int
-    /// When it was signed.
+    /// When the first of its releases was held; their ramps stand still since.
     package let issuedAt: Timestamp
     /// The releases that are held, each once; at least one.
     package let releases: [SemanticVersion]
@@ -35,7 +35,7 @@ package struct HoldDocument: Sendable, Equatable {
     /// The hold with `release` in it, too, for a document of `sequence`.
     package func adding(_ release: SemanticVersion, at time: Timestamp, reason: String) -> HoldDocument {
         HoldDocument(
-            appId: appId, channel: channel, sequence: sequence, issuedAt: time,
+            appId: appId, channel: channel, sequence: sequence, issuedAt: min(issuedAt, time),
             releases: releases.filter { $0 != release } + [release], reason: reason)
     }
 }
@@ -134,8 +134,8 @@ package enum HoldFormat {
 package enum HoldRule: Sendable, Equatable {
     /// The feed has none.
     case none
-    /// These releases are held.
-    case holds([SemanticVersion])
+    /// These releases are held since then.
+    case holds([SemanticVersion], since: Timestamp)
     /// Somebody signed a newer channel document since: the hold is over.
     case over(since: Int)
     /// It is for another application.
@@ -146,16 +146,25 @@ package enum HoldRule: Sendable, Equatable {
         guard let hold = hold?.document else { return .none }
         if hold.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) { return .otherApp }
         if document.sequence > hold.sequence { return .over(since: document.sequence) }
-        return .holds(hold.releases)
+        return .holds(hold.releases, since: hold.issuedAt)
+    }
+
+    /// The same without `version`.
+    package func releasing(_ version: SemanticVersion?) -> HoldRule {
+        guard case .holds(let versions, let since) = self else { return self }
+        return .holds(versions.filter { $0 != version }, since: since)
     }
 }
 
 extension HoldRule {
+    /// Whether it keeps devices from something.
+    var isHolding: Bool { if case .holds = self { true } else { false } }
+
     /// What the rule says of `hold`, for people.
     func detail(_ hold: HoldDocument) -> String {
         switch self {
         case .none: "there is none"
-        case .holds(let versions):
+        case .holds(let versions, _):
             "\(versions.map(\.description).joined(separator: ", ")) held since \(hold.issuedAt): "
                 + UntrustedName.display(hold.reason, limit: 400)
         case .over(let sequence): "the hold of sequence \(hold.sequence) is over since \(sequence)"
@@ -165,13 +174,17 @@ extension HoldRule {
 }
 
 extension ChannelDocument {
-    /// The document with the releases paused that `rule` holds.
+    /// The document with the releases paused that `rule` holds, and their ramps held.
     package func held(by rule: HoldRule) -> ChannelDocument {
-        guard case .holds(let versions) = rule else { return self }
+        guard case .holds(let versions, let since) = rule else { return self }
         var document = self
         for index in document.releases.indices where versions.contains(document.releases[index].version) {
             document.releases[index].isPaused = true
+            document.releases[index].ramp = document.releases[index].ramp?.holding(at: holdBegins(since))
         }
         return document
     }
+
+    /// When a hold of `time` holds ramps. A guard that dates it back must not undo what was signed later.
+    package func holdBegins(_ time: Timestamp) -> Timestamp { max(time, issuedAt) }
 }

@@ -36,6 +36,9 @@ public enum DeviceGroup {
         own + String(try SHA256Digest.of(Array(id.utf8)).hex.prefix(ownDigits))
     }
 
+    /// Whether `name`, which a release names, is that of a single device.
+    package static func isSingle(_ name: String) -> Bool { name.hasPrefix(own) }
+
     /// The groups of a device that `text` lists, such as `qa,eu`, sorted and each once; none for `none`. Nil where one of them has no
     /// name of a group, or there are too many.
     package static func list(_ text: String) -> [String]? {

@@ -39,10 +39,14 @@ import Testing
                 "/channels/stable.hold.json", Route(try envelope.signed(by: signers ?? [guardian]).document))
         }
 
-        /// Whether the device keeps 1.0.0.
+        /// Whether the device keeps 1.0.0, by a decision and not by a failure.
         func isHeld() async throws -> Bool {
-            _ = try? await device.update()
-            return try device.inventory().bundles.map(\.version.description) == ["1.0.0"]
+            let verdict = try await device.updater().check(explaining: false).decision.verdict
+            _ = try await device.update()
+            let isAlone = try device.inventory().bundles.map(\.version.description) == ["1.0.0"]
+            if case .notInRollout = verdict { return isAlone }
+            #expect(!isAlone, "\(verdict)")
+            return false
         }
     }
 
@@ -109,7 +113,11 @@ import Testing
                 appId: nil, channel: "stable", sequence: 1, issuedAt: Day.number(9),
                 releases: [try SemanticVersion(parsing: "1.1.0")], reason: ""))
         feed.server.set("/channels/stable.hold.json", Route(try hold.signed(by: guards).document))
-        _ = try? await device.update()
+        guard case .notInRollout = try await device.updater().check(explaining: false).decision.verdict else {
+            Issue.record("not held")
+            return
+        }
+        _ = try await device.update()
         #expect(try device.inventory().bundles.isEmpty)
         feed.server.set("/channels/stable.hold.json", Route(try hold.signed(by: [guards[0]]).document))
         try await device.installs("1.1.0")
@@ -118,10 +126,9 @@ import Testing
     @Test func `signs nothing but holds`() async throws {
         let scene = try await Scene()
         try scene.feed.offer(3, ["1.0.0", "1.1.0", "1.2.0"], by: [scene.guardian])
-        await #expect(throws: UpdateFailure.self) { try await scene.device.update() }
+        try await scene.device.refuses(.keyUnknown)
         try scene.feed.offer(scene.feed.document(3, [try scene.feed.release("1.2.0", by: [scene.guardian])]))
-        _ = try? await scene.device.update()
-        #expect(try scene.device.inventory().bundles.count == 1)
+        try await scene.device.refuses(.keyUnknown, learnt: true)
     }
 
     @Test(arguments: [
@@ -133,16 +140,58 @@ import Testing
         #expect(try await !scene.isHeld())
     }
 
-    @Test(arguments: [403, 404, 410]) func `has nothing to say where there is no hold`(status: Int) async throws {
+    @Test(arguments: [400, 403, 404, 405, 410, 451]) func `has nothing to say where there is no hold`(status: Int)
+        async throws
+    {
         let scene = try await Scene()
         scene.feed.server.set("/channels/stable.hold.json", Route(status: status))
         #expect(try await !scene.isHeld())
     }
 
-    @Test func `that cannot be asked is asked again`() async throws {
+    @Test(arguments: [401, 408, 429, 500, 503]) func `that cannot be asked lets nothing new in`(status: Int)
+        async throws
+    {
         let scene = try await Scene()
+        scene.feed.server.set("/channels/stable.hold.json", Route(status: status))
+        let failure = try await scene.device.refuses(.httpStatus, learnt: true)
+        #expect(failure.message.hasPrefix("Whether a guard holds releases of channel stable is not known"))
+        scene.feed.server.set("/channels/stable.hold.json", Route(status: 404))
+        try await scene.device.installs("1.1.0")
+    }
+
+    @Test func `that cannot be asked keeps no recall and no floor from a device`() async throws {
+        let scene = try await Scene()
+        try await scene.device.installs("1.1.0")
         scene.feed.server.set("/channels/stable.hold.json", Route(status: 503))
-        #expect(try await scene.isHeld())
+        var document = scene.feed.document(3, [try scene.feed.release("1.0.0"), try scene.feed.release("1.1.0")])
+        document.revoked = [FeedMemory.Revocation(version: try SemanticVersion(parsing: "1.1.0"), reason: "bad")]
+        try scene.feed.offer(document)
+        try await scene.device.stays(at: "v1.0.0")
+        #expect(try scene.device.sequence() == 3)
+        // With nothing else to go to, the check ends with what is wrong, and the recall counts all the same.
+        document.sequence = 4
+        document.minimumVersion = try SemanticVersion(parsing: "1.2.0")
+        document.releases.append(try scene.feed.release("1.2.0"))
+        try scene.feed.offer(document)
+        await #expect(throws: UpdateFailure.self) { try await scene.device.update() }
+        try scene.device.runs("embedded")
+        #expect(try scene.device.inventory().bundles.count == 2)
+    }
+
+    @Test func `that dates its hold back takes no release away`() async throws {
+        let scene = try await Scene()
+        var device = scene.device
+        device.now = Day.number(12)
+        var document = scene.feed.document(3, [try scene.feed.release("1.0.0"), try scene.feed.release("1.1.0")])
+        document.releases[1].ramp = Ramp([1, 1000], every: 86_400, from: Day.number(10))
+        document.releases[1].salt = "1.1.0"
+        try scene.feed.offer(document)
+        try await device.installs("1.1.0")
+        document.sequence = 4
+        try scene.feed.offer(document)
+        // Held since the ninth day.
+        try scene.serve(try scene.hold(4))
+        try await device.stays(at: "v1.1.0")
     }
 
     @Test(arguments: [

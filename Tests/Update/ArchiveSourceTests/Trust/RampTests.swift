@@ -108,6 +108,25 @@ import Testing
         try await device.stays(at: "v1.0.0")
     }
 
+    @Test(arguments: [Day.number(0), Day.number(14)])
+    func `a document is no older than its own time, whatever the clock says`(clock: Timestamp) async throws {
+        let feed = try TrustFeed()
+        var device = try await settled(feed)
+        // This document is issued on the ninth day.
+        let ramp = Ramp([10, 1000], every: 86_400, from: Day.number(10))
+        try offer(feed, 2, ramp: ramp)
+        device.now = Day.number(14)
+        try await device.installs("1.1.0")
+        device.now = clock
+        // Signed again after the last step.
+        var release = try feed.release("1.1.0")
+        (release.ramp, release.salt) = (ramp, "1.1.0")
+        var document = feed.document(3, [try feed.release("1.0.0"), release])
+        (document.issuedAt, document.expires) = (Day.number(12), Day.number(40))
+        try feed.offer(document)
+        try await device.stays(at: "v1.1.0")
+    }
+
     @Test func `TUF-319: a clock that is behind is corrected by what was signed`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)

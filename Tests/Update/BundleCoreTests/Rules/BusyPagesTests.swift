@@ -13,6 +13,7 @@ struct BusyPagesTests {
         #expect(!pages.holds(at: .seconds(610), limit: Self.limit))
         pages.report(false, load: "a", number: 2, at: .seconds(20))
         #expect(!pages.holds(at: .seconds(20), limit: Self.limit))
+        pages.inspected(at: .seconds(20), limit: Self.limit)
         pages.report(true, load: "a", number: 3, at: .seconds(30))
         #expect(pages.holds(at: .seconds(620), limit: Self.limit))
         pages.leave(load: "a")
@@ -40,6 +41,48 @@ struct BusyPagesTests {
         #expect(pages.holds(at: .zero, limit: Self.limit))
         for number in 0..<16 { pages.report(false, load: "c\(number)", number: 1, at: .zero) }
         #expect(!pages.holds(at: .zero, limit: Self.limit))
+    }
+
+    /// A page may choose its name anew with each word, and the youngest ones are remembered.
+    @Test(arguments: [1, 2, 40]) func `pages that follow each other are busy for no longer than one`(overlap: Int) {
+        var pages = BusyPages()
+        for second in 0..<2_000 {
+            pages.report(true, load: "\(second)", number: 0, at: .seconds(second))
+            if second >= overlap { pages.leave(load: "\(second - overlap)") }
+            #expect(pages.holds(at: .seconds(second), limit: Self.limit) == (second < 600), "\(second)")
+            pages.inspected(at: .seconds(second), limit: Self.limit)
+        }
+    }
+
+    @Test func `only an inspection that finds nobody busy begins anew`() {
+        var pages = BusyPages()
+        pages.report(true, load: "a", number: 1, at: .zero)
+        pages.report(false, load: "a", number: 2, at: .seconds(300))
+        pages.report(true, load: "b", number: 1, at: .seconds(300))
+        pages.inspected(at: .seconds(301), limit: Self.limit)
+        #expect(!pages.holds(at: .seconds(600), limit: Self.limit))
+        pages.report(false, load: "b", number: 2, at: .seconds(700))
+        pages.inspected(at: .seconds(700), limit: Self.limit)
+        pages.report(true, load: "b", number: 3, at: .seconds(701))
+        #expect(pages.holds(at: .seconds(1300), limit: Self.limit))
+        #expect(!pages.holds(at: .seconds(1301), limit: Self.limit))
+    }
+
+    @Test func `a page that went without a word is busy no longer than its time`() {
+        var pages = BusyPages()
+        pages.report(true, load: "gone", number: 1, at: .zero)
+        pages.inspected(at: .seconds(600), limit: Self.limit)
+        pages.report(true, load: "next", number: 1, at: .seconds(700))
+        #expect(pages.holds(at: .seconds(1299), limit: Self.limit))
+    }
+
+    @Test func `a client that must not run waits for a minute at most, or less where the channel says so`() {
+        var pages = BusyPages()
+        pages.report(true, load: "a", number: 1, at: .zero)
+        #expect(pages.holdsRecall(at: .seconds(59), limit: Self.limit))
+        #expect(!pages.holdsRecall(at: .seconds(60), limit: Self.limit))
+        #expect(pages.holds(at: .seconds(60), limit: Self.limit))
+        #expect(!pages.holdsRecall(at: .seconds(5), limit: .seconds(5)))
     }
 
     @Test(arguments: [(nil, 600), (0, 0), (120, 120), (3600, 3600), (3601, 3600), (-1, 0)] as [(Int?, Int)])

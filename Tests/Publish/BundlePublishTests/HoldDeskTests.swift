@@ -1,0 +1,121 @@
+import ArchiveSource
+import BundleCore
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+@testable import BundlePublish
+
+/// What a guard's hold does to a channel that is signed again.
+@Suite struct `A hold in a feed` {
+    private let bench: Bench
+    private let guardian: Signer
+    private let held: SemanticVersion
+
+    /// A feed whose trust root names a guard, with 1.0.0 for all, and 1.1.0 by a ramp: 1%, 10% and 100%, a day apart.
+    init() throws {
+        bench = try Bench()
+        guardian = try Bench.signer()
+        held = try bench.version("1.1.0")
+        var root = try bench.root([try Bench.signer()], channel: bench.channel)
+        _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
+        root.expires = bench.start.adding(.seconds(365 * 86_400))
+        try bench.folder.write(TrustRootFormat.envelope(root).document, to: "feed/trust.json")
+        try bench.put(try bench.document("1.0.0", "1.1.0"))
+        _ = try bench.editor().apply(
+            .ramp(held, shares: [10, 100, 1000], every: 86_400, from: nil), to: "stable")
+    }
+
+    private func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
+
+    private func hold(_ version: SemanticVersion, at day: Int) throws -> HoldDocument {
+        try HoldDesk(bench.place, bench.terms([guardian], after: day)).hold(version, of: "stable", reason: "too many")
+    }
+
+    private func editor(at day: Int) -> ChannelEditor { bench.editor(bench.terms(after: day)) }
+
+    /// 1.1.0, as everybody who reads the feed on `day` sees it.
+    private func release(on day: Int) throws -> ChannelDocument.Release {
+        let document = try ChannelEditor.read("stable", in: bench.place, trust: nil, clock: self.day(day))
+        return document.releases[try document.index(of: held)]
+    }
+
+    private func isPaused(_ report: ChannelReport) throws -> Bool {
+        report.document.releases[try report.document.index(of: held)].isPaused
+    }
+
+    @Test func `holds a ramp from when it was signed, whoever signs the channel later`() throws {
+        _ = try hold(held, at: 1)
+        for day in [1, 2, 4, 300] { #expect(try release(on: day).share(at: self.day(day)) == 100) }
+        let resumed = try editor(at: 4).apply(.resume(held), to: "stable")
+        #expect(
+            resumed.changes == [
+                "1.1.0: paused at 10% of the devices, no further device takes it, as the guard holds it",
+                "1.1.0: no longer paused, 100% from 2030-01-06T00:00:00Z",
+            ])
+        #expect(try release(on: 4).share(at: day(4)) == 100)
+        #expect(try release(on: 5).share(at: day(5)) == 1000)
+    }
+
+    @Test func `that was signed again stands where it was held`() throws {
+        _ = try hold(held, at: 1)
+        #expect(try isPaused(editor(at: 4).apply(.resign, to: "stable")))
+        #expect(try release(on: 9).ramp?.heldAt == day(1))
+        _ = try editor(at: 9).apply(.resume(held), to: "stable")
+        #expect(try release(on: 9).share(at: day(9)) == 100)
+    }
+
+    @Test func `begins with the first release that it holds, and no earlier than the document`() throws {
+        _ = try editor(at: 1).apply(.poll(nil), to: "stable")
+        #expect(try hold(bench.version("1.0.0"), at: 1).issuedAt == day(1))
+        let both = try hold(held, at: 2)
+        #expect(both.issuedAt == day(1) && both.releases.count == 2)
+        _ = try editor(at: 3).apply(.resume(bench.version("1.0.0")), to: "stable")
+        #expect(try release(on: 9).ramp?.heldAt == day(1))
+        let document = try bench.read()
+        #expect(document.held(by: .holds([held], since: day(-9))).releases[1].ramp?.heldAt == day(1))
+    }
+
+    @Test func `is not undone by a document that comes back`() throws {
+        _ = try hold(held, at: 1)
+        #expect(unlink("\(bench.feed)/channels/stable.json") == 0)
+        let restored = try editor(at: 2).restore("stable", to: nil)
+        #expect(try isPaused(restored))
+        #expect(restored.changes.last?.hasSuffix("as the guard holds it") == true)
+        #expect(try release(on: 2).ramp?.heldAt == day(1))
+    }
+
+    @Test func `is not undone by an earlier copy, nor by what is said of another release`() throws {
+        let sequence = try bench.read().sequence
+        _ = try hold(held, at: 1)
+        let restored = try editor(at: 2).restore("stable", to: sequence)
+        #expect(try isPaused(restored))
+        #expect(!restored.changes.contains { $0.contains("no longer paused") })
+        _ = try editor(at: 2).apply(.resume(held), to: "stable")
+        _ = try hold(held, at: 2)
+        #expect(try isPaused(editor(at: 3).apply(.pause(bench.version("1.0.0")), to: "stable")))
+    }
+
+    @Test func `is refused before there is one where no device would heed it`() throws {
+        try HoldDesk(bench.place, bench.terms([guardian])).requireSigners(of: "stable")
+        try bench.editor().requireSigners(of: "stable")
+        let desk = HoldDesk(bench.place, bench.terms([bench.channel]))
+        #expect(bench.refusal { try desk.requireSigners(of: "stable") }?.code == .keyUnknown)
+        var terms = bench.terms([guardian])
+        #expect(bench.refusal { try bench.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
+        // The document is vouched for, and the root names another key.
+        terms.trust = .keys(TrustedKeys([bench.channel.publicKey]))
+        #expect(bench.refusal { try bench.editor(terms).requireSigners(of: "stable") }?.code == .keyUnknown)
+        #expect(bench.refusal { try bench.editor().requireSigners(of: "beta") }?.code == .configInvalid)
+    }
+
+    @Test func `of a release for groups tells who may have it`() throws {
+        #expect(try release(on: 0).audience(at: day(0)) == "1% of the devices")
+        #expect(try release(on: 1).audience(at: day(1)) == "10% of the devices")
+        _ = try editor(at: 0).apply(.groups(held, ["qa"], only: false), to: "stable")
+        #expect(try release(on: 1).audience(at: day(1)) == "the group qa first, and 10% of the devices")
+        _ = try editor(at: 0).apply(.groups(held, ["eu", "qa"], only: true), to: "stable")
+        #expect(try release(on: 1).audience(at: day(1)) == "the groups eu, qa alone")
+    }
+}
