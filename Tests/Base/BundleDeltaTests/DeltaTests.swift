@@ -37,7 +37,8 @@ import Testing
         let lines = text(4000)
         let trees = try Trees(
             TreePair(
-                old: ["a.js": lines], new: ["a.js": lines.enumerated().map { $0 % 97 == 0 ? 32 : $1 }, "b.js": text(900)]))
+                old: ["a.js": lines],
+                new: ["a.js": lines.enumerated().map { $0 % 97 == 0 ? 32 : $1 }, "b.js": text(900)]))
         var options = DeltaMaker.Options()
         let changed = lines.count + text(900).count
         options.thoroughBytes = changed

@@ -41,7 +41,7 @@ package struct ChannelEditor {
                     .document
             } ?? ChannelFormat.parse(envelope).claims
         let rule = try HoldDesk.judge(document, in: feed, trust: trust, clock: clock)
-        guard case .holds(let versions) = rule else { return (document, []) }
+        guard case .holds(let versions, _) = rule else { return (document, []) }
         return (document.held(by: rule), versions)
     }
 
