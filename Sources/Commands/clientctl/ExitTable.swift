@@ -15,10 +15,7 @@ enum ExitTable {
     static var text: String {
         var codes: [Int32: [String]] = [
             0: ["done, or already so"],
-            nothingToDo: [
-                "check: nothing to do", "install: not for this device yet, which has no client",
-                "rollback: nowhere to go back to", "release guard: waiting",
-            ],
+            nothingToDo: ["check, install, rollback: nothing for this device", "release guard: waiting"],
             stopped: ["release guard: stopped"], noData: ["release guard, insights: no data"],
             unwell: ["doctor: a finding is a failure"],
         ]

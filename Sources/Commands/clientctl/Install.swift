@@ -24,7 +24,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
                 --channel https://updates.example.com/channels/stable.json \\
                 --store /var/lib/clientctl --shell-version 1.2.0
               clientctl install --meteor https://app.example.com/ \\
-                --store /var/lib/clientctl --shell-version 1.2.0 --seed /usr/share/kiosk/www
+                --store /var/lib/clientctl --shell-version 1.2.0 \\
+                --seed /usr/share/kiosk/www
 
             With --channel it follows a channel document: staged rollouts, recalls and
             expiry are decided here, and keys may be rotated by a trust root.
@@ -32,8 +33,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
             With --meteor it takes a hot code push from a Meteor server instead: only files
             that neither the seed nor an installed client has are downloaded.
 
-            A release that is not for this device yet is no failure (`notInRollout`), unless
-            the device then has no client at all: exit status 3.
+            A release that is not for this device yet is no failure (`notInRollout`). If
+            the device then has no client at all, the exit status is 3.
             """)
 
     @OptionGroup var update: UpdateOptions

@@ -60,7 +60,7 @@ struct SemanticVersionTests {
 
     @Test func `a version starts with v only where that is asked for`() {
         #expect(throws: SemanticVersionError.leadingV(text: "v1.2.3")) { try SemanticVersion(parsing: "v1.2.3") }
-        #expect(throws: SemanticVersionError.leadingV(text: "v1.2.3")) {
+        #expect(throws: SemanticVersionError.leadingV(text: "vv1.2.3")) {
             try SemanticVersion(parsingArgument: "vv1.2.3")
         }
         #expect(throws: SemanticVersionError.leadingV(text: "v1.2.3")) {
@@ -73,7 +73,7 @@ struct SemanticVersionTests {
             try SemanticVersion(parsingFolderName: "V1.2.3")
         }
         #expect(throws: SemanticVersionError.missingV(text: "")) { try SemanticVersion(parsingFolderName: "") }
-        #expect(throws: SemanticVersionError.notThreeNumbers(text: "")) { try SemanticVersion(parsingArgument: "v") }
+        #expect(throws: SemanticVersionError.notThreeNumbers(text: "v")) { try SemanticVersion(parsingArgument: "v") }
     }
 
     @Test func `a version has at most 128 bytes, so that its folder and archive names fit`() throws {

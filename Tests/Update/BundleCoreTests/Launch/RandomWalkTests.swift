@@ -274,9 +274,11 @@ struct DeviceWalk {
             }
             model.rollsBack(to: result.target)
             try adoptFallback()
+        } catch is NowhereToGoBack {
+            #expect(target == nil, here)
         } catch let failure as UpdateFailure {
             switch failure.code {
-            case .usage: #expect(target == nil || target == .embedded && !model.hasSeed, here)
+            case .usage: #expect(target == .embedded && !model.hasSeed, here)
             case .versionBlocked: #expect(target?.archive.map { model.blocks[$0] != nil } ?? false, here)
             case .incompatibleShell: break
             default: Issue.record("\(failure): \(here)")

@@ -135,7 +135,7 @@ struct VerdictsTests {
         _ = try bench.launch()
         #expect(try bench.verdicts().rollBack(to: nil).target.description == "v1.0.0")
         #expect(try bench.verdicts().rollBack(to: nil).target == .embedded)
-        #expect(Self.code { _ = try bench.verdicts().rollBack(to: nil) } == .usage)
+        #expect(throws: NowhereToGoBack(name: .embedded)) { try bench.verdicts().rollBack(to: nil) }
         #expect(try bench.launch().name == .embedded)
     }
 
