@@ -42,7 +42,7 @@ interface ListenerHandle {
 interface CapacitorMeteorWebApp {
   startupDidComplete(): Promise<object>;
   startupDidFail(options?: { reason?: string }): Promise<object>;
-  /** Nothing else is shown by itself while the page is busy, for 10 minutes at most, or as long as the channel says. */
+  /** While a page is busy, no other client is shown by itself, for 10 minutes at most or as long as the channel says; a recalled one is left after a minute. */
   busy(options: { busy: boolean }): Promise<object>;
   /** `checking` where the check goes on for more than 20 s. */
   checkForUpdates(): Promise<{

@@ -129,12 +129,15 @@ struct ReleaseGuard: AsyncParsableCommand {
         }
     }
 
+    /// More than there are people: sums of such counts stay numbers.
+    private static let mostDevices = 1_000_000_000_000
+
     private func fleet(_ settings: Settings) throws -> (devices: Int?, named: Int?) {
         let devices = try settings.optional("devices", devices).map {
-            try settings.integer("devices", $0, atLeast: 1)
+            min(try settings.integer("devices", $0, atLeast: 1), Self.mostDevices)
         }
         let named = try settings.optional("group-devices", groupDevices).map {
-            try settings.integer("group-devices", $0, atLeast: 0)
+            min(try settings.integer("group-devices", $0, atLeast: 0), Self.mostDevices)
         }
         return (devices, named)
     }

@@ -46,7 +46,7 @@ extension Wiring {
         }
         let named = try settings.optional("shell-version", given.shellVersion)
         let shell = DeviceDoctor.Shell(
-            version: try named.map { try SemanticVersion(parsing: $0) } ?? known?.shell,
+            version: try named.map { try SemanticVersion(parsingArgument: $0) } ?? known?.shell,
             hasSeed: try settings.optional("seed", given.seed) != nil, sessions: sessions(store))
         return DeviceDoctor(
             store: store, shell: shell, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),

@@ -54,6 +54,7 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Since when it has had no request, whole, to answer.
     private(set) var waitsSince = NIODeadline.now()
+    private var readsBodySince = NIODeadline.now()
 
     // For the sweep: what has happened since it last looked.
     private var isFresh = true
@@ -325,7 +326,10 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         phase = next
         isFresh = true
         switch next {
-        case .readingBody, .asking: return
+        case .readingBody:
+            readsBodySince = .now()
+            return
+        case .asking: return
         case .idle:
             waitsSince = .now()
             // An empty buffer keeps the room of what it had.
@@ -423,6 +427,12 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         case .readingBody, .asking, .sending, .streaming, .changing, .leaving, .closed: false
         }
     }
+
+    /// Since when a body has been on its way; nil where none is.
+    var bodySince: NIODeadline? { if case .readingBody = phase { readsBodySince } else { nil } }
+
+    /// Gives the room of a body that has not come to others.
+    func giveWay() { leave() }
 
     func close() { context?.close(promise: nil) }
 }

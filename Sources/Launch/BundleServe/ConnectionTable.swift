@@ -9,6 +9,7 @@ final class ConnectionTable {
     private var whenEmpty: EventLoopPromise<Void>?
     /// What is left for bodies under way.
     private var room: Int
+    private let slowBody: TimeAmount
     private(set) var isStopping = false
     /// What the connections serve; there are none before it is known.
     var service: (any Service)?
@@ -16,6 +17,7 @@ final class ConnectionTable {
     init(_ limits: ServerLimits, _ loop: any EventLoop) {
         self.loop = loop
         room = limits.bodies
+        slowBody = TimeAmount(limits.slowBody)
         let shortest =
             [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.farewell].min() ?? .seconds(1)
         pause = min(max(TimeAmount(shortest / 8), .milliseconds(5)), .seconds(1))
@@ -39,10 +41,20 @@ final class ConnectionTable {
     func makeRoom() { connections.values.filter(\.isWaiting).min { $0.waitsSince < $1.waitsSince }?.close() }
 
     /// Whether there is room for a body of that many bytes, which is the connection's until it gives it back.
+    ///
+    /// Where there is none, bodies that are slow to come lose theirs, the slowest first: many that promise one and say nothing keep
+    /// nobody out for long.
     func giveRoom(for length: Int) -> Bool {
+        while length > room, let slowest = slowestBody() { slowest.giveWay() }
         if length > room { return false }
         room -= length
         return true
+    }
+
+    private func slowestBody() -> Connection? {
+        let latest = NIODeadline.now() - slowBody
+        return connections.values.compactMap { connection in connection.bodySince.map { (connection, $0) } }
+            .filter { $0.1 <= latest }.min { $0.1 < $1.1 }?.0
     }
 
     func takeRoom(back length: Int) { room += length }

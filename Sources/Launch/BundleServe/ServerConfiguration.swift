@@ -59,6 +59,8 @@ package struct ServerLimits: Sendable {
     package var connections = 64
     /// For the bodies of all requests under way, in bytes.
     package var bodies = 4 << 20
+    /// A body that takes longer gives its room to others where there is no more.
+    package var slowBody = Duration.seconds(1)
     /// For the whole head of a request, from its first byte, and for its body again.
     package var request = Duration.seconds(10)
     /// Between requests.

@@ -15,7 +15,7 @@ extension DoctorRule {
                 inventory.bundles.isEmpty
                     ? "There is nothing to show: the store has no client, and no seed is known."
                     : "There is nothing to show: no client of the store may run\(shell), and no seed is known.",
-                "Install a client, or name the shell's own with --seed. `clientctl status` says why a client does not run."
+                "Install a client, or name a seed with --seed. `clientctl status` says why a client does not run."
             )
         }
         return .ok(

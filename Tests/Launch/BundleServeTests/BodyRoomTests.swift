@@ -14,6 +14,7 @@ import Testing
         var configuration = FeedConfiguration()
         configuration.reports = Receiver()
         configuration.limits.request = .seconds(3600)
+        configuration.limits.slowBody = .seconds(3600)
         change(&configuration.limits)
         return try await FeedServer.start(configuration)
     }
@@ -44,6 +45,19 @@ import Testing
         #expect(try first.receiveAnswer().text == #"{"counted":60000}"#)
         // On the same connection, and on others: what was answered has no room any more.
         for _ in 0..<3 { #expect(try begin(server, 60_000, 60_000).receiveAnswer().status == 200) }
+        await server.stop(grace: .zero)
+    }
+
+    @Test func `that do not come give way to one that does`() async throws {
+        let server = try await server {
+            $0.bodies = 100_000
+            $0.slowBody = .milliseconds(20)
+        }
+        let silent = try (0..<2).map { _ in try begin(server, 50_000, 0) }
+        // Either of them is over all the same: the server may see the third one first.
+        try await eventually { (try? begin(server, 64_000, 64_000).receiveAnswer().status) == 200 }
+        try await eventually { (try? begin(server, 64_000, 64_000).receiveAnswer().status) == 200 }
+        #expect(try silent.contains { try $0.receiveAll() == [] })
         await server.stop(grace: .zero)
     }
 

@@ -66,15 +66,27 @@ import Testing
         #expect(try release(on: 9).share(at: day(9)) == 100)
     }
 
-    @Test func `begins with the first release that it holds, and no earlier than the document`() throws {
-        _ = try editor(at: 1).apply(.poll(nil), to: "stable")
-        #expect(try hold(bench.version("1.0.0"), at: 1).issuedAt == day(1))
-        let both = try hold(held, at: 2)
-        #expect(both.issuedAt == day(1) && both.releases.count == 2)
-        _ = try editor(at: 3).apply(.resume(bench.version("1.0.0")), to: "stable")
+    @Test func `begins for each release when that was held, and no earlier than the document`() throws {
+        _ = try editor(at: 0).apply(.poll(nil), to: "stable")
+        #expect(try hold(bench.version("1.0.0"), at: 0).since == [day(0)])
+        // The ramp has gone on meanwhile: nobody who came with it goes back.
+        let both = try hold(held, at: 1)
+        #expect(both.since == [day(0), day(1)] && both.releases.count == 2)
+        #expect(try hold(held, at: 2).since == [day(0), day(1)])
+        _ = try editor(at: 3).apply(.resign, to: "stable")
         #expect(try release(on: 9).ramp?.heldAt == day(1))
+        #expect(try release(on: 9).share(at: day(9)) == 100)
         let document = try bench.read()
-        #expect(document.held(by: .holds([held], since: day(-9))).releases[1].ramp?.heldAt == day(1))
+        #expect(document.held(by: .holds([held], since: [day(-9)])).releases[1].ramp?.heldAt == day(1))
+    }
+
+    @Test func `goes along when its release is promoted`() throws {
+        _ = try editor(at: 0).apply(.poll(nil), to: "stable")
+        _ = try hold(held, at: 1)
+        var beta = bench.terms(after: 1)
+        beta.firstSequence = 1
+        let promoted = try bench.editor(beta).promote(held, from: "stable", to: "beta", rollout: nil)
+        #expect(promoted.document.releases[try promoted.document.index(of: held)].isPaused)
     }
 
     @Test func `is not undone by a document that comes back`() throws {

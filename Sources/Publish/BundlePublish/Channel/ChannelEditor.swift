@@ -109,7 +109,10 @@ package struct ChannelEditor {
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
         try edit([target, source]) { desk in
-            guard let document = try desk.present(source)?.document.document else { throw Self.missing(source, feed) }
+            guard var document = try desk.present(source)?.document.document else { throw Self.missing(source, feed) }
+            // What a guard holds there stays held here.
+            let hold = try HoldDesk.judge(document, in: feed, trust: options.trust, clock: options.clock)
+            _ = try document.takeIn(hold, at: options.issuedAt)
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
             return try desk.prepare(target, creatingFor: document.appId) {

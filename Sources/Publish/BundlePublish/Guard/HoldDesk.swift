@@ -120,8 +120,8 @@ extension ChannelDocument {
     /// Takes in what a guard holds, so that it stays held when this is signed again at `time`; what is different, for people.
     mutating func takeIn(_ rule: HoldRule, at time: Timestamp) throws -> [String] {
         guard case .holds(let versions, let since) = rule else { return [] }
-        return try versions.filter { version in releases.contains { $0.version == version } }.flatMap {
-            try pause($0, at: min(holdBegins(since), time)).map { "\($0), as the guard holds it" }
+        return try zip(versions, since).filter { held, _ in releases.contains { $0.version == held } }.flatMap {
+            try pause($0, at: min(holdBegins($1), time)).map { "\($0), as the guard holds it" }
         }
     }
 }

@@ -13,30 +13,39 @@ package struct HoldDocument: Sendable, Equatable {
     package let channel: String
     /// The sequence of the channel document that the guard saw; 1 or more.
     package let sequence: Int
-    /// When the first of its releases was held; their ramps stand still since.
+    /// When it was signed.
     package let issuedAt: Timestamp
     /// The releases that are held, each once; at least one.
     package let releases: [SemanticVersion]
+    /// When each of them was held; its ramp stands still since.
+    package let since: [Timestamp]
     /// Why, for people.
     package let reason: String
 
-    /// States a hold.
+    /// States a hold; of all releases `since` it was signed, where nothing else is said.
     package init(
-        appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, releases: [SemanticVersion], reason: String
+        appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, releases: [SemanticVersion],
+        since: [Timestamp]? = nil, reason: String
     ) {
         self.appId = appId
         self.channel = channel
         self.sequence = sequence
         self.issuedAt = issuedAt
         self.releases = releases
+        self.since = since ?? releases.map { _ in issuedAt }
         self.reason = reason
     }
 
     /// The hold with `release` in it, too, for a document of `sequence`.
     package func adding(_ release: SemanticVersion, at time: Timestamp, reason: String) -> HoldDocument {
-        HoldDocument(
-            appId: appId, channel: channel, sequence: sequence, issuedAt: min(issuedAt, time),
-            releases: releases.filter { $0 != release } + [release], reason: reason)
+        let (others, before) = (zip(releases, since).filter { $0.0 != release }, since(of: release))
+        return HoldDocument(
+            appId: appId, channel: channel, sequence: sequence, issuedAt: time,
+            releases: others.map(\.0) + [release], since: others.map(\.1) + [min(before ?? time, time)], reason: reason)
+    }
+
+    private func since(of release: SemanticVersion) -> Timestamp? {
+        zip(releases, since).first { $0.0 == release }?.1
     }
 }
 
@@ -77,7 +86,7 @@ package enum HoldFormat {
 
     private static let name = "hold"
     private static let maximumReleases = 100
-    private static let members = ["schema", "appId", "channel", "sequence", "issuedAt", "releases", "reason"]
+    private static let members = ["schema", "appId", "channel", "sequence", "issuedAt", "releases", "since", "reason"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -106,6 +115,9 @@ package enum HoldFormat {
             sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
             releases: try reader.strings("releases").map { text in
                 do { return try SemanticVersion(parsing: text) } catch { throw reader.refusal("releases", "\(error)") }
+            },
+            since: try reader.strings("since").map { text in
+                do { return try Timestamp(parsing: text) } catch { throw reader.refusal("since", "\(error)") }
             }, reason: try reader.string("reason"))
         if !ChannelFileName.isName(hold.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         if hold.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
@@ -113,6 +125,7 @@ package enum HoldFormat {
         else {
             throw reader.refusal("releases", "is not 1 to \(maximumReleases) versions, each once")
         }
+        if hold.since.count != hold.releases.count { throw reader.refusal("since", "is not one time for each release") }
         return hold
     }
 
@@ -124,6 +137,7 @@ package enum HoldFormat {
         object["sequence"] = .integer(hold.sequence)
         object["issuedAt"] = .string(hold.issuedAt.description)
         object["releases"] = .array(hold.releases.map { .string($0.description) })
+        object["since"] = .array(hold.since.map { .string($0.description) })
         object["reason"] = .string(hold.reason)
         return SignedEnvelope(
             payloadType: payloadType, payload: JSONWriter.bytes(of: .object(object), layout: .pretty))
@@ -134,8 +148,8 @@ package enum HoldFormat {
 package enum HoldRule: Sendable, Equatable {
     /// The feed has none.
     case none
-    /// These releases are held since then.
-    case holds([SemanticVersion], since: Timestamp)
+    /// These releases are held, each since its time.
+    case holds([SemanticVersion], since: [Timestamp])
     /// Somebody signed a newer channel document since: the hold is over.
     case over(since: Int)
     /// It is for another application.
@@ -146,13 +160,14 @@ package enum HoldRule: Sendable, Equatable {
         guard let hold = hold?.document else { return .none }
         if hold.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) { return .otherApp }
         if document.sequence > hold.sequence { return .over(since: document.sequence) }
-        return .holds(hold.releases, since: hold.issuedAt)
+        return .holds(hold.releases, since: hold.since)
     }
 
     /// The same without `version`.
     package func releasing(_ version: SemanticVersion?) -> HoldRule {
         guard case .holds(let versions, let since) = self else { return self }
-        return .holds(versions.filter { $0 != version }, since: since)
+        let rest = zip(versions, since).filter { $0.0 != version }
+        return .holds(rest.map(\.0), since: rest.map(\.1))
     }
 }
 
@@ -164,8 +179,8 @@ extension HoldRule {
     func detail(_ hold: HoldDocument) -> String {
         switch self {
         case .none: "there is none"
-        case .holds(let versions, _):
-            "\(versions.map(\.description).joined(separator: ", ")) held since \(hold.issuedAt): "
+        case .holds(let versions, let since):
+            zip(versions, since).map { "\($0) held since \($1)" }.joined(separator: ", ") + ": "
                 + UntrustedName.display(hold.reason, limit: 400)
         case .over(let sequence): "the hold of sequence \(hold.sequence) is over since \(sequence)"
         case .otherApp: "the hold is for \(hold.appId ?? "no named application")"
@@ -178,9 +193,11 @@ extension ChannelDocument {
     package func held(by rule: HoldRule) -> ChannelDocument {
         guard case .holds(let versions, let since) = rule else { return self }
         var document = self
-        for index in document.releases.indices where versions.contains(document.releases[index].version) {
-            document.releases[index].isPaused = true
-            document.releases[index].ramp = document.releases[index].ramp?.holding(at: holdBegins(since))
+        for (version, time) in zip(versions, since) {
+            for index in document.releases.indices where document.releases[index].version == version {
+                document.releases[index].isPaused = true
+                document.releases[index].ramp = document.releases[index].ramp?.holding(at: holdBegins(time))
+            }
         }
         return document
     }

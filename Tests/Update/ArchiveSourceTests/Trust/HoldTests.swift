@@ -198,6 +198,7 @@ import Testing
         ("schema", JSONValue.integer(2)), ("channel", .string("../x")), ("sequence", .integer(0)),
         ("releases", .array([])), ("releases", .array([.string("1.1.0"), .string("1.1.0")])),
         ("releases", .array([.string("one")])), ("issuedAt", .string("yesterday")), ("more", .bool(true)),
+        ("since", .array([])), ("since", .array([.string("yesterday")])), ("since", .null),
     ])
     func `states a hold strictly`(member: String, value: JSONValue) async throws {
         let scene = try await Scene()
