@@ -1,4 +1,3 @@
-import BundleCore
 import BundleValues
 package import ClientShell
 package import ShellBoot
@@ -55,8 +54,6 @@ package struct ShellLaunch: PrepareLaunchUseCase {
         if case .unauthenticated(.ended) = session { host?.endSession(true) } else { host?.endSession(false) }
         do {
             return try await shell.admit(Self.audience(of: session)).map { .shellTooOld(minimum: $0) } ?? .ready
-        } catch let none as NoSeedForGuests {
-            return .noSeedForGuests(none.failure)
         } catch {
             return .failed(UpdateFailure(error))
         }

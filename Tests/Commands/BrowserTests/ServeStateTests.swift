@@ -212,7 +212,7 @@ import Testing
     }
 
     private func shows(_ page: BrowserPage, state: String) throws {
-        try page.wait(until: "document.body && document.body.dataset.state === '\(state)'")
+        try page.wait(until: "document.readyState === 'complete' && document.body.dataset.state === '\(state)'")
     }
 
     @Test func `authenticated, locked, maintenance and guests, in one window that nobody touches`() throws {

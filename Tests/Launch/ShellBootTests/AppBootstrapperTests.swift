@@ -49,17 +49,6 @@ struct AppBootstrapperTests {
         #expect(await Self.routed(session, .failed(Self.failure)) == [.failure(reason: Self.failure)])
     }
 
-    @Test func `who signed out is told so where guests have no seed, and of any other fault as everybody`() async {
-        let ended = SessionStatus.unauthenticated(.ended(.signedOut))
-        #expect(
-            await Self.routed(ended, .noSeedForGuests(Self.failure)) == [.signedOut(reason: Self.failure)])
-        #expect(await Self.routed(ended, .failed(Self.failure)) == [.failure(reason: Self.failure)])
-        #expect(
-            await Self.routed(.unauthenticated(.unreadable), .noSeedForGuests(Self.failure)) == [
-                .failure(reason: Self.failure)
-            ])
-    }
-
     @Test func `a lock hides a failure`() async {
         #expect(await Self.routed(.locked(.byOperator), .failed(Self.failure)) == [.locked])
         #expect(await Self.routed(.locked(.forMaintenance), .failed(Self.failure)) == [.maintenance])

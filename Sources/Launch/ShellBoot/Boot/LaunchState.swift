@@ -25,8 +25,8 @@ extension LaunchState {
             switch (session, readiness) {
             case (.locked(.byOperator), _): .locked
             case (.locked(.forMaintenance), _): .maintenance
-            case (.unauthenticated(.ended), .noSeedForGuests(let reason)): .signedOut(reason: reason)
-            case (_, .failed(let reason)), (_, .noSeedForGuests(let reason)): .failure(reason: reason)
+            case (.unauthenticated(.ended), .failed(let reason)): .signedOut(reason: reason)
+            case (_, .failed(let reason)): .failure(reason: reason)
             case (.unauthenticated, _): .unauthenticated
             case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):
                 .updateRequired(minimum: minimum)
@@ -53,8 +53,6 @@ public enum LaunchReadiness: Sendable, Equatable {
     case ready
     /// A client, but not the best one: that needs shell `minimum` or a newer one.
     case shellTooOld(minimum: SemanticVersion)
-    /// Nothing: guests use the device, and it has no seed.
-    case noSeedForGuests(UpdateFailure)
     /// Nothing.
     case failed(UpdateFailure)
 }

@@ -168,7 +168,7 @@ public struct Launcher: Sendable {
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
                 if !trials.isEmpty, !excluded.isSuperset(of: trials), takesWrites() { continue }
-                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch as any Error)
+                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch)
             }
             do {
                 if let client = try ready(choice.name, inventory) {
@@ -313,9 +313,11 @@ public struct Launcher: Sendable {
         return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
     }
 
-    private var nothingForGuests: any Error {
-        guard let seed = device.seed else { return NoSeedForGuests(store: device.store) }
-        return UpdateFailure(.configInvalid, subject: device.store, "The seed \(seed) cannot be shown to guests.")
+    private var nothingForGuests: UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: device.store,
+            device.seed.map { "The seed \($0) cannot be shown to guests." }
+                ?? "There is no seed for guests: name one with --seed.")
     }
 
     private var nothingToLaunch: UpdateFailure {
@@ -391,13 +393,4 @@ public struct Launched: Sendable {
 
     /// The client.
     public var name: ClientName { prepared.choice.name }
-}
-
-/// Guests use the device, and it has no seed for them.
-package struct NoSeedForGuests: ClassifiedFailure, Equatable {
-    let store: String
-
-    package var failure: UpdateFailure {
-        UpdateFailure(.configInvalid, subject: store, "There is no seed for guests: name one with --seed.")
-    }
 }
