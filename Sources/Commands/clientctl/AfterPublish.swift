@@ -92,7 +92,7 @@ extension Publication {
             version: version, channel: channel.map { ($0.channel, $0.sequence) })
     }
 
-    private static func deltas(of version: SemanticVersion) -> String { "releases/\(version.folderName)/deltas.json" }
+    static func deltas(of version: SemanticVersion) -> String { "releases/\(version.folderName)/deltas.json" }
 
     private static func documents(of channel: String) -> [String] { ["channels/\(channel).json", "manifest.json"] }
 }
@@ -152,6 +152,6 @@ struct AfterPublish {
             base, with: try DeviceContainer.fetcher(userAgent: Product.userAgent), origin: publication.feed,
             within: limit)
         return try await watch.run(
-            channel: publication.channel?.name, release: publication.version)
+            documents: publication.documents, channel: publication.channel?.name, release: publication.version)
     }
 }

@@ -35,7 +35,7 @@ struct DeltaOptions: ParsableArguments {
     }
 }
 
-struct ReleaseDelta: ParsableCommand {
+struct ReleaseDelta: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delta",
         abstract: "Add deltas to a release that is already published.",
@@ -79,13 +79,15 @@ struct ReleaseDelta: ParsableCommand {
     var trust: String?
 
     @OptionGroup var deltas: DeltaOptions
+    @OptionGroup var after: AfterOptions
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var limits: LimitOptions
     @OptionGroup var common: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try common.settings()
+        let next = try after.plan(settings)
         let version = try version.semantic(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let signers = try Signers.read(
@@ -103,10 +105,13 @@ struct ReleaseDelta: ParsableCommand {
         let reports = try editor.add(to: version, signers: signers)
         progress.end()
         let hasChanged = reports.contains { $0.entry != nil }
-        Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+        let publication = Publication(
+            feed: feed, outcome: hasChanged ? "changed" : "unchanged", documents: [Publication.deltas(of: version)],
+            version: version)
+        try await next.finish(
+            publication, try settings.isOn("json", common.json),
             [
-                "outcome": .string(hasChanged ? "changed" : "unchanged"), "version": .string(version.description),
+                "outcome": .string(publication.outcome), "version": .string(version.description),
                 "feed": .string(feed.address), "deltas": .array(reports.map(DeltaOutput.value)),
             ],
             [hasChanged ? "added deltas to \(version)" : "\(version) got no further deltas"]

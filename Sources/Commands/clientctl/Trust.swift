@@ -215,7 +215,7 @@ struct TrustSign: ParsableCommand {
     }
 }
 
-struct TrustPublish: ParsableCommand {
+struct TrustPublish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
         abstract: "Publish the next trust root in a feed.",
@@ -236,12 +236,14 @@ struct TrustPublish: ParsableCommand {
         completion: .directory)
     var feed: String?
 
+    @OptionGroup var after: AfterOptions
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var common: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let settings = try common.settings()
+        let next = try after.plan(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
         let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
@@ -252,8 +254,9 @@ struct TrustPublish: ParsableCommand {
         }
         Self.warnings(report).forEach { Output.say("clientctl: \($0)") }
         let outcome = report.isNew ? "published" : report.isCompleted ? "completed" : "unchanged"
-        Output.give(
-            json: try settings.isOn("json", common.json), afterChange: true,
+        try await next.finish(
+            Publication(feed: feed, outcome: outcome, documents: report.documents),
+            try settings.isOn("json", common.json),
             [
                 "outcome": .string(outcome), "version": .integer(report.version), "feed": .string(feed.address),
                 "channelsToSign": .array(report.channelsToSign.map(JSONValue.string)),

@@ -1,3 +1,4 @@
+import ArchiveSource
 package import BundleDisk
 import BundleSigning
 package import BundleValues
@@ -152,17 +153,16 @@ extension FeedPlace {
 
     /// Changes the feed: `work` looks, decides and writes while others are kept out, and again where one of them came between a look and
     /// the writing. What may take long, as a token that wants to be touched, is drafted before (nil where it does not), and anew where one
-    /// of the `channels` changed meanwhile.
+    /// of the `channels` that it is made of, or a hold of one, changed meanwhile.
     func change<Draft, Answer>(
         _ wait: FeedWait, channels: [String], draft: () throws -> Draft?, _ work: (Draft?) throws -> Answer
     ) throws -> Answer {
         for attempt in 0..<Self.attempts {
-            let before = try channels.map { try ChannelDesk.record(of: $0, in: self)?.bytes }
+            let before = try channels.map(said)
             let drafted = try draft()
             do {
                 let answer: Answer? = try alone(wait) {
-                    let isCurrent = try channels.map { try ChannelDesk.record(of: $0, in: self)?.bytes } == before
-                    return drafted == nil || isCurrent ? .some(try work(drafted)) : nil
+                    try drafted == nil || channels.map(said) == before ? .some(work(drafted)) : nil
                 }
                 if let answer { return answer }
             } catch is FeedConflict {
@@ -172,6 +172,14 @@ extension FeedPlace {
         throw UpdateFailure(
             .storeLocked, subject: address,
             "Others changed the feed \(address) \(Self.attempts) times meanwhile: run it again when they are done.")
+    }
+
+    /// What a draft for `channel` is made of: its document, and what a guard holds.
+    private func said(of channel: String) throws -> [[UInt8]?] {
+        [
+            try ChannelDesk.record(of: channel, in: self)?.bytes,
+            try read(HoldDesk.path(of: channel), maximumBytes: HoldFormat.maximumBytes)?.bytes,
+        ]
     }
 
     private static var attempts: Int { 6 }

@@ -1,3 +1,4 @@
+import ArchiveSource
 import BundleCore
 package import BundleValues
 
@@ -18,15 +19,18 @@ package struct PublicWatch: Sendable {
         (self.base, self.fetcher, self.origin, self.limit) = (base, fetcher, origin, limit)
     }
 
-    /// Looks again and again at `manifest.json` and the document of `channel`, and when they are those that were published, at the files of
-    /// `release`, those of all releases where it is nil. How long it took; throws `notPublic` after the limit.
-    package func run(channel: String?, release: SemanticVersion?) async throws -> Duration {
+    /// Looks again and again at `manifest.json` and the document of `channel`, then at `documents`, paths below the feed, and when all are
+    /// those that were published, at the files of `release`, those of all releases where it is nil. Where neither a channel nor a release is
+    /// named, at `documents` alone. How long it took; throws `notPublic` after the limit.
+    package func run(
+        documents: [String], channel: String?, release: SemanticVersion?
+    ) async throws -> Duration {
         let start = ContinuousClock.now
         var pause = Duration.milliseconds(250)
-        var known = UpdateFailure(.networkUnavailable, subject: base.display, "It does not answer.")
+        var known = UpdateFailure(.networkUnavailable, subject: base.display, "It did not answer in time.")
         while true {
             let rest = limit - (ContinuousClock.now - start)
-            let found = try await obstacle(channel, release, within: rest, else: known)
+            let found = try await obstacle(documents, channel, release, within: rest, else: known)
             let passed = ContinuousClock.now - start
             guard let found else { return passed }
             guard passed < limit else { throw refusal(found) }
@@ -38,10 +42,11 @@ package struct PublicWatch: Sendable {
 
     /// The same, by a look that ends after `rest` with what is `known`, however silent the server is.
     private func obstacle(
-        _ channel: String?, _ release: SemanticVersion?, within rest: Duration, else known: UpdateFailure
+        _ documents: [String], _ channel: String?, _ release: SemanticVersion?, within rest: Duration,
+        else known: UpdateFailure
     ) async throws -> UpdateFailure? {
         try await withThrowingTaskGroup(of: UpdateFailure?.self) { group in
-            group.addTask { await obstacle(channel, release) }
+            group.addTask { await obstacle(documents, channel, release) }
             group.addTask {
                 try await Task.sleep(for: rest)
                 return known
@@ -52,13 +57,28 @@ package struct PublicWatch: Sendable {
     }
 
     /// What keeps devices from what was published; nil for nothing.
-    private func obstacle(_ channel: String?, _ release: SemanticVersion?) async -> UpdateFailure? {
+    private func obstacle(
+        _ documents: [String], _ channel: String?, _ release: SemanticVersion?
+    ) async -> UpdateFailure? {
+        let isOfClients = channel != nil || release != nil
         do {
-            if let found = try await look(channel, { _ in false }) { return found }
-            return try await look(channel) { release == nil || $0 == release }
+            if isOfClients, let found = try await look(channel, { _ in false }) { return found }
+            for name in documents {
+                if let found = try await difference(in: name) { return found }
+            }
+            return isOfClients ? try await look(channel) { release == nil || $0 == release } : nil
         } catch {
             return UpdateFailure(error)
         }
+    }
+
+    /// nil where devices get the bytes of the origin, or where that has no such file.
+    private func difference(in name: String) async throws -> UpdateFailure? {
+        guard let own = try origin.read(name, maximumBytes: ChannelFormat.maximumBytes)?.bytes else { return nil }
+        let url = try base.resolve(relative: name)
+        let bytes = try await fetcher.fetchBytes(url, maximumBytes: ChannelFormat.maximumBytes)
+        if bytes == own { return nil }
+        return UpdateFailure(.notPublic, subject: url.display, "It is another one than was published.")
     }
 
     private func look(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
@@ -72,9 +92,10 @@ package struct PublicWatch: Sendable {
     }
 
     private func refusal(_ found: UpdateFailure) -> UpdateFailure {
-        UpdateFailure(
+        let reason = found.message.hasPrefix(found.subject) ? found.message : "\(found.subject): \(found.message)"
+        return UpdateFailure(
             .notPublic, subject: found.subject,
             "It is published to \(origin.address), but \(base.display) did not show it to devices within \(DurationText(limit)). "
-                + "\(found.subject): \(found.message)")
+                + reason)
     }
 }

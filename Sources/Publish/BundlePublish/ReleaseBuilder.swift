@@ -126,7 +126,7 @@ package struct ReleaseBuilder {
     ) throws -> Answer {
         let isQuick = channel?.options.signers.areQuick ?? true
         return try feed.change(
-            options.wait, channels: channel.map { [$0.name] } ?? [],
+            options.wait, channels: isQuick ? [] : channel.map { [$0.name] } ?? [],
             draft: { isQuick ? nil : try seat(channel).map(draft) }, work)
     }
 

@@ -111,8 +111,7 @@ import Testing
     }
 
     @Test func `is what the reference says of it`() throws {
-        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-        let document = try File.open(reading: "\(root)/Guide/reference/deltas.md").readAll()
+        let document = try File.open(reading: "\(Checkout.root)/Guide/reference/deltas.md").readAll()
         let text = String(decoding: document, as: UTF8.self)
         let block = try #require(text.split(separator: "```").first { $0.hasPrefix("\n5357 4150") })
         let digits = Array(block.filter { $0.isHexDigit })

@@ -18,19 +18,11 @@ final class Kiosk {
         try folder.writeTree(DemoClient("embedded").files, to: "seed")
     }
 
-    /// It is built into the folder of the test program.
-    private static let program: String = {
-        var bytes = [CChar](repeating: 0, count: 4096)
-        let count = readlink("/proc/self/exe", &bytes, bytes.count)
-        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/clientctl"
-    }()
-
     /// Starts the program with no settings but those given.
     func start(_ arguments: [String]) throws -> Program {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
         return try Program(
-            [Self.program] + arguments, environment: ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"])
+            [Built.clientctl] + arguments, environment: ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"])
     }
 
     /// Runs the program to its end and expects `status`; its output.

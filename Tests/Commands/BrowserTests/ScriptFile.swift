@@ -7,8 +7,7 @@ enum ScriptFile: String {
     case bridge = "Sources/Launch/BundleServe/page-bridge.js"
 
     func route() throws -> Route {
-        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-        let descriptor = open("\(root)/\(rawValue)", O_RDONLY | O_CLOEXEC)
+        let descriptor = open("\(Checkout.root)/\(rawValue)", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Missing(path: rawValue) }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 1 << 20)

@@ -79,6 +79,16 @@ import Testing
         #expect(facts.contains("PURGE_TOKEN=x\n"))
     }
 
+    @Test func `the hook hears of a trust root`() throws {
+        let hook = ["--after-publish", "sh -c 'env >\"$0\"' \(seen)"]
+        let root = ["trust", "publish", site.trust, "--feed", "\(site.feed)-2", "--json"]
+        try Clientctl.run(root + hook).succeeded("published")
+        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(facts.contains("PUBLISHED_DOCUMENTS=trust.json trust/1.json\n"))
+        #expect(facts.contains("PUBLISHED_OUTCOME=published\n"))
+        try Clientctl.run(root + ["--after-publish", "/none/such"]).failed(54, "hookFailed")
+    }
+
     @Test func `a server that is silent is not waited for beyond the limit`() throws {
         try site.publish("1.0.0")
         let silent = try LoopbackServer { _ in
@@ -131,6 +141,20 @@ import Testing
             .succeeded("changed")
         withExtendedLifetime((good, slow)) {}
         try site.publish("1.2.0", ["--public-url", "file://\(site.feed)"]).succeeded("published")
+    }
+
+    @Test func `a trust root is waited for, byte for byte`() throws {
+        let roots = try serve { path, number in
+            switch path {
+            case "/trust.json": number < 2 ? Route(Array("{}".utf8)) : nil
+            case "/trust/1.json": number < 2 ? Route(status: 404) : nil
+            default: Route(status: 500)
+            }
+        }
+        let root = ["trust", "publish", site.trust, "--feed", site.feed, "--json", "--public-url"]
+        let late = try Clientctl.run(root + [roots.url("/").description]).succeeded("unchanged")
+        #expect((late["public"]?.objectValue?["milliseconds"]?.integerValue ?? 0) >= 500)
+        withExtendedLifetime(roots) {}
     }
 
     @Test func `an address that does not show it has a status of its own, and the release stays published`() throws {

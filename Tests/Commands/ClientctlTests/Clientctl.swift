@@ -6,13 +6,7 @@ import Testing
 
 /// The built program, run as a user would, with no settings but those given.
 enum Clientctl {
-    /// It is built into the folder of the test program.
-    static let path: String = {
-        var bytes = [CChar](repeating: 0, count: 4096)
-        let count = readlink("/proc/self/exe", &bytes, bytes.count)
-        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/clientctl"
-    }()
+    static let path = Built.clientctl
 
     static let isRoot = geteuid() == 0
 

@@ -2,6 +2,7 @@ import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Glibc
+import Synchronization
 import Testing
 
 /// Deltas as their publisher makes them and a device takes them.
@@ -34,6 +35,35 @@ import Testing
 
     private func deltas(of version: String) throws -> [String: [UInt8]] {
         try TreeSnapshot(of: "\(site.feed)/releases/v\(version)").files.filter { $0.key.hasSuffix(".delta") }
+    }
+
+    @Test func `what comes later is told to the hook, and waited for`() throws {
+        try publish("1.0.0").succeeded("published")
+        try publish("1.1.0", ["--no-deltas"]).succeeded("published")
+        let (feed, seen) = (site.feed, site.folder.file("seen"))
+        let hasList = Mutex(false)
+        let server = try LoopbackServer { request in
+            if request.target.hasSuffix("/deltas.json"), !hasList.withLock({ $0 }) { return Route(status: 404) }
+            guard let bytes = try? contents(ofFile: feed + request.target) else { return Route(status: 404) }
+            var route = Route.resource(bytes, entityTag: "\"\(bytes.count)\"")
+            route.headers = [("Cache-Control", "max-age=30")]
+            return route
+        }
+        let delta = [
+            "release", "delta", "--version", "1.1.0", "--delta-from", "1.0.0", "--feed", feed, "--key", site.key,
+            "--json",
+            "--after-publish", "sh -c 'env >\"$0\"' \(seen)", "--public-url", try server.url("/").description,
+        ]
+        let behind = try Clientctl.run(delta + ["--public-within", "1s"]).failed(53, "notPublic")
+        #expect(behind.outcome == "changed")
+        #expect(behind.errors.contains("v1.1.0/deltas.json answered 404."))
+        let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
+        #expect(facts.contains("PUBLISHED_DOCUMENTS=releases/v1.1.0/deltas.json\n"))
+        #expect(facts.contains("PUBLISHED_VERSION=1.1.0\n") && facts.contains("PUBLISHED_OUTCOME=changed\n"))
+        hasList.withLock { $0 = true }
+        let done = try Clientctl.run(delta).succeeded("unchanged")
+        #expect(done["public"]?.objectValue?["url"] != nil)
+        withExtendedLifetime(server) {}
     }
 
     @Test func `devices take what publish makes, and tell so`() throws {
@@ -212,7 +242,7 @@ import Testing
         _ = try publish("1.0.0")
         _ = try publish("1.1.0")
         let name = try #require(try deltas(of: "1.1.0").keys.first)
-        let script = "\(Stock.root)/Tests/Base/BundleDeltaTests/apply-delta.py"
+        let script = "\(Checkout.root)/Tests/Base/BundleDeltaTests/apply-delta.py"
         try Clientctl.stock([
             "python3", script, "\(site.feed)/releases/v1.1.0/\(name)", site.folder.file("web-1.0.0"),
             site.folder.file("applied"),
@@ -223,8 +253,6 @@ import Testing
 
 /// What this machine has beside Swift.
 private enum Stock {
-    static let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-
     static let hasPython =
         system(
             "python3 -c 'import zstandard' 2>/dev/null || python3 -c 'from compression import zstd' 2>/dev/null "

@@ -202,7 +202,7 @@ import Testing
         let tiny = try Program(
             [
                 "sh", "-c", "tail -f /dev/null | exec stdbuf -oL \"$@\"", "sh",
-                Clientctl.path.replacing("/clientctl", with: "/TinyShell"), store, "1.5.0", seed,
+                Built.tinyShell, store, "1.5.0", seed,
                 "\(host.url)manifest.json", site.pinned, "\(host.url)push".replacing("http:", with: "ws:"),
             ], environment: Clientctl.environment())
         func wait(for text: String) throws {

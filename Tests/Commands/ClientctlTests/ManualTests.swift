@@ -7,10 +7,7 @@ import Testing
 
 /// What `Scripts/manual` makes of the built program: the page, and what shells complete.
 @Suite(.ownThread) struct ManualTests {
-    private static let script: String = {
-        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-        return root + "/Scripts/manual"
-    }()
+    private static let script = "\(Checkout.root)/Scripts/manual"
 
     /// What the script makes: once for all tests, and removed when they end.
     private static let made = Mutex<TemporaryFolder?>(nil)

@@ -394,11 +394,10 @@ struct DoctorRuleTests {
     // MARK: The guide
 
     @Test func `every code has its heading in the guide`() throws {
-        let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
-        let page = String(decoding: try contents(ofFile: root + "/Guide/reference/doctor.md"), as: UTF8.self)
+        let page = String(decoding: try contents(ofFile: Checkout.root + "/Guide/reference/doctor.md"), as: UTF8.self)
         let headings = page.split(separator: "\n").filter { $0.hasPrefix("## ") }.map { String($0.dropFirst(3)) }
         #expect(headings.sorted() == DoctorFinding.Code.allCases.map(\.rawValue).sorted())
-        let schema = try contents(ofFile: root + "/Guide/reference/json/doctor.schema.json")
+        let schema = try contents(ofFile: Checkout.root + "/Guide/reference/json/doctor.schema.json")
         let text = String(decoding: schema, as: UTF8.self)
         for code in DoctorFinding.Code.allCases { #expect(text.contains("\"\(code.rawValue)\""), "\(code)") }
     }

@@ -1,5 +1,8 @@
 import ArchiveSource
 import BundleCore
+import BundleDisk
+import BundleSigning
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Glibc
@@ -8,7 +11,7 @@ import Testing
 @testable import BundlePublish
 
 /// What a guard's hold does to a channel that is signed again.
-@Suite struct `A hold in a feed` {
+@Suite(.ownThread) struct `A hold in a feed` {
     private let bench: Bench
     private let guardian: Signer
     private let held: SemanticVersion
@@ -18,13 +21,17 @@ import Testing
         bench = try Bench()
         guardian = try Bench.signer()
         held = try bench.version("1.1.0")
-        var root = try bench.root([try Bench.signer()], channel: bench.channel)
-        _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
-        root.expires = bench.start.adding(.seconds(365 * 86_400))
-        try bench.folder.write(TrustRootFormat.envelope(root).document, to: "feed/trust.json")
+        try putRoot(channel: bench.channel)
         try bench.put(try bench.document("1.0.0", "1.1.0"))
         _ = try bench.editor().apply(
             .ramp(held, shares: [10, 100, 1000], every: 86_400, from: nil), to: "stable")
+    }
+
+    private func putRoot(channel: Signer) throws {
+        var root = try bench.root([try Bench.signer()], channel: channel)
+        _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
+        root.expires = bench.start.adding(.seconds(365 * 86_400))
+        try bench.folder.write(TrustRootFormat.envelope(root).document, to: "feed/trust.json")
     }
 
     private func day(_ number: Int) -> Timestamp { bench.start.adding(.seconds(number * 86_400)) }
@@ -107,6 +114,24 @@ import Testing
         _ = try editor(at: 2).apply(.resume(held), to: "stable")
         _ = try hold(held, at: 2)
         #expect(try isPaused(editor(at: 3).apply(.pause(bench.version("1.0.0")), to: "stable")))
+    }
+
+    @Test func `that comes while a token signs the channel is taken in`() throws {
+        let pair = try PrivateKey.generate(.ed25519)
+        let key = bench.folder.file("token.pem")
+        try File.write(try pair.pem(passphrase: nil), to: key, mode: 0o600)
+        let quick = Signer(pair)
+        try putRoot(channel: quick)
+        try bench.put(try bench.read(), by: [quick])
+        let (hold, aside) = ("\(bench.feed)/\(HoldDesk.path(of: "stable"))", bench.folder.file("aside"))
+        let slow = Signer(
+            SigningCommand(
+                "mv \(aside) \(hold) 2>&-; openssl pkeyutl -sign -rawin -inkey \(key) -in /dev/stdin"),
+            publicKey: quick.publicKey)
+        _ = try self.hold(held, at: 1)
+        #expect(rename(hold, aside) == 0)
+        let report = try bench.editor(bench.terms([slow], after: 1)).apply(.resign, to: "stable")
+        #expect(try isPaused(report))
     }
 
     @Test func `is refused before there is one where no device would heed it`() throws {

@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleCore
 import BundlePlatform
 import BundleTesting
 import BundleValues
@@ -221,6 +222,33 @@ import Testing
         #expect(try document().releases.map(\.isPaused) == [true, false])
         #expect(try document().releases.map(\.rollout) == [1000, 10])
         #expect(store.puts("channels/stable.json").count == 2)
+    }
+
+    @Test func `that changes while a guard holds a release of it is held again`() throws {
+        let guardian = try Bench.signer()
+        var root = try bench.root([try Bench.signer()], channel: bench.channel)
+        _ = try TrustEdit.add(guardian.publicKey, to: .guard, threshold: nil, notAfter: nil).apply(to: &root)
+        root.expires = bench.start.adding(.seconds(365 * 86_400))
+        let first = try bench.document("1.0.0", "1.1.0")
+        var second = first
+        second.sequence = 2
+        let (hold, bytes) = (HoldDesk.path(of: "stable"), try signed(second))
+        let place = Mutex<(@Sendable () -> Void)?>(nil)
+        let store = try Store { request, _ in
+            if request.method == "PUT", request.target.hasSuffix(hold) {
+                place.withLock { change in
+                    change?()
+                    change = nil
+                }
+            }
+            return nil
+        }
+        store.set("channels/stable.json", try signed(first))
+        store.set("trust.json", TrustRootFormat.envelope(root).document)
+        place.withLock { $0 = { store.set("channels/stable.json", bytes) } }
+        let desk = HoldDesk(try store.place(), bench.terms([guardian]))
+        #expect(try desk.hold(bench.version("1.1.0"), of: "stable", reason: "too many").sequence == 2)
+        #expect(store.puts(hold).count == 2)
     }
 
     @Test func `is not edited again where a sequence was expected`() throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// The pairs in Keys/, which everybody has.
 @Suite struct TestKeysTests {
-    private static let folder = #filePath.split(separator: "/").dropLast(4).map { "/" + $0 }.joined() + "/Keys"
+    private static let folder = "\(Checkout.root)/Keys"
 
     @Test(arguments: [
         ("ed25519", KeyAlgorithm.ed25519), ("ecdsa-p256", .ecdsaP256), ("rsa-pss", .rsaPSS),

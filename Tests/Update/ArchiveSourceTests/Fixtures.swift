@@ -1,3 +1,4 @@
+import BundleTesting
 import BundleValues
 import BundleDisk
 import BundleSigning
@@ -25,9 +26,7 @@ struct BenignArchive: Sendable, CustomTestStringConvertible {
 
 /// The archives beside the tests, as `Scripts/make-fixtures` wrote them.
 enum Fixtures {
-    static let root =
-        #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(4).joined(
-            separator: "/") + "/Fixtures"
+    static let root = "\(Checkout.root)/Fixtures"
 
     static func hostile() throws -> [HostileArchive] {
         try entries("hostile").map { entry in

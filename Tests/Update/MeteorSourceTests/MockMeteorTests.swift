@@ -5,14 +5,6 @@ import Testing
 
 /// The program MockMeteor, run as a user would.
 @Suite(.ownThread) struct MockMeteorTests {
-    /// It is built into the folder of the test program.
-    static let path: String = {
-        var bytes = [CChar](repeating: 0, count: 4096)
-        let count = readlink("/proc/self/exe", &bytes, bytes.count)
-        let program = String(decoding: bytes.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/MockMeteor"
-    }()
-
     let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
@@ -20,7 +12,8 @@ import Testing
     @Test func `It bundles a web folder in both layouts`() throws {
         let web = try folder.writeTree(["index.html": Array("<p>hello".utf8), "a.js": [1]], to: "web")
         let ending = try Program.run(
-            [Self.path, "bundle", web, folder.file("out"), "--layout", "both", "--version", "v1"], environment: [:])
+            [Built.mockMeteor, "bundle", web, folder.file("out"), "--layout", "both", "--version", "v1"],
+            environment: [:])
         #expect(ending.status == 0)
         #expect(ending.text == "v1 1 files\n")
         let paths = try FolderSnapshot(of: folder.file("out")).paths
@@ -35,7 +28,7 @@ import Testing
         let commands = "versions\nserve version2\nserve version9\nfault 404 /a 2\nfault x /a\nnonsense\nquit\n"
         try folder.write(Array(commands.utf8), to: "commands")
         let line =
-            "exec '\(Self.path)' --demo --port 0 --write-seed '\(folder.file("seed"))' < '\(folder.file("commands"))'"
+            "exec '\(Built.mockMeteor)' --demo --port 0 --write-seed '\(folder.file("seed"))' < '\(folder.file("commands"))'"
         let ending = try Program.run(["/bin/sh", "-c", line], environment: [:])
         #expect(ending.status == 0)
         let said = ending.text.split(separator: "\n").map(String.init)

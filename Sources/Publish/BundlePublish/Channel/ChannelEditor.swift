@@ -127,8 +127,9 @@ package struct ChannelEditor {
     ) throws -> ChannelReport {
         try feed.requireThere()
         let desk = ChannelDesk(place: feed, options: options)
+        let isQuick = options.signers.areQuick
         var report = try feed.change(
-            options.wait, channels: channels, draft: { options.signers.areQuick ? nil : try work(desk) }
+            options.wait, channels: isQuick ? [] : channels, draft: { isQuick ? nil : try work(desk) }
         ) { drafted in
             try desk.put(try drafted ?? work(desk))
         }

@@ -65,16 +65,20 @@ package struct HoldDesk {
     }
 
     private static func unheeded(_ subject: String, _ trusted: TrustedKeys) -> UpdateFailure {
-        UpdateFailure(
+        let ids = trusted.keys.map(\.id)
+        let wanted =
+            trusted.threshold == 1
+            ? ids.joined(separator: " or ") : "\(trusted.threshold) of \(ids.joined(separator: ", "))"
+        return UpdateFailure(
             .keyUnknown, subject: subject,
-            "Devices would not heed this, so it was not written: sign it with "
-                + "\(trusted.keys.map(\.id).joined(separator: " or ")), the trust root's guard.")
+            "Devices would not heed this, so it was not written: sign it with \(wanted), which the trust root names as guards."
+        )
     }
 
     /// Keeps further devices from `version` until a channel key signs a newer document of `channel`. Returns the hold.
     package func hold(_ version: SemanticVersion, of channel: String, reason: String) throws -> HoldDocument {
         let trusted = try trusted()
-        return try place.change(terms.wait, channels: [channel], draft: { nil as Bool? }) { _ in
+        return try place.change(terms.wait, channels: [], draft: { nil as Bool? }) { _ in
             let document = try ChannelEditor.read(channel, in: place, trust: terms.trust, clock: terms.clock)
             _ = try document.index(of: version)
             if let expected = terms.expectedSequence, expected != document.sequence {
@@ -90,6 +94,9 @@ package struct HoldDesk {
             if !terms.isDryRun {
                 try place.replace(Self.path(of: channel), with: bytes, version: present?.version)
                 try place.settle(ChannelDesk.folder)
+                // Where others cannot be kept out, a document that came between has ended this hold: it is for the one before.
+                let now = try ChannelEditor.read(channel, in: place, trust: terms.trust, clock: terms.clock)
+                if now.sequence != document.sequence { throw FeedConflict(ChannelDesk.path(of: channel), in: place) }
             }
             return next
         }

@@ -18,6 +18,9 @@ package struct TrustPublisher {
         package let refused: [RefusedRelease]
         /// The ids of its release keys, which count for new releases.
         package let releaseKeys: [String]
+
+        /// The files that caches may have in an older state.
+        package var documents: [String] { [FeedTrust.fileName, TrustPublisher.path(of: version)] }
     }
 
     /// A release on offer that a trust root does not let devices take.

@@ -1,0 +1,111 @@
+"""A bucket called `feeds` for tests, benches and soaks: of moto, an object store in Python, or of the environment.
+
+As a program it prints one line of JSON, `{"url", "id", "secret"}`, and serves for as long as its parent lives:
+
+  python3 Scripts/lib/bucket.py [--signed] [--public]
+
+  --signed   requests without a valid signature are refused
+  --public   everybody may read
+
+With SWAP_CLIENTS_BUCKET_ENGINE=other it is the bucket that Scripts/other-bucket names in the environment, and nothing is served."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NAMES = {"url": "AWS_ENDPOINT_URL_S3", "id": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY"}
+
+
+class Bucket:
+    """A bucket while it is needed: `url`, `id`, `secret`, and the `settings` that tell a program of them."""
+
+    def __init__(self, *options):
+        own = ROOT / ".build/moto/bin/python"
+        self.python = python = os.environ.get("SWAP_CLIENTS_PYTHON") or (str(own) if own.exists() else sys.executable)
+        self.child = subprocess.Popen([python, __file__, *options], stdout=subprocess.PIPE, text=True)
+        line = self.child.stdout.readline()
+        if not line:
+            self.end()
+            sys.exit(f"no bucket by {python}: Scripts/bootstrap --bucket installs what it needs")
+        told = json.loads(line)
+        self.url, self.id, self.secret = told["url"], told["id"], told["secret"]
+        self.settings = {**{setting: told[name] for name, setting in NAMES.items()}, "AWS_REGION": "us-east-1"}
+
+    def end(self):
+        self.child.kill()
+        self.child.wait()
+
+
+def moto():
+    """Where moto answers. It looks at a condition and then writes: another request must not come between."""
+    from moto.moto_server import threaded_moto_server
+
+    class OneAtATime(threaded_moto_server.DomainDispatcherApplication):
+        turn = threading.Lock()
+
+        def __call__(self, environ, start_response):
+            with self.turn:
+                return super().__call__(environ, start_response)
+
+    threaded_moto_server.DomainDispatcherApplication = OneAtATime
+    server = threaded_moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    return "http://%s:%d" % server.get_host_and_port()
+
+
+def publisher(clients):
+    """The key of somebody who may do everything."""
+    iam = clients("iam")
+    iam.create_user(UserName="publisher")
+    statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_user_policy(UserName="publisher", PolicyName="all", PolicyDocument=policy)
+    key = iam.create_access_key(UserName="publisher")["AccessKey"]
+    return key["AccessKeyId"], key["SecretAccessKey"]
+
+
+def make_public(s3):
+    # Without the right to list, a file that is not there is 403, which no CDN keeps.
+    rights = [("s3:GetObject", "/*"), ("s3:ListBucket", "")]
+    statements = [
+        {"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": [action], "Resource": [f"arn:aws:s3:::feeds{what}"]}
+        for action, what in rights
+    ]
+    s3.put_bucket_policy(Bucket="feeds", Policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
+
+
+def main(options):
+    parent = os.getppid()
+    import boto3
+
+    is_other = os.environ.get("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
+    told = {name: os.environ[setting] for name, setting in NAMES.items()} if is_other else {"url": moto(), "id": "any", "secret": "any"}
+    # moto tells every request.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+    def clients(service):
+        return boto3.client(
+            service, endpoint_url=told["url"], region_name="us-east-1", aws_access_key_id=told["id"],
+            aws_secret_access_key=told["secret"])
+
+    s3 = clients("s3")
+    s3.create_bucket(Bucket="feeds")
+    if "--public" in options:
+        make_public(s3)
+    if "--signed" in options and not is_other:
+        from moto import settings
+
+        told["id"], told["secret"] = publisher(clients)
+        settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
+    print(json.dumps(told), flush=True)
+    while os.getppid() == parent:
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
