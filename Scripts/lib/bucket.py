@@ -26,7 +26,7 @@ class Bucket:
 
     def __init__(self, *options):
         own = ROOT / ".build/moto/bin/python"
-        self.python = python = os.environ.get("SWAP_CLIENTS_PYTHON") or (str(own) if own.exists() else sys.executable)
+        python = os.environ.get("SWAP_CLIENTS_PYTHON") or (str(own) if own.exists() else sys.executable)
         self.child = subprocess.Popen([python, __file__, *options], stdout=subprocess.PIPE, text=True)
         line = self.child.stdout.readline()
         if not line:
