@@ -218,7 +218,7 @@ let package = Package(
         tests(
             .base, "BundleThreadsTests", ["BundleThreads"]),
         tests(
-            .base, "BundleSigningTests", ["COpenSSL", "BundleSigning"]),
+            .base, "BundleSigningTests", ["COpenSSL", "BundleSigning", "BundleTesting"]),
         tests(
             .base, "BundleArchiveTests", ["BundleArchive", "BundleDisk", "BundleTestTraits", "BundleTesting"]),
         tests(

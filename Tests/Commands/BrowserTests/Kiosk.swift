@@ -13,7 +13,7 @@ final class Kiosk {
 
     /// Makes a key pair and a seed.
     init() throws {
-        folder = try TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        folder = try TemporaryFolder(under: TemporaryFolder.memory)
         try run(["keys", "generate", "--out", folder.file("release")])
         try folder.writeTree(DemoClient("embedded").files, to: "seed")
     }

@@ -230,15 +230,12 @@ import Testing
     private let folder: TemporaryFolder
 
     init() throws {
-        folder = try TemporaryFolder(under: Self.memory)
+        folder = try TemporaryFolder(under: TemporaryFolder.memory)
         try Clientctl.stock(["cp", "-a", Self.madeSite().file("site"), folder.file("site")])
     }
 
-    /// In memory where possible: nothing here is about the disk, which commands wait for.
-    private static let memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : TemporaryFolder.usualParent
-
     private static func makeSite() throws -> TemporaryFolder {
-        let folder = try TemporaryFolder(under: memory)
+        let folder = try TemporaryFolder(under: TemporaryFolder.memory)
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
@@ -301,7 +298,7 @@ import Testing
                 arguments += ["--config", "config.json"]
             }
         }
-        let copy = try TemporaryFolder(under: Self.memory)
+        let copy = try TemporaryFolder(under: TemporaryFolder.memory)
         try Clientctl.stock(["cp", "-a", folder.file("site"), copy.file("copy")])
         if let object { try copy.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json") }
         let ending = try Program.run(

@@ -40,7 +40,9 @@ import Testing
     @Test func `a seed that cannot be linked is extracted once, and every bundle links what it inherits from there`()
         throws
     {
-        let elsewhere = try TemporaryFolder(under: push.store.hasPrefix("/dev/shm") ? "/tmp" : "/dev/shm")
+        guard let elsewhere = try TemporaryFolder(elsewhereThan: push.folder.path) else {
+            try Test.cancel("there is one file system only")
+        }
         try Clientctl.stock(["cp", "-a", push.seed, elsewhere.file("seed")])
         let seed = ["--seed", elsewhere.file("seed")]
         var files: [ino_t] = []

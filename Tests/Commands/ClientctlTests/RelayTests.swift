@@ -61,6 +61,7 @@ import Testing
         try relays[1].wait(until: "watching ")
         try site.publish("1.0.2").succeeded()
         try device.wait(untilInstalled: "v1.0.2")
+        withExtendedLifetime((host, relays, balancer)) {}
     }
 
     // MARK: Sockets

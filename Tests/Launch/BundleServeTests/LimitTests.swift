@@ -210,10 +210,12 @@ import Testing
 
     @Test func `on a fixed port that is taken fails and says so`() async throws {
         let fixture = try await Fixture()
-        let port = fixture.server.port
+        // None that the system gives to whoever connects: between stop and start it would be another's now and then.
+        let taken = try await start(fixture, .derived(appId: "fixed"))
+        let port = taken.port
         await #expect(throws: ServerFailure.portBusy(port)) { try await start(fixture, .fixed(port)) }
         #expect("\(ServerFailure.portBusy(port))".contains("\(port)"))
-        await fixture.server.stop(grace: .seconds(1))
+        await taken.stop(grace: .seconds(1))
         let again = try await start(fixture, .fixed(port))
         #expect(again.port == port && again.wantedPort == port)
         await again.stop(grace: .seconds(1))

@@ -6,13 +6,13 @@ import Testing
     @Test func `a name has the tag it was given last, however many there are`() {
         var table = NameTable(expected: 10)
         // Far more than expected, so that it grows, and hashes that crowd.
-        for hash in UInt64(0)..<20_000 {
-            #expect(table.update(hash << 40, to: UInt32(hash)) == nil)
-        }
-        for hash in UInt64(0)..<20_000 {
-            #expect(table.update(hash << 40, to: 7) == UInt32(hash))
-            #expect(table.update(hash << 40, to: 8) == 7)
-        }
+        let hashes = (UInt64(0)..<20_000).map { $0 << 40 }
+        let before = hashes.enumerated().filter { table.update($1, to: UInt32($0)) != nil }
+        #expect(before.isEmpty)
+        let first = hashes.enumerated().filter { table.update($1, to: 7) != UInt32($0) }
+        #expect(first.isEmpty)
+        let second = hashes.filter { table.update($0, to: 8) != 7 }
+        #expect(second.isEmpty)
     }
 
     @Test func `hash 0 is a hash like any other`() {

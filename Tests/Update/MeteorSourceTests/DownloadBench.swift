@@ -127,5 +127,6 @@ extension LoopbackServer {
 /// Bytes that no neighbour shares.
 func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
     var generator = SeededGenerator(seed: seed)
-    return (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    let words = (0..<(count + 7) / 8).map { _ in generator.next() }
+    return words.withUnsafeBytes { Array($0.prefix(count)) }
 }

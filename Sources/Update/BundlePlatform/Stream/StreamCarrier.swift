@@ -11,8 +11,8 @@ struct StreamCarrier: ~Copyable {
     private let handle: UnsafeMutableRawPointer
     private let connection: Int32
     private let local: Int32
-    private var inbound = StreamBuffer()
-    private var outbound = StreamBuffer()
+    private let inbound = StreamBuffer()
+    private let outbound = StreamBuffer()
     /// Nothing more comes from the server, and what came is delivered.
     private var serverEnded = false
     /// The server takes nothing more; what it said before is still delivered.
@@ -153,7 +153,9 @@ struct StreamCarrier: ~Copyable {
 }
 
 /// Bytes that were read on one side and not yet written to the other; filled again only when it is empty.
-private struct StreamBuffer: ~Copyable {
+///
+/// A class: with -O and file by file, Swift 6.3 never comes back from destroying a private noncopyable struct of another file.
+private final class StreamBuffer {
     /// Where to read to, while it is empty.
     let space = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
     private var range = 0..<0
@@ -165,9 +167,9 @@ private struct StreamBuffer: ~Copyable {
     /// What is to be written.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: space[range]) }
 
-    mutating func filled(_ count: Int) { range = 0..<count }
+    func filled(_ count: Int) { range = 0..<count }
 
-    mutating func taken(_ count: Int) { range = range.lowerBound + count..<range.upperBound }
+    func taken(_ count: Int) { range = range.lowerBound + count..<range.upperBound }
 
-    mutating func clear() { range = 0..<0 }
+    func clear() { range = 0..<0 }
 }

@@ -119,13 +119,9 @@ import Testing
     }
 
     @Test func `copies from another file system`() throws {
-        var here = stat()
-        var there = stat()
-        try #require(stat("/tmp", &here) == 0)
-        guard stat("/dev/shm", &there) == 0, here.st_dev != there.st_dev else {
-            try Test.cancel("/dev/shm is not a file system of its own here")
+        guard let elsewhere = try TemporaryFolder(elsewhereThan: serving.path) else {
+            try Test.cancel("there is one file system only")
         }
-        let elsewhere = try TemporaryFolder(under: "/dev/shm")
         let big = [UInt8](repeating: 7, count: 600_000)
         let client = try Directory.open(
             try elsewhere.writeTree(["index.html": Self.page, "a/big": big, "a/empty": []], to: "c"))

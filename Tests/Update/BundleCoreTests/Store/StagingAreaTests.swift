@@ -26,14 +26,11 @@ struct StagingAreaTests {
     @Test(arguments: [(false, FailureCode.diskFull), (true, nil)])
     func `a seed that cannot be linked takes room until it is extracted`(isExtracted: Bool, code: FailureCode?) throws {
         let folder = try TemporaryDirectory()
-        var here = stat()
-        var there = stat()
-        guard stat(folder.directory.path, &here) == 0, stat("/dev/shm", &there) == 0, here.st_dev != there.st_dev else {
-            try Test.cancel("/dev/shm is not a file system of its own here")
+        guard let elsewhere = try TemporaryFolder(elsewhereThan: folder.directory.path) else {
+            try Test.cancel("there is one file system only")
         }
-        let elsewhere = try TemporaryFolder(under: "/dev/shm")
         let seed = try elsewhere.writeTree(["index.html": [1], "media/video": [2]], to: "seed")
-        try #require(truncate("\(seed)/media/video", 1 << 50) == 0)
+        try #require(truncate("\(seed)/media/video", 1 << 43) == 0)
         let area = StagingArea(
             folder: folder.directory, name: "attempt", tree: try folder.directory.directory(creating: "tree"),
             downloads: try folder.directory.directory(creating: "downloads"), inventory: try Sample.inventory(Ledger()),
