@@ -100,6 +100,9 @@ public actor ClientShell {
         await removed()
     }
 
+    /// Whether there is a client that guests may see.
+    package nonisolated var hasSeed: Bool { configuration.device.seed != nil }
+
     /// Waits until older clients are gone, where a start that was confirmed has them removed.
     package func removed() async { await removal?.value }
 

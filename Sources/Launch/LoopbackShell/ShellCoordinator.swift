@@ -52,10 +52,12 @@ package struct ShellLaunch: PrepareLaunchUseCase {
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
         // One that cannot be read may go on.
         if case .unauthenticated(.ended) = session { host?.endSession(true) } else { host?.endSession(false) }
+        let audience = Self.audience(of: session)
         do {
-            return try await shell.admit(Self.audience(of: session)).map { .shellTooOld(minimum: $0) } ?? .ready
+            return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
         } catch {
-            return .failed(UpdateFailure(error))
+            let isEmpty = audience == .guests && !shell.hasSeed
+            return isEmpty ? .nothingForGuests(UpdateFailure(error)) : .failed(UpdateFailure(error))
         }
     }
 

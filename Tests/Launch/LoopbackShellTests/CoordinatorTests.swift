@@ -100,6 +100,17 @@ import Testing
         #expect(try await device.document().contains("client 1.0.0"))
     }
 
+    @Test func `a seed that cannot be shown to guests is told as what it is`() async throws {
+        let device = try await Device(Self.loggedOut)
+        try device.bench.damageSeed()
+        await device.boot()
+        guard case .failure = device.coordinator.state else {
+            Issue.record("\(String(describing: device.coordinator.state))")
+            return
+        }
+        #expect(try await device.document().contains("data-state=\"failure\""))
+    }
+
     // MARK: From one state to another
 
     @Test func `a locked device gives nothing of its clients away, under no address and to no old page`() async throws {

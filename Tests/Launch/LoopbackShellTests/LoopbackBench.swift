@@ -37,6 +37,9 @@ final class LoopbackBench: Sendable {
     /// Installs as another process would.
     func install(_ version: String) async throws { try await Self.install(version, in: store) }
 
+    /// The seed has no page any more.
+    func damageSeed() throws { try #require(unlink(folder.file("seed/index.html")) == 0) }
+
     private static func install(_ version: String, in store: String) async throws {
         let shell = try SemanticVersion(parsing: "1.0.0")
         _ = try await Updater(

@@ -49,6 +49,14 @@ struct AppBootstrapperTests {
         #expect(await Self.routed(session, .failed(Self.failure)) == [.failure(reason: Self.failure)])
     }
 
+    @Test func `whoever is signed out is told so where guests have no client, and not by any other failure`() async {
+        let signedOut = SessionStatus.unauthenticated(.ended(.signedOut))
+        #expect(await Self.routed(signedOut, .nothingForGuests(Self.failure)) == [.signedOut(reason: Self.failure)])
+        #expect(await Self.routed(signedOut, .failed(Self.failure)) == [.failure(reason: Self.failure)])
+        let unreadable = SessionStatus.unauthenticated(.unreadable)
+        #expect(await Self.routed(unreadable, .nothingForGuests(Self.failure)) == [.failure(reason: Self.failure)])
+    }
+
     @Test func `a lock hides a failure`() async {
         #expect(await Self.routed(.locked(.byOperator), .failed(Self.failure)) == [.locked])
         #expect(await Self.routed(.locked(.forMaintenance), .failed(Self.failure)) == [.maintenance])

@@ -25,8 +25,8 @@ extension LaunchState {
             switch (session, readiness) {
             case (.locked(.byOperator), _): .locked
             case (.locked(.forMaintenance), _): .maintenance
-            case (.unauthenticated(.ended), .failed(let reason)): .signedOut(reason: reason)
-            case (_, .failed(let reason)): .failure(reason: reason)
+            case (.unauthenticated(.ended), .nothingForGuests(let reason)): .signedOut(reason: reason)
+            case (_, .nothingForGuests(let reason)), (_, .failed(let reason)): .failure(reason: reason)
             case (.unauthenticated, _): .unauthenticated
             case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):
                 .updateRequired(minimum: minimum)
@@ -53,7 +53,9 @@ public enum LaunchReadiness: Sendable, Equatable {
     case ready
     /// A client, but not the best one: that needs shell `minimum` or a newer one.
     case shellTooOld(minimum: SemanticVersion)
-    /// Nothing.
+    /// Nothing, because the device has no seed and nobody is signed in.
+    case nothingForGuests(UpdateFailure)
+    /// Nothing, for another reason.
     case failed(UpdateFailure)
 }
 
