@@ -390,17 +390,14 @@ struct Settings {
 
     /// A port to listen on; 0 is any that is free.
     func port(_ given: String?) throws -> Int? {
-        guard let text = try optional("port", given) else { return nil }
-        let number = try integer("port", text, atLeast: 0)
-        guard number <= Int(UInt16.max) else { throw ValidationError("--port takes at most 65535, not \(text).") }
-        return number
+        try optional("port", given).map { try integer("port", $0, atLeast: 0, atMost: Int(UInt16.max)) }
     }
 
-    /// An integer of at least `minimum`.
-    func integer(_ name: String, _ text: String, atLeast minimum: Int) throws -> Int {
-        guard let number = Int(text), number >= minimum else {
-            throw ValidationError(
-                "--\(name) takes a whole number of \(minimum) or more, not \(UntrustedName.display(text)).")
+    /// An integer of `minimum` to `maximum`.
+    func integer(_ name: String, _ text: String, atLeast minimum: Int, atMost maximum: Int = .max) throws -> Int {
+        guard let number = Int(text), minimum...maximum ~= number else {
+            let range = maximum == .max ? "of \(minimum) or more" : "from \(minimum) to \(maximum)"
+            throw ValidationError("--\(name) takes a whole number \(range), not \(UntrustedName.display(text)).")
         }
         return number
     }

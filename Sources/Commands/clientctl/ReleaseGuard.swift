@@ -134,10 +134,10 @@ struct ReleaseGuard: AsyncParsableCommand {
 
     private func fleet(_ settings: Settings) throws -> (devices: Int?, named: Int?) {
         let devices = try settings.optional("devices", devices).map {
-            min(try settings.integer("devices", $0, atLeast: 1), Self.mostDevices)
+            try settings.integer("devices", $0, atLeast: 1, atMost: Self.mostDevices)
         }
         let named = try settings.optional("group-devices", groupDevices).map {
-            min(try settings.integer("group-devices", $0, atLeast: 0), Self.mostDevices)
+            try settings.integer("group-devices", $0, atLeast: 0, atMost: Self.mostDevices)
         }
         return (devices, named)
     }

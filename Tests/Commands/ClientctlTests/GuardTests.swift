@@ -137,6 +137,15 @@ import Testing
         #expect(try Clientctl.run(base + ["--devices", "2000"]).status == 61)
     }
 
+    @Test(arguments: [
+        ("--devices", "0"), ("--devices", "1000000000001"), ("--group-devices", "-1"),
+        ("--group-devices", "1000000000001"), ("--devices", "many"),
+    ])
+    func `a number of devices that cannot be is refused`(flag: String, number: String) throws {
+        let ending = try guarded("http://127.0.0.1:1", "\(flag)=\(number)").failed(64, "usage")
+        #expect(ending.errors.contains("\(flag) takes a whole number from "))
+    }
+
     @Test func `a release for groups alone stays theirs, and one for groups first counts them`() throws {
         let engine = try Self.engine(["started": 100, "confirmed": 100])
         let server = "http://127.0.0.1:\(engine.port)"
