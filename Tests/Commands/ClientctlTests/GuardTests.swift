@@ -178,6 +178,9 @@ import Testing
         let rooted = try Self.guardedSite()
         try guarded(rooted.feed, "--guard-key", rooted.key("channel")).failed(20, "keyUnknown")
         try guarded(rooted.feed, "--channel-key", rooted.key("new")).failed(20, "keyUnknown")
+        let two = try Self.guardedSite(["new", "channel"])
+        let alone = try guarded(two.feed, "--guard-key", two.key("new")).failed(20, "keyUnknown")
+        #expect(alone.errors.contains("sign it with 2 of "), "\(alone.errors)")
         #expect(engine.requests.isEmpty)
     }
 
@@ -203,12 +206,15 @@ import Testing
 
     // MARK: A guard's key
 
-    /// A feed whose trust root names the key `new` as its guard.
-    private static func guardedSite() throws -> ChannelSite {
+    /// A feed whose trust root names these keys as its guards, all of which must sign.
+    private static func guardedSite(_ guards: [String] = ["new"]) throws -> ChannelSite {
         let site = try ChannelSite()
-        try Clientctl.run([
-            "trust", "add-key", site.trust, "--role", "guard", "--public", site.pub("new"), "--json",
-        ]).succeeded()
+        for (index, name) in guards.enumerated() {
+            try Clientctl.run([
+                "trust", "add-key", site.trust, "--role", "guard", "--public", site.pub(name), "--threshold",
+                "\(index + 1)", "--json",
+            ]).succeeded()
+        }
         try site.signRoot("root1", "root2")
         try site.publishRoot().succeeded("published")
         try site.publish("1.0.0").succeeded("published")
