@@ -20,10 +20,9 @@ package final class Program: Sendable {
         package var text: String { String(decoding: output, as: UTF8.self) }
     }
 
-    /// What `Scripts/coverage` and `Scripts/mutate` tell every program.
-    private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT"].reduce(into: [String: String]()) {
-        if let value = getenv($1) { $0[$1] = String(cString: value) }
-    }
+    /// What `Scripts/coverage`, `Scripts/mutate` and a sanitizer tell every program.
+    private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT", "ASAN_OPTIONS"]
+        .reduce(into: [String: String]()) { if let value = getenv($1) { $0[$1] = String(cString: value) } }
 
     private let process: pid_t
     private let output: Int32
