@@ -100,7 +100,7 @@ public actor ClientShell {
         await removed()
     }
 
-    /// Whether there is a client that guests may see.
+    /// Whether a seed was named, which guests see; it may be damaged.
     package nonisolated var hasSeed: Bool { configuration.device.seed != nil }
 
     /// Waits until older clients are gone, where a start that was confirmed has them removed.

@@ -13,7 +13,7 @@ final class Kiosk {
 
     /// Makes a key pair and a seed.
     init() throws {
-        folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        folder = try TemporaryFolder()
         try run(["keys", "generate", "--out", folder.file("release")])
         try folder.writeTree(DemoClient("embedded").files, to: "seed")
     }

@@ -230,12 +230,12 @@ import Testing
     private let folder: TemporaryFolder
 
     init() throws {
-        folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        folder = try TemporaryFolder()
         try Clientctl.stock(["cp", "-a", Self.madeSite().file("site"), folder.file("site")])
     }
 
     private static func makeSite() throws -> TemporaryFolder {
-        let folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        let folder = try TemporaryFolder()
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
@@ -298,7 +298,7 @@ import Testing
                 arguments += ["--config", "config.json"]
             }
         }
-        let copy = try TemporaryFolder(under: TemporaryFolder.memory)
+        let copy = try TemporaryFolder()
         try Clientctl.stock(["cp", "-a", folder.file("site"), copy.file("copy")])
         if let object { try copy.write(JSONWriter.bytes(of: .object(object)), to: "copy/config.json") }
         let ending = try Program.run(

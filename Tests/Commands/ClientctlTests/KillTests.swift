@@ -11,7 +11,7 @@ import Testing
     private let site: Site
 
     /// In memory where possible: what a kill leaves is the same there, and the barrier does not wait for other programs' writes.
-    init() throws { site = try Site(under: TemporaryFolder.memory) }
+    init() throws { site = try Site() }
 
     /// One of 300 files; where more is tried a real one, if it was fetched.
     private func source() throws -> String {

@@ -11,7 +11,7 @@ import Testing
     private let seed: String
 
     init() throws {
-        site = try Site(under: TemporaryFolder.memory)
+        site = try Site()
         seed = try site.folder.writeTree(["index.html": bytes("<!doctype html><title>seed</title>\n")], to: "seed")
     }
 

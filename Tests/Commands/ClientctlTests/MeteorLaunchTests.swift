@@ -63,6 +63,7 @@ import Testing
         let page = String(
             decoding: try contents(ofFile: "\(push.store)/serving/meteor-version3/index.html"), as: UTF8.self)
         #expect(page.ranges(of: "version3").isEmpty == false)
+        withExtendedLifetime(elsewhere) {}
     }
 
     @Test(arguments: ["version2", "meteor-version2"])

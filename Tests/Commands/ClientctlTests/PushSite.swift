@@ -17,7 +17,7 @@ final class PushSite {
 
     /// Serves a version of the Cordova suite's fixtures, whose seed the device has.
     init(serving version: CordovaVersion = .version1, talksDDP: Bool = false) throws {
-        site = try Site(under: TemporaryFolder.memory)
+        site = try Site()
         fixtures = try CordovaFixtures(in: site.folder.file("fixtures"))
         server = try MeteorServer([fixtures.versions], talksDDP: talksDDP)
         try serve(version)

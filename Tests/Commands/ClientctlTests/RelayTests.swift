@@ -44,6 +44,7 @@ import Testing
         try relay.wait(until: "announced sequence 2 of the channel stable")
         #expect(try !relay.program.printed().errors.contains("announced sequence 1 "))
         #expect(try !relay.program.printed().errors.contains("ETag"))
+        withExtendedLifetime(host) {}
     }
 
     @Test func `devices of a relay that is killed go on with another`() throws {

@@ -3,6 +3,7 @@ import BundleDisk
 import BundleServe
 import BundleTestTraits
 import BundleTesting
+import Glibc
 import Testing
 
 @Suite(.ownThread) struct `A connection` {
@@ -211,7 +212,7 @@ import Testing
     @Test func `on a fixed port that is taken fails and says so`() async throws {
         let fixture = try await Fixture()
         // None that the system gives to whoever connects: between stop and start it would be another's now and then.
-        let taken = try await start(fixture, .derived(appId: "fixed"))
+        let taken = try await start(fixture, .derived(appId: "fixed\(getpid())"))
         let port = taken.port
         await #expect(throws: ServerFailure.portBusy(port)) { try await start(fixture, .fixed(port)) }
         #expect("\(ServerFailure.portBusy(port))".contains("\(port)"))

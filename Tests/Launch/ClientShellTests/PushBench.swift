@@ -61,7 +61,7 @@ final class PushBench: Sendable {
     var warningLines: [String] { warnings.withLock { $0 } }
 
     init() throws {
-        folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        folder = try TemporaryFolder()
         fixtures = try CordovaFixtures(in: folder.file("fixtures"))
         server = try MeteorServer([fixtures.versions], tags: .contentDigest)
         try server.serve(version: "version1")

@@ -21,7 +21,7 @@ final class ShellBench: Sendable {
     var warningLines: [String] { warnings.withLock { $0 } }
 
     init(installing versions: [String] = []) async throws {
-        folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        folder = try TemporaryFolder()
         try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         for version in versions { try await install(version) }
     }

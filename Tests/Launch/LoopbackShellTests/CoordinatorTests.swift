@@ -111,6 +111,19 @@ import Testing
         #expect(try await device.document().contains("data-state=\"failure\""))
     }
 
+    @Test func `guests alone may have nothing: whoever needs no session is told of a failure`() async throws {
+        let device = try await Device(.open, installed: nil, hasSeed: false)
+        let launch = ShellLaunch(device.bench.shell)
+        guard case .failed = await launch.execute(for: .notRequired) else {
+            Issue.record("nothing is there to be shown")
+            return
+        }
+        guard case .nothingForGuests = await launch.execute(for: .unauthenticated(.ended(.signedOut))) else {
+            Issue.record("there is no seed")
+            return
+        }
+    }
+
     // MARK: From one state to another
 
     @Test func `a locked device gives nothing of its clients away, under no address and to no old page`() async throws {

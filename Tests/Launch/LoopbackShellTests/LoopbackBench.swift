@@ -20,7 +20,7 @@ final class LoopbackBench: Sendable {
 
     /// Shows the seed, or what is `installed`; nothing yet where it is not started.
     init(installed version: String? = nil, starts: Bool = true, hasSeed: Bool = true) async throws {
-        folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        folder = try TemporaryFolder()
         store = folder.file("store")
         try folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         if let version { try await Self.install(version, in: store) }

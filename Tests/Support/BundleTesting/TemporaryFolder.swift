@@ -8,22 +8,19 @@ package final class TemporaryFolder: Sendable {
     /// Where they are made: $TMPDIR, or /tmp.
     package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
 
-    /// In memory where possible, for tests that are not about the disk, which commands wait for.
-    package static let memory =
-        usualParent.hasPrefix("/dev/shm") || access("/dev/shm", W_OK) != 0 ? usualParent : "/dev/shm"
-
     /// Creates an empty one on another file system than that of `path`; nil where there is none.
     package convenience init?(elsewhereThan path: String) throws {
-        let here = try Self.fileSystem(of: path)
-        guard let parent = try [Self.memory, "/tmp", "/var/tmp"].first(where: { try Self.fileSystem(of: $0) != here })
-        else { return nil }
+        let here = Self.fileSystem(of: path)
+        let others = ["/dev/shm", "/tmp", "/var/tmp"].filter {
+            access($0, W_OK) == 0 && Self.fileSystem(of: $0) != here
+        }
+        guard let parent = others.first else { return nil }
         try self.init(under: parent)
     }
 
-    private static func fileSystem(of path: String) throws -> dev_t {
+    private static func fileSystem(of path: String) -> dev_t? {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw SystemCallError("stat \(path)") }
-        return status.st_dev
+        return stat(path, &status) == 0 ? status.st_dev : nil
     }
 
     /// Creates an empty one below `parent`.

@@ -154,7 +154,8 @@ struct StreamCarrier: ~Copyable {
 
 /// Bytes that were read on one side and not yet written to the other; filled again only when it is empty.
 ///
-/// A class: with -O and file by file, Swift 6.3 never comes back from destroying a private noncopyable struct of another file.
+/// A class: as a noncopyable struct, built by Swift 6.3 with -O but file by file, it hung the program when it was destroyed: the
+/// function that destroys it called itself.
 private final class StreamBuffer {
     /// Where to read to, while it is empty.
     let space = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)

@@ -12,7 +12,7 @@ struct LaunchBench: Sendable {
 
     var store: String { folder.file("store") }
 
-    init() throws { folder = try TemporaryFolder(under: TemporaryFolder.memory) }
+    init() throws { folder = try TemporaryFolder() }
 
     /// A device that installed these versions one after the other.
     init(installing first: String, _ others: String...) async throws {

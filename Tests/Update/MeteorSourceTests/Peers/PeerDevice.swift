@@ -9,7 +9,7 @@ extension PushedDevice {
     /// A device of the Capacitor plugin's suite (METEOR section 8.5): its shell brings `seed`, `v-initial` without assets unless
     /// stated, and its server has that version and `versions`, and serves the last one.
     static func capacitor(seed: MeteorBundle? = nil, _ versions: MeteorBundle...) throws -> PushedDevice {
-        let folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        let folder = try TemporaryFolder()
         let seed = try seed ?? .capacitor("v-initial")
         try seed.writeBundleLayout(to: folder.file("seed"))
         for bundle in [seed] + versions { try bundle.writeServerLayout(to: folder.file("versions/\(bundle.version)")) }

@@ -47,7 +47,7 @@ extension PushedDevice {
         _ seed: MeteorBundleBuilder?, tags: MeteorServer.EntityTags = .manifestHash, rootPath: String = "",
         configure: @escaping @Sendable (inout MeteorServerOptions) -> Void = { _ in }
     ) throws -> PushedDevice {
-        let folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        let folder = try TemporaryFolder()
         try seed?.build().writeBundleLayout(to: folder.file("seed"))
         return try PushedDevice(
             folder, seed: seed == nil ? nil : folder.file("seed"), versions: [], tags: tags, rootPath: rootPath,

@@ -33,7 +33,7 @@ final class PushedDevice: Sendable {
 
     /// A device with the fixtures of the Cordova suite (METEOR section 8.2), which serves `version`.
     static func cordova(serving version: CordovaVersion = .version1) throws -> (PushedDevice, CordovaFixtures) {
-        let folder = try TemporaryFolder(under: TemporaryFolder.memory)
+        let folder = try TemporaryFolder()
         let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
         let device = try PushedDevice(
             folder, seed: fixtures.seed, versions: [fixtures.versions], tags: .contentDigest)
