@@ -10,12 +10,12 @@ package final class TemporaryDirectory: Sendable {
     /// Where they are made: `$TMPDIR`, or `/tmp`.
     package static var place: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
 
-    /// Creates a folder below `place`.
-    package init() throws(DiskError) {
-        parent = try Directory.open(Self.place)
+    /// Creates a folder below `parent`.
+    package init(in parent: String = TemporaryDirectory.place) throws(DiskError) {
+        self.parent = try Directory.open(parent)
         name = randomName("clientctl-")
-        try parent.makeDirectory(name, mode: 0o700)
-        directory = try parent.directory(name)
+        try self.parent.makeDirectory(name, mode: 0o700)
+        directory = try self.parent.directory(name)
     }
 
     deinit { try? parent.removeTree(name) }

@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleTesting
 import Glibc
 import Testing
 
@@ -61,7 +62,7 @@ import Testing
     }
 
     @Test func `in a temporary directory is gone with it`() throws {
-        var temporary: TemporaryDirectory? = try TemporaryDirectory()
+        var temporary: TemporaryDirectory? = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         let path = try #require(temporary?.directory.path)
         try temporary?.directory.write("file", "x")
         #expect(try temporary?.directory.permissions().mode == 0o700)

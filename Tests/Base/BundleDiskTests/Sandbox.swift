@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleTesting
 import Glibc
 import Testing
 
@@ -9,7 +10,7 @@ final class Sandbox {
     private let temporary: TemporaryDirectory
 
     init() throws {
-        temporary = try TemporaryDirectory()
+        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         inside = try temporary.directory.directory(creating: "inside")
         outside = try temporary.directory.directory(creating: "outside")
         try outside.write("secret", "theirs")

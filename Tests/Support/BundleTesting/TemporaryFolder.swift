@@ -5,8 +5,9 @@ package final class TemporaryFolder: Sendable {
     /// Where it is.
     package let path: String
 
-    /// Where they are made: $TMPDIR, or /tmp.
-    package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+    /// Where they are made: where `Scripts/test` says, or in $TMPDIR, or in /tmp.
+    package static let usualParent =
+        (getenv("SWAP_CLIENTS_TEST_FOLDER") ?? getenv("TMPDIR")).map { String(cString: $0) } ?? "/tmp"
 
     /// Creates an empty one on another file system than that of `path`; nil where there is none.
     package convenience init?(elsewhereThan path: String) throws {

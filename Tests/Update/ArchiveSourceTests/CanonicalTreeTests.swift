@@ -1,6 +1,7 @@
 import ArchiveSource
 import BundleValues
 import BundleDisk
+import BundleTesting
 import BundleSigning
 import Glibc
 import Testing
@@ -11,7 +12,7 @@ import Testing
     private var folder: Directory { temporary.directory }
 
     init() throws {
-        temporary = try TemporaryDirectory()
+        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         try temporary.directory.makeDirectory("app")
         app = try temporary.directory.directory("app")
         try app.replaceFile("main.js", with: Array("let a = 1".utf8))

@@ -2,6 +2,7 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 import BundleDisk
+import BundleTesting
 import BundlePlatform
 import BundleSigning
 import Glibc
@@ -19,7 +20,7 @@ final class Device: Sendable {
 
     init() throws {
         try #require(Self.readsUTF8)
-        temporary = try TemporaryDirectory()
+        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         folder = temporary.directory
         key = try SigningPair()
         try folder.makeDirectory("feed")

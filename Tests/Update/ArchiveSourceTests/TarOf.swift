@@ -1,5 +1,6 @@
 import BundleArchive
 import BundleDisk
+import BundleTesting
 import BundleSigning
 import Glibc
 import Testing
@@ -62,7 +63,7 @@ enum Refused {
         of archive: [UInt8], limits: ArchiveLimits = ArchiveLimits()
     ) throws -> ArchiveRejection? {
         try #require(setlocale(LC_CTYPE, "C.UTF-8") != nil)
-        let temporary = try TemporaryDirectory()
+        let temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         let file = try temporary.directory.file(creating: "archive")
         try archive.withUnsafeBytes { try file.write($0) }
         do {

@@ -2,6 +2,7 @@ import ArchiveSource
 import BundleCore
 import BundleValues
 import BundleDisk
+import BundleTesting
 import BundleSigning
 import Testing
 
@@ -90,7 +91,7 @@ import Testing
     let temporary: TemporaryDirectory
     var folder: Directory { temporary.directory }
 
-    init() throws { temporary = try TemporaryDirectory() }
+    init() throws { temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent) }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws {
         try bytes.withUnsafeBytes { try folder.createFile(name, $0) }

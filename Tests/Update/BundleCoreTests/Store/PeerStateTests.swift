@@ -1,4 +1,5 @@
 import BundleDisk
+import BundleTesting
 import BundleSigning
 import Testing
 
@@ -43,7 +44,7 @@ import BundleValues
 
     /// The ledger as the next process finds it.
     private static func reread(_ ledger: Ledger) throws -> Ledger {
-        let folder = try TemporaryDirectory()
+        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
         try LedgerFile.write(ledger, to: folder.directory)
         return try #require(try LedgerFile.read(folder.directory))
     }
