@@ -122,7 +122,9 @@ package actor BundleStore {
         // Done. An area that stays behind tells the next run to finish this, so it goes last.
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
-            if version.source == .meteor { try downloads.removeTree(StoreLayout.interrupted) }
+            if version.source == .meteor {
+                try InterruptedAttempt(staging: staging, downloads: downloads).removeAll(before: staged.area.name)
+            }
             try staging.removeTree(staged.area.name)
         } catch {
             warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")

@@ -153,6 +153,14 @@ struct InterruptedAttempt {
         try staging.move(name, to: downloads, as: StoreLayout.interrupted)
     }
 
+    /// The attempt `name` came to its end: what others left is of no use any more, be it kept or not yet cleared away.
+    func removeAll(before name: String) throws(DiskError) {
+        try downloads.removeTree(StoreLayout.interrupted)
+        for other in try staging.list() where other != name && other.hasPrefix(StoreLayout.attemptPrefix) {
+            try staging.removeTree(other)
+        }
+    }
+
     /// Whether the attempt `name` was stopped after its tree had got its final name.
     func isPlaced(_ name: String) throws(DiskError) -> Bool {
         guard name.hasPrefix(StoreLayout.attemptPrefix), case .directory? = try staging.kind(of: name) else {

@@ -84,9 +84,8 @@ struct StoreRecovery {
     private func clearAttempts(_ left: inout Leftovers) {
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
         let names = left.attempt { try staging.list() } ?? []
-        // What an earlier attempt had downloaded was used by the one that came to its end.
-        if names.contains(where: { name in left.attempt { try attempts.isPlacedPush(name) } == true }) {
-            left.attempt { try downloads.removeTree(StoreLayout.interrupted) }
+        for name in names where left.attempt({ try attempts.isPlacedPush(name) }) == true {
+            left.attempt { try attempts.removeAll(before: name) }
         }
         for name in names { left.attempt { try attempts.keep(name) } }
         for name in left.attempt({ try downloads.list() }) ?? [] where name != StoreLayout.interrupted {

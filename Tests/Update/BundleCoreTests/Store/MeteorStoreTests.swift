@@ -264,6 +264,31 @@ struct MeteorStoreTests {
         #expect(try bench.names("downloads").isEmpty)
     }
 
+    @Test func `an installed push takes along what a run before it could not clear away`() async throws {
+        let bench = try StoreBench()
+        let store = try bench.open()
+        let area = try await store.openStaging(
+            for: Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil))
+        try bench.write("x", to: "staging/attempt-1/tree/index.html")
+        try bench.write("{}", to: "staging/attempt-1/\(StagingArea.journalName)")
+        let offer = try PushOffer("a")
+        let staged = try PushSource(offer: offer).stage(offer, in: area, reusing: try await store.reuseIndex())
+        _ = try await store.install(staged, at: .now, with: [])
+        #expect(try bench.names("staging").isEmpty)
+        #expect(try bench.names("downloads").isEmpty)
+    }
+
+    @Test func `beside a push that came to its end no attempt is kept`() async throws {
+        let bench = try StoreBench()
+        _ = try bench.open()
+        try bench.write("x", to: "staging/attempt-1/tree/index.html")
+        try bench.write("{}", to: "staging/attempt-1/\(StagingArea.journalName)")
+        try bench.write("{}", to: "staging/attempt-2/\(StagingArea.journalName)")
+        _ = try bench.open()
+        #expect(try bench.names("staging").isEmpty)
+        #expect(try bench.names("downloads").isEmpty)
+    }
+
     @Test func `the next attempt sees it`() async throws {
         let bench = try StoreBench()
         let store = try bench.open()
