@@ -22,8 +22,12 @@ struct RepairBench: Sendable {
         folder = try folders.staging.directory(name)
     }
 
-    /// What is left of it is cleared by the next run, too.
-    func clear() { try? folders.staging.removeTree(name) }
+    /// Removes it; what the disk does not give up is cleared by the next run.
+    func clear(_ warn: (String) -> Void) {
+        do { try folders.staging.removeTree(name) } catch {
+            warn("\(UpdateFailure(error).message) The next run removes \(StoreLayout.staging)/\(name).")
+        }
+    }
 
     // MARK: Good copies
 

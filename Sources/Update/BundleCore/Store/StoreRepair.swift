@@ -105,7 +105,7 @@ package struct StoreRepair: Sendable {
         var survey = StoreSurvey(try Directory.open(path))
         let clients = try survey.clients(inventory, &report)
         let bench = try await store.repairBench()
-        defer { bench.clear() }
+        defer { bench.clear(warn) }
         let wanted = Set(clients.flatMap(\.damaged).map(\.digest))
         var copies = try bench.copies(of: wanted, among: clients)
         if let seed { try bench.add(wanted, from: seed, to: &copies) }
