@@ -71,7 +71,7 @@ private func area(_ folder: Directory) throws -> StagingArea {
     StagingArea(
         folder: folder, name: "attempt", tree: try folder.directory(creating: "tree"),
         downloads: try folder.directory(creating: "downloads"),
-        inventory: Inventory(path: folder.path, ledger: Ledger(), bundles: []), reserveBytes: 0)
+        inventory: Inventory(path: folder.path, ledger: Ledger(), bundles: []), reserveBytes: 0, hasSeedRoot: false)
 }
 
 /// The steps of `ArchiveUnpacker`, for bytes that nobody signed; nil where the archive is refused.

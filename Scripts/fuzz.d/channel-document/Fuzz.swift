@@ -3,6 +3,7 @@
 // The channel document: its envelope, its payload, and the rules that a device applies to what it says.
 @testable import ArchiveSource
 @testable import BundleCore
+@testable import BundleSigning
 @testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
@@ -73,7 +74,7 @@ private func checkRules(_ document: ChannelDocument) throws {
             name: document.channel, sequence: document.sequence, payloadSha256: try .of([]), signers: [],
             issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
             minimumVersion: document.minimumVersion, leftOut: leftOut.map(\.version)))
-    ledger.note(Ledger.Records(feed: FeedUpdate(before: FeedMemory(), after: feed)))
+    ledger.feed = feed
     let device = ChannelRule.Device(
         inventory: Inventory(path: "/store", ledger: ledger, bundles: []), shell: try SemanticVersion(parsing: "1.0.0"),
         appId: document.appId)

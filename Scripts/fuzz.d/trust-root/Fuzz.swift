@@ -3,6 +3,7 @@
 // The trust root: its envelope, its payload, and what it trusts.
 @testable import ArchiveSource
 @testable import BundleCore
+@testable import BundleSigning
 @testable import BundleValues
 
 func fuzz(_ input: [UInt8]) throws {
