@@ -10,7 +10,6 @@ import Testing
 
     private let site: Site
 
-    /// In memory where possible: what a kill leaves is the same there, and the barrier does not wait for other programs' writes.
     init() throws { site = try Site() }
 
     /// One of 300 files; where more is tried a real one, if it was fetched.

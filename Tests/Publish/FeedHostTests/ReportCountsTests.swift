@@ -48,8 +48,8 @@ import Testing
             return left < right
         }
         #expect(sorted.count == 500 * ReportCounts.Cell.all.count && sorted.count > 10_000)
-        // Of 500 lines, in whatever order a dictionary gives them; to compare every counter would take 130,000.
-        #expect(comparisons < 50_000)
+        // Of 500 lines, in whatever order a dictionary gives them: 10,094 were seen.
+        #expect(comparisons < 20_000)
         let lines = sorted.map(\.line)
         #expect(zip(lines, lines.dropFirst()).allSatisfy { $0 == $1 || $0 < $1 })
         #expect(lines.first?.channel == "a" && lines.first?.version.description == "1.0.0")

@@ -123,7 +123,7 @@ package actor BundleStore {
         do {
             try keeper.publishPrevious(clients: clients, staging: staging)
             if version.source == .meteor {
-                try InterruptedAttempt(staging: staging, downloads: downloads).removeAll(before: staged.area.name)
+                try InterruptedAttempt(staging: staging, downloads: downloads).removeOthers(than: staged.area.name)
             }
             try staging.removeTree(staged.area.name)
         } catch {

@@ -85,7 +85,7 @@ struct StoreRecovery {
         let attempts = InterruptedAttempt(staging: staging, downloads: downloads)
         let names = left.attempt { try staging.list() } ?? []
         for name in names where left.attempt({ try attempts.isPlacedPush(name) }) == true {
-            left.attempt { try attempts.removeAll(before: name) }
+            left.attempt { try attempts.removeOthers(than: name) }
         }
         for name in names { left.attempt { try attempts.keep(name) } }
         for name in left.attempt({ try downloads.list() }) ?? [] where name != StoreLayout.interrupted {
