@@ -154,7 +154,7 @@ struct InterruptedAttempt {
     }
 
     /// The attempt `name` came to its end: what others left is of no use any more, be it kept or not yet cleared away.
-    func removeAll(before name: String) throws(DiskError) {
+    func removeOthers(than name: String) throws(DiskError) {
         try downloads.removeTree(StoreLayout.interrupted)
         for other in try staging.list() where other != name && other.hasPrefix(StoreLayout.attemptPrefix) {
             try staging.removeTree(other)
