@@ -42,7 +42,12 @@ struct LedgerKeeper: Sendable {
 
     /// Brings `clients/previousVersion` up to the ledger.
     func publishPrevious(clients: Directory, staging: Directory) throws {
-        try exclusively { _ in try PreviousVersionFile.write(try read().previous, clients: clients, staging: staging) }
+        try exclusively { _ in
+            let generations = try LedgerFile.generations(root)
+            // The ledger before it would name the client before that one.
+            if let damage = generations.damage { throw damage }
+            try PreviousVersionFile.write(generations.ledger?.previous, clients: clients, staging: staging)
+        }
     }
 }
 

@@ -54,6 +54,22 @@ struct CommittedTests {
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
     }
 
+    @Test func `a ledger that cannot be read again leaves previousVersion as it is, and not one client further back`()
+        async throws
+    {
+        let bench = try await StoreBench(installing: "1.0.0", "1.1.0", "1.2.0")
+        let root = try bench.root()
+        try root.removeFile("ledger.json")
+        try Array("damage".utf8).withUnsafeBytes { try root.createFile("ledger.json", $0) }
+        #expect(try LedgerFile.read(root)?.previous == (try Sample.name("1.0.0")))
+        let failure = #expect(throws: UpdateFailure.self) {
+            try LedgerKeeper(root: root).publishPrevious(
+                clients: try root.directory("clients"), staging: try root.directory("staging"))
+        }
+        #expect(failure?.code == .storeDamaged)
+        #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
+    }
+
     @Test func `a choice counts, though previousVersion cannot be written`() async throws {
         let bench = try StoreBench()
         _ = try await bench.updater(try MemoryOffer("1.0.0", minimumShell: "0.5.0")).update()
