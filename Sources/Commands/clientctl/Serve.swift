@@ -276,7 +276,7 @@ extension Serve {
         for item in try settings.optional("permissions", permissions)?.split(separator: ",") ?? [] {
             let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
             guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
-                !parts[0].isEmpty, parts[0].utf8.allSatisfy({ $0 == UInt8(ascii: "-") || (97...122).contains($0) })
+                PagePolicies.isFeature(parts[0])
             else {
                 throw ValidationError(
                     "--permissions takes features with who may use them, such as \"camera=(self), midi=()\", not "

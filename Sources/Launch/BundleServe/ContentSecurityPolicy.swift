@@ -146,6 +146,15 @@ package struct PagePolicies: Sendable {
     /// The strict defaults.
     package init() {}
 
+    /// Whether `text` can name a feature of a `Permissions-Policy`: 1 to 64 small letters and hyphens.
+    package static func isFeature(_ text: some StringProtocol) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
+    }
+
+    /// What of `--permissions` would allow a feature that is refused; nil where nothing does.
+    package static func allowance(_ feature: String) -> String? { isFeature(feature) ? "\(feature)=(self)" : nil }
+
     /// Each with its line end.
     var fields: String {
         get throws(ServerFailure) {

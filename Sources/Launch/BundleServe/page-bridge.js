@@ -387,7 +387,7 @@
   var noticed = {};
 
   function notice(body) {
-    var key = stringify([body.kind, body.directive, body.url]);
+    var key = stringify([body.kind, body.directive, body.url, body.feature]);
     if (noticed[key] || noticesLeft === 0) {
       return;
     }
@@ -408,6 +408,21 @@
       source: cut(event.sourceFile || ''), line: Number(event.lineNumber) || 0
     });
   }, true);
+
+  // What a page may not ask of the device is told so only; a browser without it says it in its console.
+  if (window.ReportingObserver) {
+    new window.ReportingObserver(function (reports) {
+      reports.forEach(function (report) {
+        var body = report.body;
+        if (body.disposition === 'enforce') {
+          notice({
+            kind: 'refused', feature: cut(body.featureId), source: cut(body.sourceFile || ''),
+            line: Number(body.lineNumber) || 0
+          });
+        }
+      });
+    }, { types: ['permissions-policy-violation'], buffered: true }).observe();
+  }
 
   // Caught on its way down: where a resource is missing, the event does not rise.
   window.addEventListener('error', function (event) {

@@ -27,6 +27,12 @@ struct PageComplaint: Equatable {
                     what
                     + (ContentSecurityPolicy.allowance(directive, url).map { ": --csp \"\($0)\" would allow it" } ?? "")
             }
+        case "refused":
+            let feature = body["feature"]?.stringValue ?? ""
+            text =
+                "it may not use \(feature)\(Self.place(body))"
+                + (PagePolicies.allowance(feature).map { ": --permissions \"\($0)\" would allow it" } ?? "")
+            isGrave = false
         default:
             text = (body["message"]?.stringValue ?? "") + Self.place(body)
             isGrave = true

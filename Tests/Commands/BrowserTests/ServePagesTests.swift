@@ -67,6 +67,7 @@ import Testing
         let page = try browser.open(serving.root + "/deep/link")
         try page.wait(until: "window.confirmed")
         try page.evaluate(Self.runningMore)
+        for _ in 0..<2 { try page.evaluate("navigator.geolocation.getCurrentPosition(() => {}); null") }
         let wanted = [
             "v1.0.0: the page said: <script> could not load \(serving.root)/gone.js\n",
             "forbids https://cdn.invalid/a.js as script-src-elem",
@@ -74,6 +75,7 @@ import Testing
             "--csp \"script-src-attr 'unsafe-inline'\" would allow it",
             "--csp \"script-src 'unsafe-inline'\" would allow it",
             "--csp \"script-src 'unsafe-eval'\" would allow it",
+            "--permissions \"geolocation=(self)\" would allow it",
         ]
         func count(_ text: String) throws -> Int { try serving.program.printed().errors.ranges(of: text).count }
         for text in wanted { try page.wait(for: text) { _ in (try? count(text)) ?? 0 > 0 } }

@@ -23,6 +23,14 @@ import Testing
     ) { #expect(ContentSecurityPolicy.allowance(directive, blocked) == allowance) }
 
     @Test(arguments: [
+        ("camera", "camera=(self)"), ("screen-wake-lock", "screen-wake-lock=(self)"), ("", nil), ("camera=*", nil),
+        ("camera x", nil), ("Camera", nil), (String(repeating: "a", count: 65), nil),
+    ])
+    func `names what would allow what a page may not use`(feature: String, allowance: String?) {
+        #expect(PagePolicies.allowance(feature) == allowance)
+    }
+
+    @Test(arguments: [
         (
             #"{"kind":"blocked","directive":"script-src","url":"eval","isOwn":false,"source":"/a.js","line":3}"#,
             "its policy forbids eval as script-src (/a.js:3): --csp \"script-src 'unsafe-eval'\" would allow it", true
@@ -33,6 +41,10 @@ import Testing
         ),
         (#"{"kind":"missing","element":"script","url":"/gone.js"}"#, "<script> could not load /gone.js", true),
         (#"{"kind":"missing","element":"img","url":"/a.png"}"#, "<img> could not load /a.png", false),
+        (
+            #"{"kind":"refused","feature":"screen-wake-lock","source":"/a.js","line":3}"#,
+            "it may not use screen-wake-lock (/a.js:3): --permissions \"screen-wake-lock=(self)\" would allow it", false
+        ), (#"{"kind":"refused","feature":"camera=*\" -x"}"#, "it may not use camera=*\" -x", false),
         (#"{"message":"Error: x","source":"/a.js","line":7}"#, "Error: x (/a.js:7)", true), ("{}", "", true),
     ])
     func `is a sentence`(body: String, text: String, isGrave: Bool) throws {
