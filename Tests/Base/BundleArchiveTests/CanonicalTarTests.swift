@@ -63,7 +63,7 @@ import Testing
     func `is byte for byte what GNU tar writes`(
         _ format: String, _ paths: [String]
     ) throws {
-        let temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let temporary = try TemporaryDirectory.ofTests()
         var seeded = SeededGenerator(seed: 7)
         var items: [Item] = []
         for (index, path) in paths.enumerated() {

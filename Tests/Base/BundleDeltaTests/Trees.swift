@@ -16,7 +16,7 @@ final class Trees {
 
     init(_ pair: TreePair) throws {
         self.pair = pair
-        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        temporary = try TemporaryDirectory.ofTests()
         folder = temporary.directory
         old = try Self.write(pair.old, to: folder.directory(creating: "old"))
         new = try Self.write(pair.new, to: folder.directory(creating: "new"))

@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `in a temporary directory is gone with it`() throws {
-        var temporary: TemporaryDirectory? = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        var temporary: TemporaryDirectory? = try TemporaryDirectory.ofTests()
         let path = try #require(temporary?.directory.path)
         try temporary?.directory.write("file", "x")
         #expect(try temporary?.directory.permissions().mode == 0o700)

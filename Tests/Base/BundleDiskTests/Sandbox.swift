@@ -10,7 +10,7 @@ final class Sandbox {
     private let temporary: TemporaryDirectory
 
     init() throws {
-        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        temporary = try TemporaryDirectory.ofTests()
         inside = try temporary.directory.directory(creating: "inside")
         outside = try temporary.directory.directory(creating: "outside")
         try outside.write("secret", "theirs")

@@ -1,3 +1,4 @@
+package import BundleDisk
 import Glibc
 
 /// A fresh folder that is removed, with all that is in it, with its last reference.
@@ -85,5 +86,12 @@ package final class TemporaryFolder: Sendable {
             try write(bytes, to: "\(name)/\(path)")
         }
         return file(name)
+    }
+}
+
+extension TemporaryDirectory {
+    /// One where tests write.
+    package static func ofTests() throws(DiskError) -> TemporaryDirectory {
+        try TemporaryDirectory(in: TemporaryFolder.usualParent)
     }
 }

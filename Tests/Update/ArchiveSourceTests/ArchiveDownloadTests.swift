@@ -20,7 +20,7 @@ import Testing
     private let events = Events()
 
     init() throws {
-        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        temporary = try TemporaryDirectory.ofTests()
         server = try LoopbackServer()
     }
 

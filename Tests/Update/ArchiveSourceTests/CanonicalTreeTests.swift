@@ -12,7 +12,7 @@ import Testing
     private var folder: Directory { temporary.directory }
 
     init() throws {
-        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        temporary = try TemporaryDirectory.ofTests()
         try temporary.directory.makeDirectory("app")
         app = try temporary.directory.directory("app")
         try app.replaceFile("main.js", with: Array("let a = 1".utf8))

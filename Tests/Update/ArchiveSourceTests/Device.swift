@@ -20,7 +20,7 @@ final class Device: Sendable {
 
     init() throws {
         try #require(Self.readsUTF8)
-        temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        temporary = try TemporaryDirectory.ofTests()
         folder = temporary.directory
         key = try SigningPair()
         try folder.makeDirectory("feed")

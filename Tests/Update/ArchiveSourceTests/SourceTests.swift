@@ -44,7 +44,7 @@ import Testing
     private func refusal(
         ofBytes count: Int, _ fetch: (FetchURL, CurlFetcher) async throws -> Void
     ) async throws -> String? {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try folder.directory.replaceFile("document", with: [UInt8](repeating: 0x20, count: count))
         let url = try FetchURL(filePath: Array("\(folder.directory.path)/document".utf8))
         do {
@@ -73,7 +73,7 @@ import Testing
         let limit = TrustRootFormat.maximumBytes
         let trust = try CurrentTrust(try TrustFeed().pinned(), memory: FeedMemory())
         let refusal = { (count: Int) in
-            let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+            let folder = try TemporaryDirectory.ofTests()
             try folder.directory.replaceFile("2.json", with: [UInt8](repeating: 0x20, count: count))
             let url = try FetchURL(filePath: Array("\(folder.directory.path)/feed.json".utf8))
             let update = TrustUpdate(

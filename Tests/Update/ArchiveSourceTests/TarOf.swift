@@ -63,7 +63,7 @@ enum Refused {
         of archive: [UInt8], limits: ArchiveLimits = ArchiveLimits()
     ) throws -> ArchiveRejection? {
         try #require(setlocale(LC_CTYPE, "C.UTF-8") != nil)
-        let temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let temporary = try TemporaryDirectory.ofTests()
         let file = try temporary.directory.file(creating: "archive")
         try archive.withUnsafeBytes { try file.write($0) }
         do {

@@ -91,7 +91,7 @@ import Testing
     let temporary: TemporaryDirectory
     var folder: Directory { temporary.directory }
 
-    init() throws { temporary = try TemporaryDirectory(in: TemporaryFolder.usualParent) }
+    init() throws { temporary = try TemporaryDirectory.ofTests() }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws {
         try bytes.withUnsafeBytes { try folder.createFile(name, $0) }

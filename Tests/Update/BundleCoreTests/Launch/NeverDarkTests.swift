@@ -47,7 +47,7 @@ struct NeverDarkTests {
         try folder.write(page, to: "index.html")
         let seed = try SeedFolder(at: folder.path, layout: nil)
         let map = try AssetMap(tree: seed.directory)
-        let serving = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let serving = try TemporaryDirectory.ofTests()
         let root = try BundleOrganizer(serving: serving.directory).organize(map, as: "x")
         #expect(try root.page().count > page.count)
         #expect(!root.isInPlace)

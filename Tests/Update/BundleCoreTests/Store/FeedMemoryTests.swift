@@ -40,7 +40,7 @@ struct FeedMemoryTests {
     // MARK: On the disk
 
     @Test func `a memory is read as it was written`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         for memory in [FeedMemory(), try Self.memory()] {
             var ledger = Ledger()
             ledger.feed = memory
@@ -53,7 +53,7 @@ struct FeedMemoryTests {
     }
 
     private static func failure(spoiling spoil: (inout JSONObject) -> Void) throws -> UpdateFailure? {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         var ledger = Ledger()
         ledger.feed = try memory()
         var object = ledger.object

@@ -36,7 +36,7 @@ struct LedgerBytesTests {
 
     @Test func `every cut of a ledger is damage`() async throws {
         let (ledger, bytes) = try await Self.written()
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         #expect(try Self.read(bytes, in: folder.directory) == ledger)
         for count in 0..<bytes.count {
             let read = try Self.read(Array(bytes[..<count]), in: folder.directory)
@@ -47,7 +47,7 @@ struct LedgerBytesTests {
 
     @Test func `every spoilt byte of a ledger is damage, or nothing`() async throws {
         let (ledger, bytes) = try await Self.written()
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         var generator = SeededGenerator(seed: 0xB17)
         var unnoticed = 0
         for index in bytes.indices {

@@ -100,7 +100,7 @@ struct LedgerChangeTests {
         seed: UInt64
     ) throws {
         let world = try World()
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         var generator = SeededGenerator(seed: seed)
         var ledger = Ledger()
         for step in 0..<40 {

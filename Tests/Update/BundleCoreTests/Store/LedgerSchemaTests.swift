@@ -34,7 +34,7 @@ struct LedgerSchemaTests {
     }
 
     @Test func `a ledger of both sources is read as it was written`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.ledger()
         try LedgerFile.write(ledger, to: folder.directory)
         let read = try #require(try LedgerFile.read(folder.directory))
@@ -80,7 +80,7 @@ struct LedgerSchemaTests {
     }
 
     private static func read(_ spoil: (inout JSONObject) -> Void) throws -> Ledger? {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         var object = try ledger().object
         spoil(&object)
         try write(object, to: folder)
@@ -159,7 +159,7 @@ struct LedgerSchemaTests {
     }
 
     @Test func `a ledger of schema 2 is read whole, and written anew as schema 4`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.archives()
         try Self.write(Self.object(ledger, schema: 2), to: folder)
         let read = try #require(try LedgerFile.read(folder.directory))
@@ -171,7 +171,7 @@ struct LedgerSchemaTests {
     }
 
     @Test func `a ledger of schema 3 is read whole, without a memory of the feed`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.ledger()
         try Self.write(Self.object(ledger, schema: 3), to: folder)
         let read = try #require(try LedgerFile.read(folder.directory))
@@ -186,7 +186,7 @@ struct LedgerSchemaTests {
     }
 
     @Test func `a ledger of schema 2 with another checksum is damage`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         var object = Self.object(try Self.archives(), schema: 2)
         object["checksum"] = .string(try SHA256Digest.of([]).hex)
         let bytes = JSONWriter.bytes(of: .object(object))
@@ -196,7 +196,7 @@ struct LedgerSchemaTests {
     }
 
     @Test func `a ledger of schema 1 is read without launches`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let ledger = try Self.archives()
         var object = Self.object(ledger, schema: 1)
         for member in ["launch", "starts", "shell", "seed", "pending", "lastKnownGood"] { object[member] = nil }

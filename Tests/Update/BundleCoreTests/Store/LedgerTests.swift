@@ -11,7 +11,7 @@ struct LedgerTests {
 
     @Test func `any ledger is read as it was written`() throws {
         var generator = SeededGenerator(seed: 0x1ED6E4)
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         for _ in 0..<300 {
             let ledger = try Self.random(&generator)
             try LedgerFile.write(ledger, to: folder.directory)
@@ -24,7 +24,7 @@ struct LedgerTests {
     }
 
     @Test func `a store without a ledger has none`() throws {
-        #expect(try LedgerFile.read(try TemporaryDirectory(in: TemporaryFolder.usualParent).directory) == nil)
+        #expect(try LedgerFile.read(try TemporaryDirectory.ofTests().directory) == nil)
     }
 
     private static let good = """
@@ -42,7 +42,7 @@ struct LedgerTests {
     }
 
     @Test func `every member is read`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try Self.write(Self.good, to: folder)
         let ledger = try #require(try LedgerFile.read(folder.directory))
         #expect(ledger.appId == "org.example.a")
@@ -92,7 +92,7 @@ struct LedgerTests {
     func `a spoilt ledger is damage, and the member is named`(part: String, instead: String, message: String) throws {
         let spoilt = Self.good.replacingFirst(part, with: instead)
         #expect(spoilt != Self.good)
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try Self.write(spoilt, to: folder)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.code == .storeDamaged)
@@ -101,14 +101,14 @@ struct LedgerTests {
     }
 
     @Test func `something else in the ledger's place is damage too`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try folder.directory.makeDirectory(StoreLayout.ledger)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.code == .storeDamaged)
     }
 
     @Test func `a ledger beyond all bounds is damage, not a full disk`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try folder.directory.file(creating: StoreLayout.ledger).truncate(to: (16 << 20) + 1)
         let failure = try #require(throws: UpdateFailure.self) { try LedgerFile.read(folder.directory) }
         #expect(failure.code == .storeDamaged)

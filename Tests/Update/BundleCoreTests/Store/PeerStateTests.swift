@@ -44,7 +44,7 @@ import BundleValues
 
     /// The ledger as the next process finds it.
     private static func reread(_ ledger: Ledger) throws -> Ledger {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         try LedgerFile.write(ledger, to: folder.directory)
         return try #require(try LedgerFile.read(folder.directory))
     }

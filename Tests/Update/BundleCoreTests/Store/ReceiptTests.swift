@@ -41,7 +41,7 @@ struct ReceiptTests {
     }
 
     @Test func `every legal name is read as it was written`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let records = try Self.records(try Self.write(Self.names, to: folder))
         #expect(records.count == Self.names.count)
         for (number, (record, name)) in zip(records, Self.names).enumerated() {
@@ -53,7 +53,7 @@ struct ReceiptTests {
     }
 
     @Test func `a receipt is JSON with the same content`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let bytes = try Self.write(Self.names, to: folder).readAll(maximumBytes: 1 << 20)
         let object = try #require(try JSONScanner.parse(bytes, maximumBytes: 1 << 20).objectValue)
         #expect(object["schema"]?.integerValue == 1)
@@ -71,7 +71,7 @@ struct ReceiptTests {
         let names = (0..<9000).map { number in
             "\(number)/n" + String(repeating: "\"x", count: Int.random(in: 0...100, using: &generator))
         }
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let file = try Self.write(names, to: folder)
         #expect(try file.size() > 1 << 20)
         let bytes = try file.readAll(maximumBytes: 1 << 24)
@@ -84,7 +84,7 @@ struct ReceiptTests {
     }
 
     @Test func `a receipt without files, and one with a long manifest, are read`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         #expect(try Self.records(try Self.write([], to: folder)).isEmpty)
         let file = try folder.directory.file(creating: "long.json")
         let notes = JSONValue.string(String(repeating: "n", count: 60_000))
@@ -99,7 +99,7 @@ struct ReceiptTests {
     }
 
     @Test func `what stands around the list is read`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let frame = try Receipt.frame(of: try Self.write(["index.html"], to: folder))
         #expect(frame.identity == (try Self.identity()))
         #expect(frame.contentSha256 == (try SHA256Digest.of([1])))
@@ -145,7 +145,7 @@ struct ReceiptTests {
         ("{\"schema\"", "\"schema\""),
     ])
     func `a receipt whose frame was tampered with is refused`(part: String, instead: String) throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let text = String(
             decoding: try Self.write(["index.html"], to: folder).readAll(maximumBytes: 1 << 20), as: UTF8.self)
         let spoilt = part == "\"}\n" ? String(text.dropLast()) : text.replacingFirst(part, with: instead)
@@ -156,7 +156,7 @@ struct ReceiptTests {
     }
 
     @Test func `an empty file is no receipt`() throws {
-        let folder = try TemporaryDirectory(in: TemporaryFolder.usualParent)
+        let folder = try TemporaryDirectory.ofTests()
         let file = try folder.directory.file(creating: "empty")
         #expect(throws: MemberReader.Refusal.self) { try Receipt.frame(of: file) }
         #expect(try Self.records(file).isEmpty)

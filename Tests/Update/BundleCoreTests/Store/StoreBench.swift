@@ -25,7 +25,7 @@ struct StoreBench {
     /// The folder that holds the store.
     var parent: Directory { folder.directory }
 
-    init() throws { folder = try TemporaryDirectory(in: TemporaryFolder.usualParent) }
+    init() throws { folder = try TemporaryDirectory.ofTests() }
 
     /// A store that installed `versions` one after the other.
     init(installing first: String, _ others: String...) async throws {
