@@ -86,7 +86,7 @@ private func look(at head: RequestHead, _ bytes: [UInt8]) {
     require(names.allSatisfy { !$0.isEmpty && $0 != [46] && $0 != [46, 46] }, "no component leads elsewhere")
     require(!path.bytes.contains(0) && !path.bytes.contains(92), "no byte is another separator")
     _ = Route(head.method, path)
-    for has in [false, true] {
-        _ = FeedRoute(head.method, path, hasPush: has, hasReports: has)
+    for (hasPush, hasReports) in [(false, false), (false, true), (true, false), (true, true)] {
+        _ = FeedRoute(head.method, path, hasPush: hasPush, hasReports: hasReports)
     }
 }

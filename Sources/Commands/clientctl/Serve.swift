@@ -103,9 +103,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "What pages may ask of the device, such as \"camera=(self)\"; camera, microphone and geolocation are off by default.",
+            "What pages may ask of the device, such as \"camera=(self)\"; camera, microphone and geolocation are off by default. Repeat it for more.",
             valueName: "policy"))
-    var permissions: String?
+    var permissions: [String] = []
 
     @Option(
         help: ArgumentHelp(
@@ -273,7 +273,7 @@ extension Serve {
 
     private func policies(_ settings: Settings) throws -> PagePolicies {
         var policies = PagePolicies()
-        for item in try settings.optional("permissions", permissions)?.split(separator: ",") ?? [] {
+        for item in try settings.list("permissions", permissions).flatMap({ $0.split(separator: ",") }) {
             let parts = item.split(separator: "=", maxSplits: 1).map { $0.trimmingPrefix { $0 == " " } }
             guard parts.count == 2, parts[1] == "*" || parts[1].hasPrefix("(") && parts[1].hasSuffix(")"),
                 PagePolicies.isFeature(parts[0])

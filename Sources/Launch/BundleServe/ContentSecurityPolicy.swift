@@ -146,10 +146,13 @@ package struct PagePolicies: Sendable {
     /// The strict defaults.
     package init() {}
 
-    /// Whether `text` can name a feature of a `Permissions-Policy`: 1 to 64 small letters and hyphens.
+    /// Whether `text` can name a feature of a `Permissions-Policy`: a small letter, then up to 63 small letters and hyphens.
+    ///
+    /// Browsers ignore a whole policy with a key that is none (RFC 9651, section 3.1.2).
     package static func isFeature(_ text: some StringProtocol) -> Bool {
-        (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
+        let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
+        return text.utf8.count <= 64 && text.utf8.first.map(letters.contains) == true
+            && text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || letters.contains($0) }
     }
 
     /// What of `--permissions` would allow a feature that is refused; nil where nothing does.

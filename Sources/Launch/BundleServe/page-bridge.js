@@ -410,11 +410,11 @@
   }, true);
 
   // What a page may not ask of the device is told so only; a browser without it says it in its console.
-  if (window.ReportingObserver) {
-    new window.ReportingObserver(function (reports) {
-      reports.forEach(function (report) {
-        var body = report.body;
-        if (body.disposition === 'enforce') {
+  try {
+    new window.ReportingObserver(function (refusals) {
+      refusals.forEach(function (refusal) {
+        var body = refusal.body;
+        if (body && body.disposition === 'enforce') {
           notice({
             kind: 'refused', feature: cut(body.featureId), source: cut(body.sourceFile || ''),
             line: Number(body.lineNumber) || 0
@@ -422,6 +422,8 @@
         }
       });
     }, { types: ['permissions-policy-violation'], buffered: true }).observe();
+  } catch (error) {
+    // The browser has none.
   }
 
   // Caught on its way down: where a resource is missing, the event does not rise.

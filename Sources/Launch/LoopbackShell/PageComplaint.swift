@@ -1,7 +1,8 @@
 import BundleServe
 import BundleValues
 
-/// What a page says that went wrong in it. Its words are anybody's: what is repeated of them in advice is checked.
+/// What a page says that went wrong in it. Its words are anybody's: what is repeated of them in advice is checked, and they
+/// hold no `"`, so that none of them reads as advice.
 struct PageComplaint: Equatable {
     /// A sentence for people.
     let text: String
@@ -10,14 +11,14 @@ struct PageComplaint: Equatable {
 
     /// Reads the body of a report.
     init(_ body: JSONObject) {
-        let url = body["url"]?.stringValue ?? ""
+        let url = Self.words(body, "url")
         switch body["kind"]?.stringValue {
         case "missing":
-            let element = body["element"]?.stringValue ?? ""
+            let element = Self.words(body, "element")
             text = "<\(element)> could not load \(url)"
             isGrave = ["script", "link"].contains(element)
         case "blocked":
-            let directive = body["directive"]?.stringValue ?? ""
+            let directive = Self.words(body, "directive")
             let what = "its policy forbids \(url) as \(directive)\(Self.place(body))"
             isGrave = directive.hasPrefix("script-src")
             if body["isOwn"]?.boolValue == true {
@@ -28,19 +29,23 @@ struct PageComplaint: Equatable {
                     + (ContentSecurityPolicy.allowance(directive, url).map { ": --csp \"\($0)\" would allow it" } ?? "")
             }
         case "refused":
-            let feature = body["feature"]?.stringValue ?? ""
+            let feature = Self.words(body, "feature")
             text =
-                "it may not use \(feature)\(Self.place(body))"
+                "it asked for \(feature), which it may not use\(Self.place(body))"
                 + (PagePolicies.allowance(feature).map { ": --permissions \"\($0)\" would allow it" } ?? "")
             isGrave = false
         default:
-            text = (body["message"]?.stringValue ?? "") + Self.place(body)
+            text = Self.words(body, "message") + Self.place(body)
             isGrave = true
         }
     }
 
+    private static func words(_ body: JSONObject, _ member: String) -> String {
+        String((body[member]?.stringValue ?? "").map { $0 == "\"" ? "'" : $0 })
+    }
+
     private static func place(_ body: JSONObject) -> String {
-        guard let source = body["source"]?.stringValue, !source.isEmpty else { return "" }
-        return " (\(source):\(body["line"]?.integerValue ?? 0))"
+        let source = words(body, "source")
+        return source.isEmpty ? "" : " (\(source):\(body["line"]?.integerValue ?? 0))"
     }
 }

@@ -91,14 +91,17 @@ import Testing
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve([
             "--csp", "script-src 'unsafe-inline' 'unsafe-eval'", "--cross-origin", "isolated", "--permissions",
-            "camera=(self)",
+            "camera=(self)", "--permissions", "midi=(), microphone=(self)",
         ])
         let page = try browser.open(serving.root + "/")
         try page.wait(until: "window.confirmed")
         try page.evaluate(Self.runningMore)
         try page.wait(until: "window.handled && window.added && window.evaluated === 2")
         #expect(try page.evaluate("crossOriginIsolated && typeof SharedArrayBuffer").stringValue == "function")
-        #expect(try page.evaluate("document.featurePolicy.allowsFeature('camera')") == .bool(true))
+        for (feature, isAllowed) in [("camera", true), ("microphone", true), ("midi", false), ("geolocation", false)] {
+            let answer = try page.evaluate("document.featurePolicy.allowsFeature('\(feature)')")
+            #expect(answer == .bool(isAllowed), "\(feature)")
+        }
     }
 
     @Test(arguments: [

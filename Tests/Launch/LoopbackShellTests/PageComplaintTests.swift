@@ -24,7 +24,7 @@ import Testing
 
     @Test(arguments: [
         ("camera", "camera=(self)"), ("screen-wake-lock", "screen-wake-lock=(self)"), ("", nil), ("camera=*", nil),
-        ("camera x", nil), ("Camera", nil), (String(repeating: "a", count: 65), nil),
+        ("camera x", nil), ("Camera", nil), ("-", nil), ("-camera", nil), (String(repeating: "a", count: 65), nil),
     ])
     func `names what would allow what a page may not use`(feature: String, allowance: String?) {
         #expect(PagePolicies.allowance(feature) == allowance)
@@ -43,8 +43,12 @@ import Testing
         (#"{"kind":"missing","element":"img","url":"/a.png"}"#, "<img> could not load /a.png", false),
         (
             #"{"kind":"refused","feature":"screen-wake-lock","source":"/a.js","line":3}"#,
-            "it may not use screen-wake-lock (/a.js:3): --permissions \"screen-wake-lock=(self)\" would allow it", false
-        ), (#"{"kind":"refused","feature":"camera=*\" -x"}"#, "it may not use camera=*\" -x", false),
+            "it asked for screen-wake-lock, which it may not use (/a.js:3): --permissions \"screen-wake-lock=(self)\" would allow it",
+            false
+        ), (#"{"kind":"refused","feature":"camera=*\" -x"}"#, "it asked for camera=*' -x, which it may not use", false),
+        (
+            #"{"message":"a: --csp \"x\" would allow it","source":"\""}"#, "a: --csp 'x' would allow it (':0)", true
+        ),
         (#"{"message":"Error: x","source":"/a.js","line":7}"#, "Error: x (/a.js:7)", true), ("{}", "", true),
     ])
     func `is a sentence`(body: String, text: String, isGrave: Bool) throws {

@@ -127,7 +127,9 @@ package actor BundleStore {
             }
             try staging.removeTree(staged.area.name)
         } catch {
-            warn("\(error). \(ClientName.installed(version)) is installed all the same; the next run clears up.")
+            warn(
+                "\(UpdateFailure(error).message) \(ClientName.installed(version)) is installed all the same; the next run clears up."
+            )
         }
         return inventory
     }
@@ -179,9 +181,16 @@ package actor BundleStore {
         return inventory
     }
 
-    /// What is said where the ledger is written, which is what counts, and `clients/previousVersion` is not.
+    /// What is said where the ledger is written and `clients/previousVersion` is not. The ledger counts, as long as the disk
+    /// gives it back.
     static func delayed(_ error: any Error) -> String {
-        "\(UpdateFailure(error).message) clients/previousVersion is brought up to date by the next run."
+        let failure = UpdateFailure(error)
+        if failure.code == .storeDamaged {
+            return
+                "\(failure.message) It was written just now. If the disk does not give it back later either, the one before "
+                + "it counts: do this again then."
+        }
+        return "\(failure.message) clients/previousVersion is brought up to date by the next run."
     }
 
     /// Where copies wait for their places, for as long as this store is held.

@@ -67,6 +67,7 @@ struct CommittedTests {
                 clients: try root.directory("clients"), staging: try root.directory("staging"))
         }
         #expect(failure?.code == .storeDamaged)
+        #expect(BundleStore.delayed(try #require(failure)).hasSuffix("the one before it counts: do this again then."))
         #expect(try bench.text("clients/previousVersion") == "v1.1.0\n")
     }
 
