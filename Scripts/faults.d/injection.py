@@ -109,7 +109,8 @@ class Injector:
 
     def strike(self, point, arguments, nosync=False):
         """Runs the command and disturbs it there; returns its answer (status 137 for a kill), and whether the call was
-        reached."""
+        reached. The answer is None where only calls for something else got the error, or the one that writes the answer:
+        the threads shared their work differently this time."""
         if point.kind in WRITES:
             return self.halve(point, arguments)
         more = []
@@ -123,7 +124,11 @@ class Injector:
         text = self.trace.read_text(errors="replace")
         if "+++ killed by SIGKILL" in text or answer.status in (-9, 137):
             return answer._replace(status=137), point.kind not in ERRORS
-        return self.own_status(answer), "INJECTED" in text
+        struck = [line for line in text.splitlines() if "(INJECTED)" in line]
+        here = any(str(self.world.place) in line for line in struck)
+        if struck and not here or any(" write(1<pipe:" in line for line in struck):
+            return None, False
+        return self.own_status(answer), bool(struck)
 
     def own_status(self, answer):
         """With the status that the program gave itself: under load strace has been seen to lose it."""
