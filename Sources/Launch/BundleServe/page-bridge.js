@@ -409,7 +409,7 @@
     });
   }, true);
 
-  // What a page may not ask of the device is told so only; a browser without it says it in its console.
+  // A browser tells a page what it may not use by this only. One that has none says it in its console.
   try {
     new window.ReportingObserver(function (refusals) {
       refusals.forEach(function (refusal) {
