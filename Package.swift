@@ -21,13 +21,27 @@ enum Storey: String {
     case support = "Support"
 }
 
+/// Tests spend most of their time in these targets, so that a debug build has them optimized, with all assertions.
+/// SwiftPM takes such flags from a package that is built itself, and not from one that another names by its version.
+let optimized: [SwiftSetting] =
+    Context.packageDirectory.contains("/checkouts/")
+    ? []
+    : [
+        .unsafeFlags(
+            [
+                "-O", "-assert-config", "Debug", "-whole-module-optimization", "-num-threads", "2",
+                "-disable-batch-mode",
+            ],
+            .when(configuration: .debug))
+    ]
+
 /// Every target of ours gets the same strict settings.
 func ours(
     _ storey: Storey, _ name: String, _ dependencies: [Target.Dependency], resources: [Resource]? = nil
 ) -> Target {
     .target(
         name: name, dependencies: dependencies, path: "Sources/\(storey.rawValue)/\(name)", resources: resources,
-        swiftSettings: strict)
+        swiftSettings: strict + optimized)
 }
 
 func tests(
@@ -179,12 +193,12 @@ let package = Package(
         .target(
             name: "BundleTesting",
             dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ShellBoot"],
-            path: "Tests/Support/BundleTesting", swiftSettings: strict),
+            path: "Tests/Support/BundleTesting", swiftSettings: strict + optimized),
         // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
         .target(
             name: "MeteorTesting",
             dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTesting"],
-            path: "Tests/Support/MeteorTesting", swiftSettings: strict),
+            path: "Tests/Support/MeteorTesting", swiftSettings: strict + optimized),
         .executableTarget(
             name: "MockMeteor",
             dependencies: [

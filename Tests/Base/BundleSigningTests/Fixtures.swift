@@ -1,4 +1,5 @@
 import BundleSigning
+import Synchronization
 
 extension KeyAlgorithm {
     /// Words that make the `openssl` command generate such a key.
@@ -21,10 +22,19 @@ extension KeyAlgorithm {
 }
 
 extension Workbench {
-    /// The bytes of the private key that these words generate.
-    func generatedKey(_ generation: String, named name: String = "key.pem") throws -> [UInt8] {
-        try openssl("\(generation) -out \(name)")
-        return try read(name)
+    private static let generated = Mutex<[String: [UInt8]]>([:])
+
+    /// The bytes of the private key that these words generate: one for the same words, since RSA takes a second.
+    func generatedKey(_ generation: String) throws -> [UInt8] {
+        let key = try Self.generated.withLock { generated in
+            if let key = generated[generation] { return key }
+            try openssl("\(generation) -out key.pem")
+            let key = try read("key.pem")
+            generated[generation] = key
+            return key
+        }
+        try write(key, to: "key.pem")
+        return key
     }
 
     /// The bytes of the public half of the private key that these words generate.
@@ -42,6 +52,21 @@ extension Workbench {
         try write(message, to: "message")
         try openssl("pkeyutl -sign -inkey key.pem -in message -out signature \(algorithm.scheme)")
         return (key, try read("signature"))
+    }
+}
+
+extension PrivateKey {
+    private static let made = Mutex<[KeyAlgorithm: [UInt8]]>([:])
+
+    /// A key that `generate` has made: one for each algorithm, since RSA takes a second.
+    static func any(_ algorithm: KeyAlgorithm) throws -> PrivateKey {
+        let pem = try made.withLock { made in
+            if let pem = made[algorithm] { return pem }
+            let pem = try generate(algorithm).pem(passphrase: nil)
+            made[algorithm] = pem
+            return pem
+        }
+        return try PrivateKey(parsingPEM: pem, passphrase: noPassphrase)
     }
 }
 

@@ -13,7 +13,7 @@ import Testing
     let feed: Feed
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         feed = try Feed()
         server = try LoopbackServer([
             "/": .html("<meta name=clientctl-token content=token-1><script src=/bridge.js></script>"),

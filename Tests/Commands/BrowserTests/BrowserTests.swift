@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread, .needsBrowser) struct `A browser` {
     let browser: Browser
 
-    init() throws { browser = try Browser.sharedNow() }
+    init() throws { browser = try Browser.forAllTests() }
 
     @Test func `hands over what a page says, what it throws and what its policy forbids`() throws {
         let server = try LoopbackServer([
@@ -104,7 +104,7 @@ import Testing
 
     @Test func `takes a picture of the page`() throws {
         let server = try LoopbackServer(["/": .html("<body style='margin:0;background:#0a0'>")])
-        let page = try browser.open(server.root + "/")
+        let page = try browser.open(server.root + "/", inWindow: true)
         let picture = try page.screenshot()
         #expect(picture.prefix(8) == [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A])
         func number(at offset: Int) -> Int { picture[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }

@@ -12,7 +12,7 @@ import Testing
     var kiosk: Kiosk { push.kiosk }
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         push = try PushKiosk(.good("version1", "#dff0ff"))
     }
 
@@ -39,7 +39,7 @@ import Testing
 
     /// A page that shows version1, after the check that `serve` makes when it starts.
     private func opened(_ serving: Serving) throws -> BrowserPage {
-        let page = try browser.open(serving.root + "/")
+        let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "version1")
         try page.wait(until: "window.confirmed")
         try push.wait(forChecks: 1)

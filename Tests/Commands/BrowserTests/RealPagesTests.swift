@@ -81,8 +81,8 @@ import Testing
         try kiosk.publish(source, as: "1.0.0")
         try kiosk.install()
         let serving = try kiosk.serve(client.policy.isEmpty ? [] : ["--csp", client.policy])
-        let browser = try Browser.sharedNow()
-        let page = try browser.open(serving.root + "/clients/")
+        let browser = try Browser.forAllTests()
+        let page = try browser.open(serving.root + "/clients/", inWindow: true)
         if !client.preparation.isEmpty { try page.evaluate(client.preparation) }
         try page.navigate(serving.root + "/")
         try page.wait(until: client.started)

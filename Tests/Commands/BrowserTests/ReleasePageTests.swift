@@ -12,7 +12,7 @@ import Testing
     private let feed: SignedFeed
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         feed = try SignedFeed()
     }
 
@@ -24,7 +24,7 @@ import Testing
         let server = try LoopbackServer([
             "/": Route(try contents(ofFile: out)).with { $0.headers = [("Content-Type", "text/html")] }
         ])
-        return (try browser.open(server.root + "/"), server)
+        return (try browser.open(server.root + "/", inWindow: true), server)
     }
 
     /// Looks at it on screens of several sizes, in both schemes, and keeps pictures.

@@ -128,7 +128,7 @@ import Testing
     @Test func `a page fails its own start, and is told why it cannot when it has proved itself`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
-        let page = try Browser.sharedNow().open(serving.root + "/")
+        let page = try Browser.forAllTests().open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let refused = "Capacitor.Plugins.CapacitorMeteorWebApp.startupDidFail({reason: 'x'}).catch(error => error.code)"
         #expect(try page.evaluate(refused).stringValue == "notOnTrial")
@@ -143,7 +143,7 @@ import Testing
         // A page that asks for the next client itself gets it, busy or not.
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve(["--activation-window", "00:00-24:00"])
-        let page = try Browser.sharedNow().open(serving.root + "/")
+        let page = try Browser.forAllTests().open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let said = "Capacitor.Plugins.CapacitorMeteorWebApp.busy({busy: true}).then(JSON.stringify)"
         #expect(try page.evaluate(said).stringValue == "{}")

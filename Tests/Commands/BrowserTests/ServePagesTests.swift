@@ -10,7 +10,7 @@ import Testing
     let kiosk: Kiosk
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         kiosk = try Kiosk()
     }
 

@@ -24,7 +24,7 @@ import Testing
     @Test(.enabled(if: Browser.isInstalled, "no Chromium"), arguments: [SIGTERM, SIGINT])
     func `ends with status 0 while a page is connected`(signal: Int32) throws {
         let serving = try kiosk.serve()
-        let page = try Browser.sharedNow().open(serving.root + "/")
+        let page = try Browser.forAllTests().open(serving.root + "/")
         try page.wait(until: "window.version === 'embedded'")
         try page.wait(for: "it listens") {
             $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 }

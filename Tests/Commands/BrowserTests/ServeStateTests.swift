@@ -203,7 +203,7 @@ import Testing
     let kiosk: Kiosk
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         kiosk = try Kiosk()
     }
 
@@ -219,7 +219,7 @@ import Testing
         try kiosk.install(.good("1.0.0", "#2e7d32"))
         try kiosk.login()
         let serving = try kiosk.serve()
-        let page = try browser.open(serving.root + "/")
+        let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
         var pictures = [try ScreenshotFolder.keep(page, as: "state-1-authenticated")]
@@ -255,7 +255,7 @@ import Testing
         try kiosk.install(client)
         try kiosk.installForNewerShell("2.0.0", shell: "9.0.0")
         let serving = try kiosk.serve()
-        let page = try browser.open(serving.root + "/")
+        let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try page.wait(until: "document.getElementById('clientctl-update-required') && window.confirmed")
         let text = try page.evaluate("document.getElementById('clientctl-update-required').innerText").stringValue
@@ -305,7 +305,7 @@ import Testing
         try kiosk.login()
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
-        let page = try browser.open(serving.root + "/")
+        let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, state: "failure")
         _ = try ScreenshotFolder.keep(page, as: "state-6-failure")
         try kiosk.install(.good("1.0.0"))

@@ -10,7 +10,7 @@ import Testing
     let kiosk: Kiosk
 
     init() throws {
-        browser = try Browser.sharedNow()
+        browser = try Browser.forAllTests()
         kiosk = try Kiosk()
     }
 
@@ -33,7 +33,7 @@ import Testing
     @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
         try kiosk.install(.good("1.0.0", "#1565c0"))
         let serving = try kiosk.serve(timeout: "6s")
-        let page = try browser.open(serving.root + "/")
+        let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let first = try ScreenshotFolder.keep(page, as: "1-version-1-good")

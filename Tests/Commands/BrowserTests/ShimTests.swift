@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread, .needsBrowser) struct `The WebAppLocalServer of a page` {
     let browser: Browser
 
-    init() throws { browser = try Browser.sharedNow() }
+    init() throws { browser = try Browser.forAllTests() }
 
     /// A plugin whose methods do what the functions in `answers` do, and note their arguments in `calls`.
     private static let plugin = """

@@ -32,10 +32,13 @@ import Testing
         let second = try await host.listen()
         try await hello(second, ["beta": 1, "stable": 2])
 
+        // Of two changes at once, only the second may be told.
         try site.release("rollout", "--version", "1.0.1", "1%").succeeded()
-        try site.release("revoke", "--version", "1.0.1", "--reason", "white screen").succeeded()
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 3))
+        }
+        try site.release("revoke", "--version", "1.0.1", "--reason", "white screen").succeeded()
+        for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 4))
         }
         // A change that changes nothing is none.

@@ -1,9 +1,10 @@
 import BundleDisk
 import Glibc
+import Synchronization
 
 /// A program under test: started with an environment of its own, its output and its errors kept apart.
 ///
-/// Killed and reaped with its last reference.
+/// Killed and reaped with its last reference; reaped at once where its end was waited for.
 package final class Program: Sendable {
     /// How a program ended, and what it said.
     package struct Ending: Sendable {
@@ -27,6 +28,8 @@ package final class Program: Sendable {
     private let process: pid_t
     private let output: Int32
     private let errors: Int32
+    /// How it ended, once it is reaped: its number may be another's then.
+    private let ending = Mutex<Ending?>(nil)
 
     /// Starts `arguments[0]`, found on the path, in `folder` if given, with nothing on its standard input.
     package init(_ arguments: [String], environment: [String: String], in folder: String? = nil) throws {
@@ -56,8 +59,10 @@ package final class Program: Sendable {
     }
 
     deinit {
-        kill(process, SIGKILL)
-        waitpid(process, nil, 0)
+        if ending.withLock({ $0 == nil }) {
+            kill(process, SIGKILL)
+            waitpid(process, nil, 0)
+        }
         close(output)
         close(errors)
     }
@@ -69,8 +74,12 @@ package final class Program: Sendable {
         try Program(arguments, environment: environment, in: folder).wait()
     }
 
-    /// Sends it a signal.
-    package func send(_ signal: Int32) { kill(process, signal) }
+    /// Sends it a signal, if it has not ended.
+    package func send(_ signal: Int32) {
+        ending.withLock { ending in
+            if ending == nil { kill(process, signal) }
+        }
+    }
 
     /// The folders of its threads below /proc.
     package func threads() throws -> [String] {
@@ -108,11 +117,7 @@ package final class Program: Sendable {
     package func wait(within limit: Duration) throws -> Ending? {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline {
-            var info = siginfo_t()
-            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT | WNOHANG) == 0 else {
-                throw SystemCallError("waitid")
-            }
-            if info._sifields._sigchld.si_pid == process { return try wait() }
+            if let ending = try reap() { return ending }
             poll(nil, 0, 10)
         }
         return nil
@@ -120,16 +125,32 @@ package final class Program: Sendable {
 
     /// Waits for its end.
     package func wait() throws -> Ending {
-        var info = siginfo_t()
-        // Leaves the process to be reaped by `deinit`.
-        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 {
-            guard errno == EINTR else { throw SystemCallError("waitid") }
+        while true {
+            var info = siginfo_t()
+            // Whoever comes first reaps it: another has the lock for no longer than that takes.
+            let code = waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT)
+            guard code == 0 || errno == EINTR || errno == ECHILD else { throw SystemCallError("waitid") }
+            if let ending = try reap() { return ending }
         }
-        let number = info._sifields._sigchld.si_status
-        let exited = info.si_code == CLD_EXITED
-        return Ending(
-            status: exited ? number : nil, signal: exited ? nil : number, output: try Self.contents(of: output),
-            errors: String(decoding: try Self.contents(of: errors), as: UTF8.self))
+    }
+
+    /// How it ended; nil where it still runs.
+    private func reap() throws -> Ending? {
+        try ending.withLock { ending in
+            if let ending { return ending }
+            var info = siginfo_t()
+            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOHANG) == 0 else {
+                throw SystemCallError("waitid")
+            }
+            guard info._sifields._sigchld.si_pid == process else { return nil }
+            let number = info._sifields._sigchld.si_status
+            let exited = info.si_code == CLD_EXITED
+            let output = try Self.contents(of: output)
+            let errors = String(decoding: try Self.contents(of: errors), as: UTF8.self)
+            ending = Ending(
+                status: exited ? number : nil, signal: exited ? nil : number, output: output, errors: errors)
+            return ending
+        }
     }
 
     /// No program is started in the fast run of `Scripts/test`.

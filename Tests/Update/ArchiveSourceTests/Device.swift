@@ -91,24 +91,24 @@ final class Device: Sendable {
 struct NotInstalled: Error {}
 
 /// A fresh key and the trust in it.
-struct SigningPair: Sendable {
+///
+/// Sendable, unchecked: OpenSSL promises that a key may be used from many threads while nobody changes it (openssl-threads(7)).
+final class SigningPair: @unchecked Sendable {
     let trusted: TrustedKeys
-    private let sign: @Sendable ([UInt8]) throws -> [UInt8]
+    private let key: PrivateKey
 
     init(_ algorithm: KeyAlgorithm = .ed25519) throws {
-        let key = try PrivateKey.generate(algorithm)
+        key = try PrivateKey.generate(algorithm)
         trusted = TrustedKeys([key.publicKey])
-        let pem = try key.pem(passphrase: nil)
-        sign = { try PrivateKey(parsingPEM: pem, passphrase: { [] }).sign($0) }
     }
 
     var id: String { trusted.keys[0].id }
 
-    func signature(of statement: [UInt8]) throws -> [UInt8] { try sign(statement) }
+    func signature(of statement: [UInt8]) throws -> [UInt8] { try key.sign(statement) }
 
     /// The manifest's document with this key's signature.
     func sign(_ manifest: Manifest) throws -> [UInt8] {
-        JSONWriter.bytes(of: ManifestFormat.document(manifest, signature: try sign(try manifest.statement())))
+        JSONWriter.bytes(of: ManifestFormat.document(manifest, signature: try signature(of: manifest.statement())))
     }
 }
 

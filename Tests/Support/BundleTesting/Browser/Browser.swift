@@ -20,9 +20,7 @@ package final class Browser: Sendable {
     /// The time for what must come: so long that only what never comes takes longer, on a loaded machine too.
     package static let patience = Duration.seconds(60)
 
-    private struct Shared: Sendable { weak var browser: Browser? }
-
-    private static let shared = Mutex(Shared())
+    private static let shared = Mutex<Browser?>(nil)
 
     let wire: BrowserWire
     private let process: BrowserProcess
@@ -34,19 +32,24 @@ package final class Browser: Sendable {
         _ = try wire.call("Browser.getVersion", within: Self.patience)
     }
 
-    /// One browser for the tests that run at this time; pages share nothing, and it goes with its last reference.
-    package static func sharedNow() throws -> Browser {
+    /// One browser for all tests, since to start one takes seconds of a processor; pages share nothing. It goes with this process.
+    package static func forAllTests() throws -> Browser {
         try shared.withLock { shared in
-            if let browser = shared.browser { return browser }
+            if let browser = shared, browser.wire.isOpen { return browser }
+            if shared == nil { atexit { Browser.shared.withLock { $0 = nil } } }
             let browser = try Browser()
-            shared.browser = browser
+            shared = browser
             return browser
         }
     }
 
     /// Opens a page with cookies, storage and a cache of its own, and loads `url` if given.
-    package func open(_ url: String? = nil, within limit: Duration = patience) throws -> BrowserPage {
-        let page = try BrowserPage(self, within: limit)
+    ///
+    /// Pictures are taken of a page in a window.
+    package func open(
+        _ url: String? = nil, inWindow: Bool = false, within limit: Duration = patience
+    ) throws -> BrowserPage {
+        let page = try BrowserPage(self, hasWindow: inWindow, within: limit)
         if let url { try page.navigate(url, within: limit) }
         return page
     }

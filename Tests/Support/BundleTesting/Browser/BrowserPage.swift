@@ -6,6 +6,7 @@ package final class BrowserPage: Sendable {
     private let browser: Browser
     private let profile: BrowserProfile
     private let session: String
+    private let hasWindow: Bool
     /// The frame of the page itself has the target's name.
     private let frame: String
     /// The empty document of the start.
@@ -15,13 +16,16 @@ package final class BrowserPage: Sendable {
         "Page.enable", "Runtime.enable", "Network.enable", "Log.enable", "Inspector.enable",
     ]
 
-    init(_ browser: Browser, in profile: BrowserProfile? = nil, within limit: Duration) throws {
+    init(_ browser: Browser, in profile: BrowserProfile? = nil, hasWindow: Bool, within limit: Duration) throws {
         self.browser = browser
+        self.hasWindow = hasWindow
         let wire = browser.wire
         let profile = try profile ?? BrowserProfile(wire, within: limit)
         self.profile = profile
+        // To make a window is most of what a page costs. A page without one is visible to itself all the same.
         let target = try wire.call(
-            "Target.createTarget", ["url": .string("about:blank"), "browserContextId": .string(profile.name)],
+            "Target.createTarget",
+            ["url": .string("about:blank"), "browserContextId": .string(profile.name), "hidden": .bool(!hasWindow)],
             within: limit)
         frame = target.text("targetId")
         session = try wire.call(
@@ -32,6 +36,7 @@ package final class BrowserPage: Sendable {
             "Page.setLifecycleEventsEnabled", ["enabled": .bool(true)], session: session, within: limit)
         let tree = try wire.call("Page.getFrameTree", session: session, within: limit)
         blank = tree.object("frameTree").object("frame").text("loaderId")
+        if !hasWindow { try resize(to: (800, 600), isMobile: false, within: limit) }
     }
 
     deinit {
@@ -41,7 +46,7 @@ package final class BrowserPage: Sendable {
 
     /// Opens another page that shares cookies, storage and the cache with this one.
     package func openBeside(_ url: String, within limit: Duration = Browser.patience) throws -> BrowserPage {
-        let page = try BrowserPage(browser, in: profile, within: limit)
+        let page = try BrowserPage(browser, in: profile, hasWindow: hasWindow, within: limit)
         try page.navigate(url, within: limit)
         return page
     }
@@ -132,20 +137,27 @@ package final class BrowserPage: Sendable {
         width: Int, height: Int = 800, scheme: String = "light", isPrinted: Bool = false,
         within limit: Duration = Browser.patience
     ) throws {
-        _ = try call(
-            "Emulation.setDeviceMetricsOverride",
-            [
-                "width": .integer(width), "height": .integer(height), "deviceScaleFactor": .integer(1),
-                "mobile": .bool(true),
-            ], within: limit)
+        try resize(to: (width, height), isMobile: true, within: limit)
         let feature: JSONObject = ["name": .string("prefers-color-scheme"), "value": .string(scheme)]
         _ = try call(
             "Emulation.setEmulatedMedia",
             ["media": .string(isPrinted ? "print" : ""), "features": .array([.object(feature)])], within: limit)
     }
 
-    /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves.
+    private func resize(to size: (width: Int, height: Int), isMobile: Bool, within limit: Duration) throws {
+        _ = try call(
+            "Emulation.setDeviceMetricsOverride",
+            [
+                "width": .integer(size.width), "height": .integer(size.height), "deviceScaleFactor": .integer(1),
+                "mobile": .bool(isMobile),
+            ], within: limit)
+    }
+
+    /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves; of a page in a window only.
     package func screenshot(within limit: Duration = Browser.patience) throws -> [UInt8] {
+        guard hasWindow else {
+            throw BrowserError.refused(method: "Page.captureScreenshot", message: "the page has no window")
+        }
         let answer = try call("Page.captureScreenshot", ["format": .string("png")], within: limit)
         return try Base64.decode(answer.text("data"))
     }
@@ -161,7 +173,8 @@ package final class BrowserPage: Sendable {
         _ = try browser.wire.wait(what, until: deadline) { try condition(record) }
     }
 
+    /// Long enough that the questions are not what keeps the browser busy.
     private func pause() {
-        _ = try? browser.wire.wait("", until: ContinuousClock.now + .milliseconds(10)) { () -> Bool? in nil }
+        _ = try? browser.wire.wait("", until: ContinuousClock.now + .milliseconds(50)) { () -> Bool? in nil }
     }
 }

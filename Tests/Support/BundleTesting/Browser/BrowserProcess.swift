@@ -28,7 +28,9 @@ final class BrowserProcess: Sendable {
         "--disable-component-update", "--disable-default-apps", "--disable-sync", "--disable-breakpad",
         "--disable-dev-shm-usage", "--disable-renderer-backgrounding", "--disable-background-timer-throttling",
         "--disable-backgrounding-occluded-windows", "--metrics-recording-only", "--mute-audio", "--no-proxy-server",
-        "--password-store=basic", "--use-mock-keychain", "--window-size=800,600", "about:blank",
+        "--password-store=basic", "--use-mock-keychain", "--window-size=800,600",
+        // Else each page brings one more process, for the next page, that no test comes to use.
+        "--disable-features=SpareRendererForSitePerProcess", "about:blank",
     ]
 
     init() throws {

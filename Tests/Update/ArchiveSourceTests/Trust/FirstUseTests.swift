@@ -61,7 +61,7 @@ import Testing
 
     @Test func `TUF-5: another publisher's pinned root takes nothing from this feed`() async throws {
         let feed = try TrustFeed()
-        let device = try Follower(feed, trusting: try TrustFeed().pinned())
+        let device = try Follower(feed, trusting: try TrustFeed(hasOwnKeys: true).pinned())
         try feed.offer(1, ["1.0.0"])
         try await device.refuses(.keyUnknown)
         #expect(try !Inventory.exists(at: device.store))

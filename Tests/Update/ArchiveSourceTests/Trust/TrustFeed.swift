@@ -12,6 +12,9 @@ enum Day {
 
 /// A publisher with real keys, and a real server that has what was published, or something else.
 final class TrustFeed: Sendable {
+    /// Those of every feed: to make twelve takes longer than most tests.
+    private static let pool = Result { try freshKeys() }
+
     let server: LoopbackServer
     /// 0 to 9 for whatever a scenario needs, the first one is the root's; then those of releases and of channels.
     let keys: [SigningPair]
@@ -21,11 +24,14 @@ final class TrustFeed: Sendable {
     var release: SigningPair { keys[10] }
     var channel: SigningPair { keys[11] }
 
-    init(appId: String? = nil) throws {
+    /// Another publisher `hasOwnKeys`.
+    init(appId: String? = nil, hasOwnKeys: Bool = false) throws {
         self.appId = appId
         server = try LoopbackServer()
-        keys = try (0..<12).map { _ in try SigningPair() }
+        keys = try hasOwnKeys ? Self.freshKeys() : Self.pool.get()
     }
+
+    private static func freshKeys() throws -> [SigningPair] { try (0..<12).map { _ in try SigningPair() } }
 
     // MARK: Releases
 

@@ -92,8 +92,8 @@ final class PushedDevice: Sendable {
         try running.withLock { running in
             let launcher =
                 try running?.launcher
-                ?? Launcher(device()) { line in
-                    self.warnings.withLock { $0.append(line) }
+                ?? Launcher(device()) { [weak self] line in
+                    self?.warnings.withLock { $0.append(line) }
                 }
             let launched = try launcher.launch()
             running = (launcher, launched)
