@@ -6,7 +6,7 @@ import MeteorTesting
 import Testing
 
 /// Meteor's hot code push as a user has it: the built program, a real browser, and pages that ask for updates themselves.
-@Suite(.ownThread, .needsBrowser, .serialized) struct HotCodePushTests {
+@Suite(.ownThread, .needsBrowser) struct HotCodePushTests {
     let browser: Browser
     let push: PushKiosk
     var kiosk: Kiosk { push.kiosk }

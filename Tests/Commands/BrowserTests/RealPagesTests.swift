@@ -6,7 +6,7 @@ import Testing
 /// Real web clients, as `Scripts/real-clients` fetches them, published, installed and shown by `clientctl serve`.
 ///
 /// Their own servers are not there: what only those could answer fails, and that is named client by client.
-@Suite(.ownThread, .needsBrowser, .serialized) struct RealPagesTests {
+@Suite(.ownThread, .needsBrowser) struct RealPagesTests {
     /// One client and what it needs.
     struct Client: Sendable, CustomTestStringConvertible {
         let name: String

@@ -7,7 +7,7 @@ import BundleValues
 import Testing
 
 /// The page of `clientctl release page` as people see it.
-@Suite(.ownThread, .needsBrowser, .serialized) struct ReleasePageTests {
+@Suite(.ownThread, .needsBrowser) struct ReleasePageTests {
     private let browser: Browser
     private let feed: SignedFeed
 

@@ -6,7 +6,7 @@ import Glibc
 import Testing
 
 /// A device whose browser `clientctl serve` keeps: what becomes of a screen whose page is lost.
-@Suite(.ownThread, .needsBrowser, .serialized) struct ServeKioskTests {
+@Suite(.ownThread, .needsBrowser) struct ServeKioskTests {
     let kiosk: Kiosk
     /// Hears which client is shown, each time that one is.
     let witness: LoopbackServer

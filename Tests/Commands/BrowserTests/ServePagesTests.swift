@@ -5,7 +5,7 @@ import BundleTesting
 import Testing
 
 /// What pages of `clientctl serve` may run, and what its addresses give.
-@Suite(.ownThread, .needsBrowser, .serialized) struct ServePagesTests {
+@Suite(.ownThread, .needsBrowser) struct ServePagesTests {
     let browser: Browser
     let kiosk: Kiosk
 

@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 /// How `clientctl serve` starts, ends, and says why it cannot.
-@Suite(.ownThread, .serialized) struct ServeProcessTests {
+@Suite(.ownThread) struct ServeProcessTests {
     let kiosk: Kiosk
 
     init() throws { kiosk = try Kiosk() }

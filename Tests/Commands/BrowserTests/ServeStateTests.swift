@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 /// What `clientctl serve` shows in each state of its device, asked over HTTP as a program would.
-@Suite(.ownThread, .serialized) struct ServeStateTests {
+@Suite(.ownThread) struct ServeStateTests {
     let kiosk: Kiosk
 
     init() throws { kiosk = try Kiosk() }
@@ -198,7 +198,7 @@ import Testing
 }
 
 /// The same in a browser, as whoever stands in front of the device sees it.
-@Suite(.ownThread, .needsBrowser, .serialized) struct ServeStatePagesTests {
+@Suite(.ownThread, .needsBrowser) struct ServeStatePagesTests {
     let browser: Browser
     let kiosk: Kiosk
 

@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 /// `clientctl serve` as a user has it: the built program, published clients, a real browser.
-@Suite(.ownThread, .needsBrowser, .serialized) struct ServeTests {
+@Suite(.ownThread, .needsBrowser) struct ServeTests {
     let browser: Browser
     let kiosk: Kiosk
 
