@@ -17,8 +17,8 @@ struct RawClient {
     struct NotOpened: Error { let answer: RawResponse }
 
     /// Opens a socket by hand.
-    init(port: Int, path: String = "/push", fields: [String] = []) throws {
-        connection = try RawConnection(port: port)
+    init(port: Int, path: String = "/push", fields: [String] = [], receiveBuffer: Int32? = nil) throws {
+        connection = try RawConnection(port: port, receiveBuffer: receiveBuffer)
         connection.send(Self.request(path, fields))
         let answer = try connection.receiveAnswer()
         // The example of RFC 6455, section 1.3.

@@ -5,12 +5,20 @@ package final class RawConnection: Sendable {
     private let descriptor: Int32
 
     /// Connects; a read that brings nothing for `patience` milliseconds fails.
-    package init(host: String = "127.0.0.1", port: Int, patience: Int = 60_000) throws {
+    ///
+    /// The kernel keeps what nobody receives: about twice `receiveBuffer` bytes, or as many megabytes as it likes.
+    package init(
+        host: String = "127.0.0.1", port: Int, patience: Int = 60_000, receiveBuffer: Int32? = nil
+    ) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
         // A `timeval`, whose members Swift finds in one module or another by chance.
         var time = (seconds: patience / 1000, microseconds: patience % 1000 * 1000)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout.size(ofValue: time)))
+        if var receiveBuffer {
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, size)
+        }
         var on: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
