@@ -22,16 +22,13 @@ extension KeyAlgorithm {
 }
 
 extension Workbench {
-    private static let generated = Mutex<[String: [UInt8]]>([:])
+    private static let generated = MadeOnce()
 
-    /// The bytes of the private key that these words generate: one for the same words, since RSA takes a second.
+    /// The bytes of the private key that these words generate, the same each time.
     func generatedKey(_ generation: String) throws -> [UInt8] {
-        let key = try Self.generated.withLock { generated in
-            if let key = generated[generation] { return key }
+        let key = try Self.generated.bytes(generation) {
             try openssl("\(generation) -out key.pem")
-            let key = try read("key.pem")
-            generated[generation] = key
-            return key
+            return try read("key.pem")
         }
         try write(key, to: "key.pem")
         return key
@@ -56,17 +53,26 @@ extension Workbench {
 }
 
 extension PrivateKey {
-    private static let made = Mutex<[KeyAlgorithm: [UInt8]]>([:])
+    private static let made = MadeOnce()
 
-    /// A key that `generate` has made: one for each algorithm, since RSA takes a second.
+    /// A key that `generate` has made, the same each time.
     static func any(_ algorithm: KeyAlgorithm) throws -> PrivateKey {
-        let pem = try made.withLock { made in
-            if let pem = made[algorithm] { return pem }
-            let pem = try generate(algorithm).pem(passphrase: nil)
-            made[algorithm] = pem
-            return pem
-        }
+        let pem = try made.bytes(algorithm.rawValue) { try generate(algorithm).pem(passphrase: nil) }
         return try PrivateKey(parsingPEM: pem, passphrase: noPassphrase)
+    }
+}
+
+/// Bytes that are made when they are first asked for: an RSA key takes up to a second.
+private final class MadeOnce: Sendable {
+    private let made = Mutex<[String: [UInt8]]>([:])
+
+    func bytes(_ name: String, _ make: () throws -> [UInt8]) throws -> [UInt8] {
+        try made.withLock { made in
+            if let bytes = made[name] { return bytes }
+            let bytes = try make()
+            made[name] = bytes
+            return bytes
+        }
     }
 }
 

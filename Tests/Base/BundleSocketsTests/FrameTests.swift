@@ -143,7 +143,7 @@ struct FrameTests {
 
     @Test func `who asks and does not listen is answered for the newest only`() async throws {
         let echo = try await EchoServer.start()
-        // Else the kernel keeps all answers on a busy machine, where the questions come slowly.
+        // Else the kernel can keep all the answers, which it did on a busy machine.
         let client = try RawClient(port: echo.port, receiveBuffer: 65_536)
         let count = 80_000
         for start in stride(from: 0, to: count, by: 500) {

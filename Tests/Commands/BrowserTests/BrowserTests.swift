@@ -113,6 +113,14 @@ import Testing
         #expect(number(at: 16) > 700 && number(at: 20) > 300)
     }
 
+    @Test func `takes no picture of a page without a window, and says so at once`() throws {
+        let page = try browser.open()
+        #expect(try page.evaluate("document.visibilityState + innerWidth") == .string("visible800"))
+        #expect(
+            throws: BrowserError.refused(method: "Page.captureScreenshot", message: "the page has no window")
+        ) { try page.screenshot() }
+    }
+
     @Test func `keeps pages apart`() throws {
         let server = try LoopbackServer(["/": .html("")])
         let page = try browser.open(server.root + "/")

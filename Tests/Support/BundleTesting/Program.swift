@@ -139,7 +139,7 @@ package final class Program: Sendable {
         try ending.withLock { ending in
             if let ending { return ending }
             var info = siginfo_t()
-            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOHANG) == 0 else {
+            guard waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT | WNOHANG) == 0 else {
                 throw SystemCallError("waitid")
             }
             guard info._sifields._sigchld.si_pid == process else { return nil }
@@ -149,6 +149,7 @@ package final class Program: Sendable {
             let errors = String(decoding: try Self.contents(of: errors), as: UTF8.self)
             ending = Ending(
                 status: exited ? number : nil, signal: exited ? nil : number, output: output, errors: errors)
+            waitpid(process, nil, 0)
             return ending
         }
     }

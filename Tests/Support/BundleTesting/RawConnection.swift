@@ -6,7 +6,7 @@ package final class RawConnection: Sendable {
 
     /// Connects; a read that brings nothing for `patience` milliseconds fails.
     ///
-    /// The kernel keeps what nobody receives: about twice `receiveBuffer` bytes, or as many megabytes as it likes.
+    /// `receiveBuffer` bounds what the kernel keeps for a reader that is late, in bytes; without it that can be megabytes.
     package init(
         host: String = "127.0.0.1", port: Int, patience: Int = 60_000, receiveBuffer: Int32? = nil
     ) throws {

@@ -35,10 +35,10 @@ package final class Browser: Sendable {
     /// One browser for all tests, since to start one takes seconds of a processor; pages share nothing. It goes with this process.
     package static func forAllTests() throws -> Browser {
         try shared.withLock { shared in
-            if let browser = shared, browser.wire.isOpen { return browser }
-            if shared == nil { atexit { Browser.shared.withLock { $0 = nil } } }
+            if let browser = shared { return browser }
             let browser = try Browser()
             shared = browser
+            atexit { Browser.shared.withLock { $0 = nil } }
             return browser
         }
     }

@@ -173,8 +173,7 @@ package final class BrowserPage: Sendable {
         _ = try browser.wire.wait(what, until: deadline) { try condition(record) }
     }
 
-    /// Long enough that the questions are not what keeps the browser busy.
     private func pause() {
-        _ = try? browser.wire.wait("", until: ContinuousClock.now + .milliseconds(50)) { () -> Bool? in nil }
+        _ = try? browser.wire.wait("", until: ContinuousClock.now + .milliseconds(10)) { () -> Bool? in nil }
     }
 }

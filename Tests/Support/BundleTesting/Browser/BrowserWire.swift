@@ -64,9 +64,6 @@ final class BrowserWire: Sendable {
         pthread_join(reader, nil)
     }
 
-    /// Whether the browser has not ended.
-    var isOpen: Bool { inbox.state.withLock { $0.end == nil } }
-
     /// Sends a command and gives the `result` of its answer.
     func call(
         _ method: String, _ parameters: JSONObject = [:], session: String? = nil, within limit: Duration

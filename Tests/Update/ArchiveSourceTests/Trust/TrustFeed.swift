@@ -12,7 +12,7 @@ enum Day {
 
 /// A publisher with real keys, and a real server that has what was published, or something else.
 final class TrustFeed: Sendable {
-    /// Those of every feed: to make twelve takes longer than most tests.
+    /// The keys of all feeds, of which a run has hundreds.
     private static let pool = Result { try freshKeys() }
 
     let server: LoopbackServer
@@ -24,7 +24,7 @@ final class TrustFeed: Sendable {
     var release: SigningPair { keys[10] }
     var channel: SigningPair { keys[11] }
 
-    /// Another publisher `hasOwnKeys`.
+    /// Feeds share their keys; one with `hasOwnKeys` is another publisher's.
     init(appId: String? = nil, hasOwnKeys: Bool = false) throws {
         self.appId = appId
         server = try LoopbackServer()
