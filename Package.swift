@@ -22,7 +22,7 @@ enum Storey: String {
 }
 
 /// Tests spend most of their time in these targets, so that a debug build has them optimized, with all assertions.
-/// SwiftPM takes such flags from a package that is built itself, and not from one that another names by its version.
+/// A package that names this one by its version gets an ordinary debug build: SwiftPM's documentation rules such flags out there.
 let optimized: [SwiftSetting] =
     Context.packageDirectory.contains("/checkouts/")
     ? []
