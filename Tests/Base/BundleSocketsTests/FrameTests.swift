@@ -144,12 +144,17 @@ struct FrameTests {
     @Test func `who asks and does not listen is answered for the newest only`() async throws {
         let echo = try await EchoServer.start()
         // Else the kernel can keep all the answers, which it did on a busy machine.
-        let client = try RawClient(port: echo.port, receiveBuffer: 65_536)
-        let count = 80_000
+        let receiveBuffer: Int32 = 65_536
+        let client = try RawClient(port: echo.port, receiveBuffer: receiveBuffer)
+        let size = 120
+        let limits = try String(decoding: contents(ofFile: "/proc/sys/net/ipv4/tcp_wmem"), as: UTF8.self)
+        let sendBuffer = try #require(limits.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
+        let count = (sendBuffer + 2 * Int(receiveBuffer)) * 5 / 4 / size
+        let padding = [UInt8](repeating: 0x20, count: size)
         for start in stride(from: 0, to: count, by: 500) {
             client.send(
-                (start..<start + 500).flatMap { number in
-                    Frames.client(Frames.ping, Array("\(number)".utf8) + [UInt8](repeating: 0x20, count: 100))
+                (start..<min(start + 500, count)).flatMap { number in
+                    Frames.unchanged(Frames.ping, Array((Array("\(number) ".utf8) + padding).prefix(size)))
                 })
         }
         let newest = Array("\(count - 1)".utf8)

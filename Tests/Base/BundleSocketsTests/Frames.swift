@@ -17,6 +17,11 @@ enum Frames {
         return start + mask + content.enumerated().map { $1 ^ mask[$0 % 4] }
     }
 
+    /// Such a frame whose mask is zeros, which leaves the content as it is; made fast.
+    static func unchanged(_ opcode: UInt8, _ content: [UInt8]) -> [UInt8] {
+        head(opcode, content.count, isMasked: true) + [0, 0, 0, 0] + content
+    }
+
     /// A frame as a server sends it.
     static func server(_ opcode: UInt8, _ content: [UInt8] = [], fin: Bool = true) -> [UInt8] {
         client(opcode, content, fin: fin, isMasked: false)

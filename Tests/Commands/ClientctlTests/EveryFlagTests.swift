@@ -239,11 +239,11 @@ import Testing
         _ = try folder.writeTree(Site.client("2.0.0"), to: "site/web")
         let site = folder.file("site")
         func run(_ arguments: String...) throws {
-            let secret = arguments.last == "other" ? ["CLIENTCTL_PASSPHRASE": "horse"] : [:]
-            let outcome = try Clientctl.run(arguments + ["--json"], environment: secret, in: site)
+            let outcome = try Clientctl.run(arguments + ["--json"], in: site)
             try #require(outcome.status == 0, "\(arguments): \(outcome.errors)")
         }
         for name in ["release", "other", "spare"] { try run("keys", "generate", "--out", name) }
+        try Clientctl.encrypt("\(site)/other.key.pem", passphrase: "horse")
         try run(
             "publish", "web", "--version", "0.9.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell",
             "1.0.0",

@@ -255,10 +255,8 @@ import Testing
     init() throws {
         site = try Site()
         encrypted = site.folder.file("enc.key.pem")
-        try Clientctl.run(
-            ["keys", "generate", "--out", site.folder.file("enc"), "--json"],
-            environment: ["CLIENTCTL_PASSPHRASE": "horse"]
-        ).succeeded()
+        try Clientctl.stock(["cp", site.key, encrypted])
+        try Clientctl.encrypt(encrypted, passphrase: "horse")
     }
 
     @Test(arguments: [
