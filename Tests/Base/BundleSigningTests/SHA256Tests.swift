@@ -1,5 +1,6 @@
 import BundleSigning
 import COpenSSL
+import BundleTesting
 import Testing
 
 struct SHA256Tests {
@@ -45,7 +46,7 @@ struct SHA256Tests {
 
     @Test func `the digest agrees with the openssl command`() throws {
         let bench = try Workbench()
-        let content = (0..<100_003).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let content = noise(100_003)
         try bench.write(content, to: "content")
         try bench.openssl("dgst -sha256 -r -out digest content")
         #expect(try SHA256Digest.of(content).hex == String(decoding: bench.read("digest").prefix(64), as: UTF8.self))

@@ -19,7 +19,7 @@ struct Fixture {
         "plain": Array("no extension".utf8),
         "digits.txt": Array("0123456789".utf8),
         "empty.txt": [],
-        "large.bin": (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7919) },
+        "large.bin": noise(200_000),
         "%2e%2e%2fx.js": Array("escaped name".utf8),
         "-rf": Array("option".utf8),
         "😀.txt": Array("emoji".utf8),

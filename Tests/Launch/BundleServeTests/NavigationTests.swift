@@ -264,7 +264,7 @@ import Testing
 
     @Test func `is one version's from its first byte to its last`() async throws {
         let fixture = try await Fixture()
-        let bytes = (0..<8_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let bytes = noise(8_000_000)
         let folder = try fixture.folder.writeTree(["large.bin": bytes], to: "big")
         let big = try Site(root: try .open(folder), index: Fixture.index)
         fixture.host.with { $0.current = big }

@@ -121,7 +121,7 @@ import Testing
     @Test(arguments: PlaceKind.all)
     func `hands over a large file as it was given`(_ kind: PlaceKind) throws {
         let (one, other) = try places(kind)
-        let bytes = (0..<3_000_001).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+        let bytes = noise(3_000_001)
         try folder.write(bytes, to: "large")
         #expect(try one.create("a/large", .file(File.open(reading: folder.file("large")))))
         var found: [UInt8] = []

@@ -16,3 +16,10 @@ package struct SeededGenerator: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 }
+
+/// Bytes that no compression makes smaller: the same for one seed, and no prefix of another's.
+package func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var generator = SeededGenerator(seed: seed)
+    let words = (0..<(count + 7) / 8).map { _ in generator.next() }
+    return words.withUnsafeBytes { Array($0.prefix(count)) }
+}

@@ -11,7 +11,7 @@ import Testing
 
 /// Runs against a real server, in a folder that is kept between them.
 @Suite struct `The download of an archive` {
-    private static let content = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 7) }
+    private static let content = noise(300_000)
 
     private final class Events: Sendable { let list = Mutex<[UpdateEvent]>([]) }
 

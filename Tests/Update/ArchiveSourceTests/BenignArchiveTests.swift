@@ -1,21 +1,20 @@
 import ArchiveSource
 import BundleCore
 import BundleDisk
+import BundleTestTraits
 import Testing
 
-extension EveryFixture {
-    @Suite struct BenignArchiveTests {
-        @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.benign())
-        func `it installs, and the tree is exactly the expected one`(_ archive: BenignArchive) async throws {
-            let device = try Device()
+@Suite(.ownThread) struct BenignArchiveTests {
+    @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.benign())
+    func `it installs, and the tree is exactly the expected one`(_ archive: BenignArchive) async throws {
+        let device = try Device()
 
-            let report = try await device.install(archive.path, as: "1.0.0") { $0.fileCount = archive.files.count }
+        let report = try await device.install(archive.path, as: "1.0.0") { $0.fileCount = archive.files.count }
 
-            #expect(report.bundle?.path == "\(device.storePath)/clients/v1.0.0")
-            let tree = try snapshot(try device.folder.directory("store/clients/v1.0.0"))
-            #expect(tree.filter { !$0.key.hasSuffix("/") } == archive.files.mapValues { "644 \($0)" })
-            #expect(tree.filter { $0.key.hasSuffix("/") && $0.value != "755" } == [:])
-            #expect(try device.folder.directory("store/staging").list() == [])
-        }
+        #expect(report.bundle?.path == "\(device.storePath)/clients/v1.0.0")
+        let tree = try snapshot(try device.folder.directory("store/clients/v1.0.0"))
+        #expect(tree.filter { !$0.key.hasSuffix("/") } == archive.files.mapValues { "644 \($0)" })
+        #expect(tree.filter { $0.key.hasSuffix("/") && $0.value != "755" } == [:])
+        #expect(try device.folder.directory("store/staging").list() == [])
     }
 }

@@ -2,6 +2,7 @@ import ArchiveSource
 import BundleCore
 import BundleDisk
 import Glibc
+import BundleTesting
 import Testing
 
 @Suite struct `Installing beside a client with the same content` {
@@ -9,13 +10,9 @@ import Testing
 
     init() throws { device = try Device() }
 
-    private static func content(_ seed: UInt8, _ count: Int) -> [UInt8] {
-        (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) ^ seed }
-    }
-
-    static let small = content(1, 20_000)
+    static let small = noise(20_000, seed: 1)
     /// More than a batch of small files holds.
-    static let large = content(2, 700_000)
+    static let large = noise(700_000, seed: 2)
 
     private func status(_ path: String) throws -> stat {
         var status = stat()
@@ -95,11 +92,11 @@ import Testing
     }
 
     @Test func `takes room for the new content only`() async throws {
-        let files = (0..<40).map { TarItem("assets/\($0).js", Self.content(UInt8($0), 40_000)) }
+        let files = (0..<40).map { TarItem("assets/\($0).js", noise(40_000, seed: UInt64($0))) }
         try await install(files + [TarItem("large", Self.large)], as: "1.0.0")
         let before = try usage()
         try await install(
-            files + [TarItem("large", Self.large), TarItem("new.js", Self.content(99, 50_000))], as: "1.0.1")
+            files + [TarItem("large", Self.large), TarItem("new.js", noise(50_000, seed: 99))], as: "1.0.1")
         let grown = try usage() - before
         #expect(grown >= 50_000)
         // The new file, folders and the receipt: far from the 2.3 MB of all files.

@@ -42,7 +42,7 @@ import Testing
 
     @Test(arguments: [Route.Framing.chunked, .untilClose, .honest])
     func `brings a big body whole, whatever its framing`(framing: Route.Framing) async throws {
-        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+        let bytes = noise(300_000)
         let server = try LoopbackServer(["/a": Route(bytes).with { $0.framing = framing }])
         #expect(try await fetcher.fetchBytes(try server.url("/a"), maximumBytes: bytes.count) == bytes)
     }

@@ -7,7 +7,7 @@ import Testing
 
 /// What every fetcher promises, over each of them.
 @Suite(.ownThread) struct FetcherContractTests {
-    private static let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+    private static let bytes = noise(200_000)
     private static let options = FetchOptions(userAgent: "tests")
 
     private let folder: TemporaryFolder

@@ -16,7 +16,7 @@ import Testing
     func url(_ name: String) throws -> FetchURL { try FetchURL(filePath: Array(folder.file(name).utf8)) }
 
     @Test func `brings head and content`() async throws {
-        let content = (0..<600_000).map { UInt8(truncatingIfNeeded: $0 &* 7919) }
+        let content = noise(600_000)
         try folder.write(content, to: "a b")
         let fetched = await Fetched(fetcher, try url("a b"))
         #expect(fetched.head?.status == 200)

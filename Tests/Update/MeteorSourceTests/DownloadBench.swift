@@ -123,10 +123,3 @@ extension LoopbackServer {
         for _ in 0..<2000 where requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
     }
 }
-
-/// Bytes that no neighbour shares.
-func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
-    var generator = SeededGenerator(seed: seed)
-    let words = (0..<(count + 7) / 8).map { _ in generator.next() }
-    return words.withUnsafeBytes { Array($0.prefix(count)) }
-}
