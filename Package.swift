@@ -230,7 +230,7 @@ let package = Package(
 
         // Tests of the targets, storey by storey.
         tests(
-            .base, "BundleThreadsTests", ["BundleThreads"]),
+            .base, "BundleThreadsTests", ["BundleThreads", "BundleTestTraits"]),
         tests(
             .base, "BundleSigningTests", ["COpenSSL", "BundleSigning", "BundleTesting"]),
         tests(

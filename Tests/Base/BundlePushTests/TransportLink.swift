@@ -40,8 +40,11 @@ enum TransportLink: CaseIterable, Sendable {
         let server = try await SocketServer.start(
             WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in accepting.yield(socket) })
         let front = try authority.map { try TLSFront($0, before: server.port) }
+        var configuration = SocketConnector.Configuration(userAgent: "contract")
+        // A limit for hangs.
+        configuration.limits.handshake = .seconds(60)
         let connector = SocketConnector(
-            SocketConnector.Configuration(userAgent: "contract"),
+            configuration,
             over: CurlStreamConnector(
                 options: FetchOptions(userAgent: "contract", caFile: authority?.authorityFile)))
         let place = front.map { "wss://127.0.0.1:\($0.port)/push" } ?? "ws://127.0.0.1:\(server.port)/push"

@@ -10,6 +10,8 @@ struct ClientTests {
     private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "tests/1")
         configuration.limits.message = 64 << 10
+        // A limit for hangs, unless a test sets its own.
+        configuration.limits.handshake = .seconds(60)
         change(&configuration)
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1")))

@@ -12,6 +12,8 @@ struct ProxyTests {
     private static func connect(_ url: String, trusting caFile: String? = nil) async throws -> TransportMessage? {
         var configuration = SocketConnector.Configuration(userAgent: "tests/1")
         configuration.fields = { _ in [("Authorization", "Bearer secret")] }
+        // A limit for hangs.
+        configuration.limits.handshake = .seconds(60)
         let connector = SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
         let transport = try await connector.connect(try SocketURL(parsing: url))

@@ -33,7 +33,8 @@ struct TLSTests {
 
     private static func connector(trusting caFile: String?) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "tests/1")
-        configuration.limits.handshake = .seconds(5)
+        // A limit for hangs.
+        configuration.limits.handshake = .seconds(60)
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
     }

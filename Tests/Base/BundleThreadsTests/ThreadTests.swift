@@ -1,8 +1,9 @@
+import BundleTestTraits
 import BundleThreads
 import Synchronization
 import Testing
 
-@Suite struct ThreadTests {
+@Suite(.ownThread) struct ThreadTests {
     @Test func `a worker runs its jobs in order and is done when it has finished`() throws {
         let worker = try SerialWorker()
         let seen = Mutex<[Int]>([])
