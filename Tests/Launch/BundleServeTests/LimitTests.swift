@@ -54,24 +54,41 @@ import Testing
         #expect(try used.receiveAll() == [])
     }
 
-    @Test func `that does not read its answer is closed, and one that reads slowly is not`() async throws {
-        let fixture = try await Fixture { $0.limits.stall = .seconds(1) }
-        let bytes = [UInt8](repeating: 1, count: 30_000_000)
-        let root = try Directory.open(try fixture.folder.writeTree(["huge.bin": bytes], to: "huge"))
+    /// More than the kernel keeps between a server and who does not read.
+    private static let huge = [UInt8](repeating: 1, count: 30_000_000)
+
+    /// A server of nothing but `huge`, and a connection that has read the head of its answer.
+    private func asked(_ change: (inout ServerConfiguration) -> Void) async throws -> (Fixture, RawConnection) {
+        let fixture = try await Fixture(change)
+        let root = try Directory.open(try fixture.folder.writeTree(["huge.bin": Self.huge], to: "huge"))
         let site = try Site(root: root, index: Fixture.index)
         fixture.host.with { $0.current = site }
-        let slow = try fixture.connect()
-        slow.send(fixture.request("/huge.bin"))
-        _ = try slow.receive(upTo: "\r\n\r\n")
-        for _ in 0..<10 {
-            try await Task.sleep(for: .milliseconds(150))
-            #expect(try slow.receive(exactly: 3_000_000).count == 3_000_000)
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/huge.bin"))
+        _ = try connection.receive(upTo: "\r\n\r\n")
+        return (fixture, connection)
+    }
+
+    @Test func `that does not read its answer is closed`() async throws {
+        let (fixture, stalled) = try await asked {
+            $0.limits.stall = .milliseconds(200)
+            $0.limits.connections = 1
         }
-        let stalled = try fixture.connect()
-        stalled.send(fixture.request("/huge.bin"))
-        try await Task.sleep(for: .milliseconds(2500))
+        let next = try fixture.connect()
+        next.send(fixture.request("/missing.bin"))
+        // There is room for it once the other one is closed.
+        #expect(try next.receiveAnswer().status == 404)
         let received = (try? stalled.receiveAll()) ?? []
-        #expect(received.count < bytes.count)
+        #expect(received.count < Self.huge.count)
+    }
+
+    @Test func `that reads its answer slowly is not closed`() async throws {
+        let (fixture, slow) = try await asked { $0.limits.stall = .seconds(3) }
+        for _ in 0..<6 {
+            usleep(600_000)
+            #expect(try slow.receive(exactly: 5_000_000).count == 5_000_000)
+        }
+        withExtendedLifetime(fixture) {}
     }
 
     @Test func `that is refused and does not close is cut off`() async throws {
