@@ -5,15 +5,13 @@ import Testing
 
 /// A feed in a bucket is used as one in a folder is: against a store that checks every signature.
 @Suite(.ownThread, .enabled(if: TestBucket.missing == nil, "\(TestBucket.missing ?? "")")) struct BucketTests {
-    private static let store = Result { try TestBucket() }
-
     private let site: ChannelSite
     private let bucket: TestBucket
     private let feed: String
 
     init() throws {
         site = try ChannelSite()
-        bucket = try Self.store.get()
+        bucket = try TestBucket.forAllTests.get()
         feed = "s3://feeds" + site.folder.path
     }
 

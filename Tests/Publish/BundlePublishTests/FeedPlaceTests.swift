@@ -192,9 +192,6 @@ enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
     static let all = TestBucket.missing == nil ? allCases : [.folder]
     var testDescription: String { rawValue }
 
-    /// One server for all; each test has a prefix of its own.
-    static let store = Result { try TestBucket() }
-
     func place(in folder: TemporaryFolder) throws -> any FeedPlace { try place(inFolder: folder.path) }
 
     func place(inFolder path: String) throws -> any FeedPlace {
@@ -202,7 +199,7 @@ enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
         var terms = BucketTerms()
         terms.isSingleWriter = self == .singleWriterBucket
         terms.firstPause = .milliseconds(5)
-        let store = try Self.store.get()
+        let store = try TestBucket.forAllTests.get()
         let prefix = path.split(separator: "/").joined(separator: "/")
         let address = try #require(BucketAddress(parsing: "s3://feeds/\(prefix)/x"))
         let keys = try #require(AccessKeys(id: store.keyId, secret: store.secret, sessionToken: nil))

@@ -10,10 +10,15 @@ package final class TestBucket: Sendable {
     package static let missing: String? = {
         if isOther { return nil }
         let check = try? Program.run(
-            [python, "-c", "import moto.server, boto3"], environment: ["PATH": path, "HOME": "/nonexistent"])
+            [python, "-c", search], environment: ["PATH": path, "HOME": "/nonexistent"])
         return check?.status == 0 ? nil : "no moto[server] for \(python): Scripts/bootstrap --bucket installs it"
     }()
 
+    /// To import them takes a second of a processor.
+    private static let search = """
+        import importlib.util, sys
+        sys.exit(not all(importlib.util.find_spec(name) for name in ["moto", "boto3", "flask", "flask_cors"]))
+        """
     private static let isOther = setting("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
     private static let path = setting("PATH") ?? "/usr/bin:/bin"
     private static let python = setting("SWAP_CLIENTS_PYTHON") ?? "python3"
@@ -34,8 +39,11 @@ package final class TestBucket: Sendable {
         ]
     }
 
+    /// One bucket for all tests; each has folders of its own in it.
+    package static let forAllTests = Result { try TestBucket() }
+
     /// A bucket called `feeds`: an empty one of moto, which starts here, or that of the environment, where others may have been before.
-    package init() throws {
+    private init() throws {
         if Self.isOther {
             server = nil
             let words = ["AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].compactMap(Self.setting)
