@@ -93,6 +93,7 @@ private struct Turns {
 
     @Test(arguments: 0..<20) func `has several receivers as well`(seed: Int) throws {
         let pipe = Numbers(capacity: 2)
+        let finished = Counter()
         let receiving = try (0..<3).map { receiver in
             try Running {
                 var turns = Turns(seed * 10 + receiver)
@@ -101,10 +102,13 @@ private struct Turns {
                     received.append(number)
                     turns.pass()
                 }
+                // Whoever is woken for what another one takes goes on waiting.
+                #expect(finished.count == 1)
                 return received
             }
         }
         for number in 0..<300 { try pipe.send(number) }
+        finished.add()
         pipe.finish()
         let received = try receiving.map { try $0.result() }
         for numbers in received { #expect(numbers == numbers.sorted()) }
