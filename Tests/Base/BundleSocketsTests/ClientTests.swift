@@ -88,7 +88,7 @@ struct ClientTests {
     func `an answer that opens no socket is refused`(_ answer: String) async throws {
         let server = try await RawServer.start(.says(answer))
         do {
-            _ = try await connector { $0.limits.handshake = .seconds(5) }.connect(try server.url())
+            _ = try await connector().connect(try server.url())
             Issue.record("it was taken")
         } catch TransportError.badHandshake {
         } catch {
