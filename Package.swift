@@ -265,7 +265,7 @@ let package = Package(
             .update, "ArchiveSourceTests",
             [
                 "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleDelta", "BundlePush",
-                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleTesting",
+                "BundleCore", "ArchiveSource", "BundlePlatform", "BundleTestTraits", "BundleTesting",
             ], exclude: ["Trust/README.md"]),
         tests(
             .update, "MeteorSourceTests",

@@ -74,7 +74,8 @@ import Testing
             $0.limits.stall = .milliseconds(200)
             $0.limits.connections = 1
         }
-        let next = try fixture.connect()
+        // Less than the 30 s that it would be without a limit of its own.
+        let next = try fixture.connect(patience: 20_000)
         next.send(fixture.request("/missing.bin"))
         // There is room for it once the other one is closed.
         #expect(try next.receiveAnswer().status == 404)
