@@ -151,8 +151,8 @@ struct FrameTests {
         let client = try RawClient(port: server.port, receiveBuffer: receiveBuffer)
         let socket = try #require(await server.opened.first { _ in true })
         let size = 120
-        let limits = try String(decoding: contents(ofFile: "/proc/sys/net/ipv4/tcp_wmem"), as: UTF8.self)
-        let sendBuffer = try #require(limits.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
+        let sizes = try String(decoding: contents(ofFile: "/proc/sys/net/ipv4/tcp_wmem"), as: UTF8.self)
+        let sendBuffer = try #require(sizes.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
         let count = (sendBuffer + 2 * Int(receiveBuffer)) * 5 / 4 / size
         let padding = [UInt8](repeating: 0x20, count: size)
         for start in stride(from: 0, to: count, by: 500) {
