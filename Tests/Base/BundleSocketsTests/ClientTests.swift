@@ -8,10 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
     private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
-        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
+        var configuration = SocketConnector.Configuration.patient()
         configuration.limits.message = 64 << 10
-        // A limit for hangs, unless a test sets its own.
-        configuration.limits.handshake = .seconds(60)
         change(&configuration)
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1")))

@@ -143,10 +143,10 @@ struct FrameTests {
 
     @Test func `who asks and does not listen is answered for the newest only`() async throws {
         var limits = EchoServer.limits
-        // Nothing is read until everything was asked.
+        // Until all pings are read nobody takes an answer.
         limits.stall = .seconds(300)
         let server = try await EchoServer.start(limits: limits, echoes: false)
-        // More answers than the kernel keeps between the two, whose buffers grow.
+        // The kernel keeps what its buffers hold, and they grow: there are more answers than that.
         let receiveBuffer: Int32 = 65_536
         let client = try RawClient(port: server.port, receiveBuffer: receiveBuffer)
         let socket = try #require(await server.opened.first { _ in true })
@@ -162,7 +162,7 @@ struct FrameTests {
                 })
         }
         client.send(Frames.client(Frames.text, [0x61]))
-        // With it the server has read all the pings, before anybody reads an answer.
+        // The server reads in order: now it has read every ping.
         #expect(try await socket.receive() == .text("a"))
         let newest = Array("\(count - 1) ".utf8)
         var answers = 0

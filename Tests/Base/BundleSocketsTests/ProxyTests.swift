@@ -10,10 +10,8 @@ import Testing
 @Suite(.ownThread)
 struct ProxyTests {
     private static func connect(_ url: String, trusting caFile: String? = nil) async throws -> TransportMessage? {
-        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
+        var configuration = SocketConnector.Configuration.patient()
         configuration.fields = { _ in [("Authorization", "Bearer secret")] }
-        // A limit for hangs.
-        configuration.limits.handshake = .seconds(60)
         let connector = SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
         let transport = try await connector.connect(try SocketURL(parsing: url))

@@ -32,11 +32,8 @@ struct TLSTests {
     }
 
     private static func connector(trusting caFile: String?) -> SocketConnector {
-        var configuration = SocketConnector.Configuration(userAgent: "tests/1")
-        // A limit for hangs.
-        configuration.limits.handshake = .seconds(60)
-        return SocketConnector(
-            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
+        SocketConnector(
+            .patient(), over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1", caFile: caFile)))
     }
 
     private func isUntrusted(_ work: () async throws -> TransportMessage?) async -> Bool {

@@ -39,16 +39,13 @@ enum Clientctl {
         return ending.text
     }
 
-    /// Encrypts a key in a file with few rounds: the 600 000 of `clientctl` cost every program that reads it 0.2 s.
+    /// Encrypts a key in a file with few rounds: with the 600 000 of `clientctl` each program that reads it takes 0.2 s.
     static func encrypt(_ key: String, passphrase: String) throws {
-        let kept = "\(key).plain"
-        try stock(["mv", key, kept])
         try stock([
-            "openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-iter", "1000", "-in", kept, "-out", key, "-passout",
-            "pass:\(passphrase)",
+            "openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-iter", "1000", "-in", key, "-out", "\(key).new",
+            "-passout", "pass:\(passphrase)",
         ])
-        try stock(["rm", kept])
-        try stock(["chmod", "600", key])
+        try stock(["mv", "\(key).new", key])
     }
 }
 

@@ -14,13 +14,6 @@ import Testing
         try site.publish("1.0.0")
     }
 
-    /// No good to compress.
-    private func noise(_ count: Int) throws -> [UInt8] {
-        let file = site.folder.file("noise")
-        try Clientctl.stock(["sh", "-c", "head -c \(count) /dev/urandom > \"$1\"", "sh", file])
-        return try contents(ofFile: file)
-    }
-
     private func leavingFeedAlone(
         sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
     ) throws {
@@ -30,7 +23,7 @@ import Testing
     }
 
     @Test func `the limit of the archive is the publisher's, too`() throws {
-        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(20_000)], to: "web")
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(20_000)], to: "web")
         try leavingFeedAlone {
             let refused = try site.publish(source, as: "2.0.0", ["--max-archive-size", "10kB"])
                 .failed(24, "archiveRejected")
@@ -42,7 +35,7 @@ import Testing
     }
 
     @Test func `one file may be larger where the limit is raised on both sides, and that is said`() throws {
-        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(300_000)], to: "web")
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(300_000)], to: "web")
         try leavingFeedAlone {
             try site.publish(source, as: "2.0.0", ["--max-file-size", "200kB"]).failed(24, "archiveRejected")
         }
@@ -129,7 +122,7 @@ import Testing
     }
 
     @Test func `a file that is rewritten while it is packed is not signed`() throws {
-        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": try noise(60_000_000)], to: "web")
+        let source = try site.folder.writeTree(["index.html": bytes("<p>"), "big": noise(60_000_000)], to: "web")
         let publisher = try Clientctl.start([
             "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key, "--min-shell", "1.0.0",
             "--format", "zip", "--level", "9", "--json",

@@ -54,8 +54,8 @@ struct Fixture {
         return try Site(root: try Directory.open(try folder.writeTree(files, to: text)), index: page)
     }
 
-    func connect(patience: Int = 60_000) throws -> RawConnection {
-        try RawConnection(port: server.port, patience: patience)
+    func connect(patience: Int = 60_000, receiveBuffer: Int32? = nil) throws -> RawConnection {
+        try RawConnection(port: server.port, patience: patience, receiveBuffer: receiveBuffer)
     }
 
     var hostField: String { "Host: 127.0.0.1:\(server.port)\r\n" }

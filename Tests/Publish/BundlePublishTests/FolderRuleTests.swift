@@ -152,8 +152,7 @@ import Testing
     @Test func `says what is compressed, not what waits for it`() throws {
         let folder = try TemporaryFolder()
         // Less than a job of the compressor: nothing of it is compressed before the end.
-        let noise = noise(300_000)
-        try folder.writeTree(["web/index.html": [1], "web/noise": noise], to: ".")
+        try folder.writeTree(["web/index.html": [1], "web/noise": noise(300_000)], to: ".")
         let version = try SemanticVersion(parsing: "1.0.0")
         let options = ReleaseOptions(
             version: version, shells: try ShellRange(minimum: version), createdAt: Timestamp(clamping: 1))

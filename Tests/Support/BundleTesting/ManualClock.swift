@@ -109,7 +109,7 @@ package final class ManualClock: Clock {
     /// Until when each sleeper sleeps, counted from the beginning, the first one to wake first.
     package var wakeTimes: [Duration] { state.withLock { $0.sleepers.map(\.end.sinceStart).sorted() } }
 
-    /// Returns when somebody, or as many as `count`, sleeps exactly until `moment` after the beginning.
+    /// Returns when at least `count` sleepers sleep until exactly `moment` after the beginning.
     package func sleeper(until moment: Duration, count: Int = 1) async {
         await wait { state in state.sleepers.count { $0.end.sinceStart == moment } >= count }
     }

@@ -17,7 +17,7 @@ package struct SeededGenerator: RandomNumberGenerator {
     }
 }
 
-/// Bytes that no compression makes smaller: the same for one seed, and no prefix of another's.
+/// Bytes that do not compress; one seed always gives the same ones.
 package func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
     var generator = SeededGenerator(seed: seed)
     let words = (0..<(count + 7) / 8).map { _ in generator.next() }

@@ -14,7 +14,7 @@ package final class TestBucket: Sendable {
         return check?.status == 0 ? nil : "no moto[server] for \(python): Scripts/bootstrap --bucket installs it"
     }()
 
-    /// To import them takes a second of a processor.
+    /// Only looks for the modules: to import them takes a second.
     private static let search = """
         import importlib.util, sys
         sys.exit(not all(importlib.util.find_spec(name) for name in ["moto", "boto3", "flask", "flask_cors"]))

@@ -108,7 +108,7 @@ import Testing
         }
         let jobs = [try bench.job(server, "/", index)] + (try paths.map { try bench.job(server, $0, Array($0.utf8)) })
         async let result = bench.run(jobs)
-        // Who sleeps after the clock went on would sleep for good.
+        // Whoever begins to sleep after the clock has advanced is never woken.
         await bench.clock.sleeper(until: .seconds(7), count: 10)
         while bench.progress.values.last?.files != 11 { try await Task.sleep(for: .milliseconds(2)) }
         #expect(server.requests.count == 21)
