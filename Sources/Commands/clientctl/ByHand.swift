@@ -5,6 +5,7 @@ import BundleCore
 /// `clientctl rollback`.
 struct Rollback: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "rollback",
         abstract: "Go back to an installed client, and block newer ones.",
         discussion: """
             Takes effect at the next launch or reload. What is blocked stays installed but
@@ -62,6 +63,7 @@ struct Rollback: ParsableCommand {
 /// `clientctl unblock`.
 struct Unblock: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "unblock",
         abstract: "Let a blocked version run again, as if it had never failed.",
         discussion: """
             Example:

@@ -6,6 +6,7 @@ import ClientShell
 /// `clientctl check`.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "check",
         abstract: "Show what `install` would do, and why. Makes no changes.",
         discussion: """
             Exit status 0: a release is available; 3: nothing to do.

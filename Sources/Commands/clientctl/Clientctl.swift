@@ -46,6 +46,7 @@ struct Clientctl: AsyncParsableCommand {
 /// `clientctl completion`.
 struct Completion: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "completion",
         abstract: "Print the completion script for a shell.",
         discussion: """
             The Debian package installs these scripts. Without it:

@@ -7,6 +7,7 @@ import DeviceDoctor
 /// `clientctl doctor`.
 struct Doctor: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
+        commandName: "doctor",
         abstract: "Find out why a device does not update itself, or does not show its client.",
         discussion: """
             Give it the settings of install or serve. It looks at the clock, the disk, the

@@ -6,6 +6,7 @@ import BundleValues
 /// `clientctl events`.
 struct Events: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "events",
         abstract: "Follow a store: print one JSON object for each event, until stopped.",
         discussion: """
             For shells and monitors that would otherwise ask again and again. The first

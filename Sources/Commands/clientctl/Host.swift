@@ -9,6 +9,7 @@ import FeedHost
 /// `clientctl host`.
 struct Host: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "host",
         abstract: "Serve a feed over HTTP, and announce changes to devices over WebSockets.",
         discussion: """
             Serves what publish writes, to one machine's network: GET and HEAD with ranges

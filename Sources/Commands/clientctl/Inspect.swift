@@ -8,6 +8,7 @@ import BundlePublish
 /// `clientctl inspect`.
 struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "inspect",
         abstract:
             "Shows a manifest, a channel document, a trust root, a list of deltas or an archive, without trusting it.",
         discussion: """

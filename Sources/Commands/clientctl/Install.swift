@@ -7,6 +7,7 @@ import ClientShell
 /// `clientctl install`.
 struct Install: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
+        commandName: "install",
         abstract: "Install the newest release that this device can run.",
         discussion: """
             Fetches the manifest, verifies its signature, decides, downloads and

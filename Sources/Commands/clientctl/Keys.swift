@@ -6,10 +6,12 @@ import BundleSigning
 /// `clientctl keys`.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "keys",
         abstract: "Make, show and protect keys.", subcommands: [Generate.self, Show.self, ChangePassphrase.self])
 
     struct Generate: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "generate",
             abstract: "Make a key pair: PREFIX.key.pem (PKCS#8, mode 0600) and PREFIX.pub.pem. Never overwrites.",
             discussion: """
                 Examples:
@@ -122,6 +124,7 @@ struct Keys: AsyncParsableCommand {
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "show",
             abstract: "Show the algorithm and key id of a public or private key.",
             discussion: """
                 Example:

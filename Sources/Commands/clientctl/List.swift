@@ -6,6 +6,7 @@ import BundleSigning
 /// `clientctl list`.
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "list",
         abstract: "List the installed clients: archives, oldest version first, then hot code pushes.",
         discussion: """
             Example:

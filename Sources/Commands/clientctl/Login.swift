@@ -9,6 +9,7 @@ import ShellBoot
 /// `clientctl login`.
 struct Login: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "login",
         abstract: "Sign a device in. Every request to the feed then carries its token.",
         discussion: """
             The token is shown to the origin (scheme, host and port) of --manifest,
@@ -167,6 +168,7 @@ struct SessionRenewal: Sendable {
 /// `clientctl logout`.
 struct Logout: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "logout",
         abstract: "Sign a device out. Its token is deleted, and guests see the seed.",
         discussion: """
             With --forget, nobody has to sign in any more, as before the first login.
@@ -203,6 +205,7 @@ struct Logout: ParsableCommand {
 /// `clientctl lock`.
 struct Lock: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "lock",
         abstract: "Lock a device. Until it is unlocked, `serve` shows only that it is locked.",
         discussion: """
             It goes on updating meanwhile. With --maintenance the page says that somebody
@@ -234,6 +237,7 @@ struct Lock: ParsableCommand {
 /// `clientctl unlock`.
 struct Unlock: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "unlock",
         abstract: "Unlock a device. It shows what its session allows.",
         discussion: """
             Example:

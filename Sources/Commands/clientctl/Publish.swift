@@ -9,6 +9,7 @@ import BundleSigning
 /// `clientctl publish`.
 struct Publish: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
+        commandName: "publish",
         abstract: "Pack a built web folder, sign it, and write it into a feed.",
         discussion: """
             The feed is a static folder: serve it with any web server, or copy it to

@@ -7,6 +7,7 @@ import BundlePublish
 /// `clientctl release`.
 struct Release: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "release",
         abstract: "Show and change a channel: rollouts, pauses, recalls, promotions.",
         discussion: """
             A channel is FEED/channels/NAME.json: which releases devices may run. Each

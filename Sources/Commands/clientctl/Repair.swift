@@ -8,6 +8,7 @@ import MeteorSource
 /// `clientctl repair`.
 struct Repair: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
+        commandName: "repair",
         abstract: "Restore installed files that are damaged or missing.",
         discussion: """
             Every file is compared with its client's receipt. One that differs is replaced,

@@ -58,6 +58,7 @@ struct ReportOptions: ParsableArguments {
 /// `clientctl report`.
 struct Report: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "report",
         abstract: "Report what became of each version on this device, for shells that run without serve.",
         discussion: """
             The first run makes the store note facts: installed, started, confirmed,

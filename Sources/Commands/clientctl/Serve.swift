@@ -13,6 +13,7 @@ import ShellListening
 /// `clientctl serve`.
 struct Serve: AsyncParsableCommand, ConfinedCommand {
     static let configuration = CommandConfiguration(
+        commandName: "serve",
         abstract: "Show the client to a browser on this machine, watch it, and roll it back when it fails.",
         discussion: """
             Prints its address as soon as it listens; open that in a browser. The page

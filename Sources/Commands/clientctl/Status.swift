@@ -8,6 +8,7 @@ import ShellBoot
 /// `clientctl status`.
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "status",
         abstract: "Show what runs, what runs next, and why the other clients do not.",
         discussion: """
             What runs is the client that was launched last; the one with the star is next.

@@ -9,6 +9,7 @@ import BundleSigning
 /// `clientctl trust`.
 struct Trust: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "trust",
         abstract: "Make and change trust roots: which keys devices trust, and how many must sign.",
         discussion: """
             A trust root names root keys, which sign the next root, release keys, which

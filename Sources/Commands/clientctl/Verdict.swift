@@ -34,6 +34,7 @@ struct VerdictOptions: ParsableArguments {
 /// `clientctl confirm`.
 struct Confirm: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "confirm",
         abstract: "Confirm that the launched client works, and remove old clients.",
         discussion: """
             Refused (27) with the token of another launch, and (40) where this one was
@@ -67,6 +68,7 @@ struct Confirm: AsyncParsableCommand {
 /// `clientctl fail`.
 struct Fail: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "fail",
         abstract: "Report that the launched client does not work, and show what runs next.",
         discussion: """
             The first failure is retried once, after another client has run; the second

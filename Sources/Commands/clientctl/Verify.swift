@@ -9,6 +9,7 @@ import BundleSigning
 /// `clientctl verify`.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "verify",
         abstract: "Verify a release (its manifest, archive and, with --rebuild, its folder) or a store (--store).",
         discussion: """
             With --store, every installed file is compared with its receipt; a difference

@@ -17,7 +17,7 @@ struct DurableOutputTests {
         try Clientctl.stock(
             ["strace", "-f", "-y", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync,syncfs", Clientctl.path] + arguments
         )
-        let paths = try Clientctl.stock(["sed", "-n", "s/^.*sync([0-9]*<\\(.*\\)>.*$/\\1/p", trace])
+        let paths = try Clientctl.stock(["sed", "-n", "s/^.*sync([0-9]*<\\([^>]*\\)>.*$/\\1/p", trace])
         return paths.split(separator: "\n").map(String.init)
     }
 

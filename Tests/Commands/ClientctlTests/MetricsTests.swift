@@ -97,9 +97,7 @@ import Testing
 
     @Test func `count a download that goes on where it stopped, and checks that fail`() throws {
         let site = try Site()
-        var noise = SeededGenerator(seed: 11)
-        let blob = (0..<400_000).map { _ in UInt8.random(in: 0...255, using: &noise) }
-        try site.publish("1.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": blob])
+        try site.publish("1.0.0", ["index.html": bytes("<!doctype html>"), "noise.bin": noise(400_000)])
         let path = "/releases/v1.0.0/client-v1.0.0.tar.zst"
         let archive = try contents(ofFile: site.feed + path)
         let server = try LoopbackServer(folder: site.feed)

@@ -245,9 +245,8 @@ private final class DeltaSite {
     }
 
     @Test func `goes on with a delta that was interrupted`() async throws {
-        var generator = SeededGenerator(seed: 9)
-        let noise = (0..<300_000).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-        let site = try DeltaSite(TreePair(old: Self.pair.old, new: ["index.html": Self.text, "noise.bin": noise]))
+        let site = try DeltaSite(
+            TreePair(old: Self.pair.old, new: ["index.html": Self.text, "noise.bin": noise(300_000)]))
         try await site.installOld()
         let server = try LoopbackServer()
         server.set("/client.tar", Route(site.archive))
