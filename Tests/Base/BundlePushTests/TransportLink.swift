@@ -37,12 +37,14 @@ enum TransportLink: CaseIterable, Sendable {
     private func socket() async throws -> Open {
         let authority = self == .secure ? try TestAuthority(names: "IP:127.0.0.1") : nil
         let (accepted, accepting) = AsyncStream<SocketTransport>.makeStream()
+        // Limits for hangs; some tests let the other side wait.
+        var limits = SocketLimits()
+        (limits.handshake, limits.stall) = (.seconds(60), .seconds(300))
         let server = try await SocketServer.start(
-            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in accepting.yield(socket) })
+            WebSocketUpgrade(UpgradeRule(path: "/push"), limits: limits) { socket, _ in accepting.yield(socket) })
         let front = try authority.map { try TLSFront($0, before: server.port) }
         var configuration = SocketConnector.Configuration(userAgent: "contract")
-        // A limit for hangs.
-        configuration.limits.handshake = .seconds(60)
+        configuration.limits = limits
         let connector = SocketConnector(
             configuration,
             over: CurlStreamConnector(

@@ -8,20 +8,24 @@ final class PairEnd: SyncTransport {
     private let incoming: MessageQueue
     private let outgoing: MessageQueue
     private let answersPings: Bool
+    private let waitsForAnswers: Bool
     private let counted = Mutex(0)
 
-    private init(incoming: MessageQueue, outgoing: MessageQueue, answersPings: Bool) {
+    private init(incoming: MessageQueue, outgoing: MessageQueue, answersPings: Bool, waitsForAnswers: Bool = false) {
         self.incoming = incoming
         self.outgoing = outgoing
         self.answersPings = answersPings
+        self.waitsForAnswers = waitsForAnswers
     }
 
-    /// Both ends; `answersPings` says whether a ping of the first is answered.
-    static func make(answersPings: Bool = true) -> (PairEnd, PairEnd) {
+    /// Both ends; `answersPings` says whether a ping of the first is answered, and `waitsForAnswers` whether it counts as
+    /// sent only when the answer has been received.
+    static func make(answersPings: Bool = true, waitsForAnswers: Bool = false) -> (PairEnd, PairEnd) {
         let limit = MessageQueue.Limit(messages: 16, bytes: 256 << 10)
         let (one, other) = (MessageQueue(limit), MessageQueue(limit))
         return (
-            PairEnd(incoming: one, outgoing: other, answersPings: answersPings),
+            PairEnd(
+                incoming: one, outgoing: other, answersPings: answersPings, waitsForAnswers: waitsForAnswers),
             PairEnd(incoming: other, outgoing: one, answersPings: true)
         )
     }
@@ -32,6 +36,9 @@ final class PairEnd: SyncTransport {
     /// Whether this end was closed, by either side.
     var isClosed: Bool { incoming.hasEnded }
 
+    /// Whether the other side has worked on everything that was sent here, and waits for more.
+    var isAwaited: Bool { outgoing.count == 0 && outgoing.waiters > 0 }
+
     func sendBinary(_ bytes: [UInt8]) async throws { try await send(.binary(bytes)) }
 
     func sendText(_ text: String) async throws { try await send(.text(text)) }
@@ -39,7 +46,12 @@ final class PairEnd: SyncTransport {
     func sendPing() async throws {
         if outgoing.hasEnded { throw TransportError.isClosed }
         counted.withLock { $0 += 1 }
-        if answersPings { incoming.add(.pong) }
+        guard answersPings else { return }
+        incoming.add(.pong)
+        while waitsForAnswers, !incoming.hasEnded, incoming.count > 0 || incoming.waiters == 0 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
     }
 
     private func send(_ message: TransportMessage) async throws {
@@ -104,13 +116,17 @@ final class PairConnector: TransportConnector {
                 throw error
             }
         case .opensLate(let release):
-            await Task { _ = try? await release.value }.value
+            await withTaskCancellationHandler {
+                await Task { _ = try? await release.value }.value
+            } onCancel: {
+                cancelled.withLock { $0 += 1 }
+            }
             return open(answersPings: true)
         }
     }
 
     private func open(answersPings: Bool) -> PairEnd {
-        let (near, far) = PairEnd.make(answersPings: answersPings)
+        let (near, far) = PairEnd.make(answersPings: answersPings, waitsForAnswers: true)
         ends.yield(far)
         return near
     }

@@ -39,9 +39,13 @@ struct ClientTests {
     }
 
     @Test func `a handshake that is never answered ends in time, and leaves no connection`() async throws {
+        // What the process's first connection has to prepare does not count.
+        let other = try await RawServer.start(.says("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"))
+        await #expect(throws: TransportError.self) { try await connector().connect(try other.url()) }
+        await other.stop()
         let server = try await RawServer.start(.silent)
-        let connector = connector { $0.limits.handshake = .seconds(1) }
-        await #expect(throws: TransportError.timedOut(.connecting)) { try await connector.connect(try server.url()) }
+        let hasty = connector { $0.limits.handshake = .seconds(3) }
+        await #expect(throws: TransportError.timedOut(.connecting)) { try await hasty.connect(try server.url()) }
         #expect(await server.received.first { _ in true } != nil)
         await server.stop()
     }
@@ -158,14 +162,14 @@ struct ClientTests {
         let server = try await RawServer.start(.opens([]))
         let transport = try await connector { $0.limits.farewell = .milliseconds(200) }.connect(try server.url())
         let took = await ContinuousClock().measure { await transport.close() }
-        #expect(took >= .milliseconds(150) && took < .seconds(10))
+        #expect(took >= .milliseconds(150) && took < .seconds(60))
         await server.stop()
     }
 
     @Test func `fields are sent to the place that they are for`() async throws {
         let (accepted, accepting) = AsyncStream<[String]>.makeStream()
         let server = try await SocketServer.start(
-            WebSocketUpgrade(UpgradeRule(path: "/push")) { _, head in
+            WebSocketUpgrade(UpgradeRule(path: "/push"), limits: EchoServer.limits) { _, head in
                 accepting.yield(
                     head.headers["Authorization"] + head.headers["Host"] + head.headers["User-Agent"]
                         + head.headers["Origin"])
@@ -207,6 +211,8 @@ struct ClientTests {
         let first = try await EchoServer.start(echoes: false, port: port)
         let opened = first.opened
         var configuration = SyncClient.Configuration(url: try SocketURL(parsing: "ws://127.0.0.1:\(port)/push"))
+        configuration.opening = .seconds(60)
+        configuration.heartbeat.idle = .seconds(300)
         configuration.backoff.first = .milliseconds(20)
         configuration.backoff.longest = .milliseconds(50)
         let client = SyncClient(configuration, connector: connector())
@@ -238,7 +244,7 @@ struct ClientTests {
         #expect(isUnreachable, "the end of the server was not told")
         let second = try await SocketServer.start(
             port: port,
-            WebSocketUpgrade(UpgradeRule(path: "/push")) { socket, _ in
+            WebSocketUpgrade(UpgradeRule(path: "/push"), limits: EchoServer.limits) { socket, _ in
                 Task {
                     try? await socket.sendText("back")
                     _ = try? await socket.receive()

@@ -85,7 +85,10 @@ struct ServerTests {
         var limits = SocketLimits()
         limits.handshake = .seconds(2)
         let echo = try await EchoServer.start(limits: limits)
-        let client = try RawClient(port: echo.port)
+        // This one may take as long as on a busy machine.
+        var opened: RawClient?
+        for _ in 0..<30 where opened == nil { opened = try? RawClient(port: echo.port) }
+        let client = try #require(opened)
         let halves = try ["", "GET /push HT", "GET /push HTTP/1.1\r\nHost: h\r\n"].map { start in
             let connection = try RawConnection(port: echo.port)
             connection.send(start)
@@ -100,7 +103,7 @@ struct ServerTests {
 
     @Test func `who takes nothing is given up, and what waits for it is bounded`() async throws {
         var limits = SocketLimits()
-        limits.stall = .milliseconds(300)
+        limits.stall = .milliseconds(1500)
         let echo = try await EchoServer.start(limits: limits, echoes: false)
         let client = try RawClient(port: echo.port)
         let socket = try #require(await echo.opened.first { _ in true })
@@ -124,17 +127,25 @@ struct ServerTests {
     }
 
     @Test func `a silent client is asked, then given up`() async throws {
-        var limits = SocketLimits()
-        limits.heartbeat = .seconds(2)
-        let echo = try await EchoServer.start(limits: limits)
-        let client = try RawClient(port: echo.port)
-        #expect(try client.frame() == RawClient.Frame(Frames.ping))
-        client.send(Frames.client(Frames.pong))
-        #expect(try client.frame() == RawClient.Frame(Frames.text, Array("pong".utf8)))
-        #expect(try client.frame() == RawClient.Frame(Frames.ping))
-        #expect(try client.frame() == nil)
-        #expect(await echo.end() == .some(.some(.timedOut(.answering))))
-        await echo.server.stop()
+        // On a busy machine the answer may come too late: then all is tried again, with more time.
+        for heartbeat in [2, 5, 15] {
+            var limits = SocketLimits()
+            limits.heartbeat = .seconds(heartbeat)
+            let echo = try await EchoServer.start(limits: limits, echoes: false)
+            let client = try RawClient(port: echo.port)
+            let socket = try #require(await echo.opened.first { _ in true })
+            #expect(try client.frame() == RawClient.Frame(Frames.ping))
+            client.send(Frames.client(Frames.pong))
+            let answer = try? await socket.receive()
+            let next = try? client.frame()
+            if answer == .pong && next == RawClient.Frame(Frames.ping) {
+                #expect(try client.frame() == nil)
+                await #expect(throws: TransportError.timedOut(.answering)) { try await socket.receive() }
+                return await echo.server.stop()
+            }
+            await echo.server.stop()
+        }
+        Issue.record("who answered was given up")
     }
 
     @Test func `a hub greets, tells all, hears nobody, and lets go who is gone`() async throws {
@@ -201,7 +212,7 @@ struct ServerTests {
             await Task.yield()
         }
         // Its loop may not have had its turn yet.
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + .seconds(60)
         while hub.count > 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
         #expect(hub.count == 0)
         withExtendedLifetime(client) {}

@@ -253,6 +253,12 @@ import Testing
             Self.prefix + "getCurrentVersion", .json(#"{"error":{"code":"staleLaunch","message":"over"}}"#, status: 403)
         )
         server.set(Self.prefix + "events", Self.stream(try Feed()))
+        // Its clock stands still: what follows may take longer than ten seconds.
+        server.set(
+            "/",
+            .html(
+                "<meta name=clientctl-token content=token-1><script>Date.now = () => 1e12</script>"
+                    + "<script src=/bridge.js></script>"))
         let page = try open()
         try page.evaluate("plugin.getCurrentVersion().catch(() => null); null")
         try page.wait(for: "it is loaded again") { $0.loads == 2 }
@@ -341,6 +347,7 @@ import Testing
         try page.wait(for: "the next load's word") { _ in
             try requests("visibility").map(body).contains { $0["page"]?.stringValue != name }
         }
+        try page.wait(for: "the farewell") { _ in requests("farewell").count == 1 }
         // A word after the farewell might arrive before it.
         #expect(try requests("farewell").map(body).map { $0["number"] } == [.integer(4)])
         #expect(try requests("visibility").map(body).count { $0["page"]?.stringValue == name } == 3)

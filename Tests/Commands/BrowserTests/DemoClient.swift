@@ -30,6 +30,8 @@ struct DemoClient {
         static let errors = "WebAppLocalServer.onError(error => note('errors', error.code));\n"
         /// Reports that nobody sees the page, as a window in the background does.
         static let hide = visibility("hidden")
+        /// Reports that it is seen again.
+        static let show = visibility("visible")
 
         static func visibility(_ state: String) -> String {
             """
@@ -45,6 +47,23 @@ struct DemoClient {
         var client = DemoClient(version)
         client.colour = colour
         client.script = Scripts.errors + Scripts.update + Scripts.confirm
+        return client
+    }
+
+    /// One that does the same, and confirms in its page: that does not depend on how soon its script comes.
+    static func prompt(_ version: String, _ colour: String = "white") -> DemoClient {
+        var client = DemoClient(version)
+        client.colour = colour
+        client.head = "<script>\(Scripts.confirm)</script>"
+        client.script = Scripts.errors + Scripts.update
+        return client
+    }
+
+    /// One that does what `script` says, out of sight: the time of its trial stands still until a test shows it, which may
+    /// look at it first, however long that takes.
+    static func unseen(_ version: String, _ script: String, _ colour: String = "white") -> DemoClient {
+        var client = doing(version, script, colour)
+        client.head = "<script>\(Scripts.hide)</script>"
         return client
     }
 

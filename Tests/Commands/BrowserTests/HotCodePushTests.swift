@@ -18,6 +18,7 @@ import Testing
 
     private static let broken = "throw new Error('version 3 is broken');"
     private static let check = "WebAppLocalServer.checkForUpdates(); null"
+    private static let show = DemoClient.Scripts.show + "null"
 
     private func shows(_ page: BrowserPage, _ version: String) throws {
         try page.wait(until: "window.version === '\(version)' && document.readyState === 'complete'")
@@ -49,11 +50,11 @@ import Testing
     // MARK: One window
 
     @Test func `the page follows the server, is taken back, and a version that fails twice is blocked`() throws {
-        let serving = try push.serve(timeout: "6s")
+        let serving = try push.serve(timeout: "5s")
         let page = try opened(serving)
         let first = try ScreenshotFolder.keep(page, as: "push-1-version-1")
 
-        try push.push(.good("version2", "#e0ffe0"))
+        try push.push(.prompt("version2", "#e0ffe0"))
         // The server alone moves nothing: the page has to ask.
         try page.evaluate("new Promise(done => setTimeout(() => done(null), 1500))")
         #expect(try text(page, "version") == "version1")
@@ -64,10 +65,11 @@ import Testing
         try kiosk.wait(until: "meteor-version2", is: "good")
         let second = try ScreenshotFolder.keep(page, as: "push-2-version-2")
 
-        try push.push(.doing("version3", Self.broken, "#ffe0e0"))
+        try push.push(.unseen("version3", Self.broken, "#ffe0e0"))
         try page.evaluate(Self.check)
         try shows(page, "version3")
         let third = try ScreenshotFolder.keep(page, as: "push-3-version-3-on-trial")
+        try page.evaluate(Self.show)
         try shows(page, "version2")
         let fourth = try ScreenshotFolder.keep(page, as: "push-4-version-2-after-rollback")
         let failed = try kiosk.status(of: "meteor-version3")
@@ -79,6 +81,7 @@ import Testing
         let downloads = push.server.requests.count
         try page.evaluate(Self.check)
         try shows(page, "version3")
+        try page.evaluate(Self.show)
         try shows(page, "version2")
         try page.wait(until: "sessionStorage.errors === 'healthFailed; healthFailed; '")
         let fifth = try ScreenshotFolder.keep(page, as: "push-5-version-2-after-block")
@@ -104,7 +107,8 @@ import Testing
     }
 
     @Test func `after a kill in the middle of a trial the window comes back with version 2`() throws {
-        let killed = try push.serve()
+        // No port that the system gives to whoever connects: that might be another's when it is asked for again.
+        let killed = try push.serve(port: nil)
         let page = try opened(killed)
         try push.push(.good("version2"))
         try page.evaluate(Self.check)
@@ -131,15 +135,15 @@ import Testing
     // MARK: Both channels
 
     @Test func `archive, push and failing push on one device, in one window`() throws {
-        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.good("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
+        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.prompt("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
         let feed = ["--manifest", kiosk.manifest, "--trust", kiosk.trust]
-        let serving = try push.serve(timeout: "6s", feed)
+        let serving = try push.serve(timeout: "5s", feed)
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let sofar = try text(page, "sessionStorage.shown")
 
-        try push.push(.good("version2"))
+        try push.push(.prompt("version2"))
         try page.evaluate(Self.check)
         try shows(page, "version2")
         try kiosk.wait(until: "meteor-version2", is: "good")
@@ -151,9 +155,10 @@ import Testing
         try kiosk.wait(until: "v1.1.0", is: "staged")
         #expect(try text(page, "version") == "version2")
 
-        try push.push(.doing("version3", Self.broken))
+        try push.push(.unseen("version3", Self.broken))
         try page.evaluate(Self.check)
         try shows(page, "version3")
+        try page.evaluate(Self.show)
         try shows(page, "version2")
         #expect(try kiosk.status(of: "meteor-version3").state == "failed")
         #expect(try text(page, "sessionStorage.shown") == sofar + "version2; version3; version2; ")
@@ -164,15 +169,16 @@ import Testing
     }
 
     @Test func `a push that fails before any was good gives way to the archive`() throws {
-        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.good("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
-        let serving = try push.serve(timeout: "6s", ["--manifest", kiosk.manifest, "--trust", kiosk.trust])
+        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.prompt("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
+        let serving = try push.serve(timeout: "5s", ["--manifest", kiosk.manifest, "--trust", kiosk.trust])
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
-        try push.push(.doing("version3", Self.broken))
+        try push.push(.unseen("version3", Self.broken))
         for state in ["failed", "blocked"] {
             try page.evaluate(Self.check)
             try shows(page, "version3")
+            try page.evaluate(Self.show)
             try shows(page, "1.0.0")
             #expect(try kiosk.status(of: "meteor-version3").state == state)
         }

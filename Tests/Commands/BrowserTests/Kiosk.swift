@@ -59,14 +59,13 @@ final class Kiosk {
 
     // MARK: Serving
 
-    /// Starts `serve` and waits until it listens.
-    func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
-        try Serving(
+    /// Starts `serve` and waits until it listens; without a port, on that of the application.
+    func serve(port: Int? = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+        let choice = port.map { ["--port", "\($0)"] } ?? []
+        return try Serving(
             try start(
-                [
-                    "serve", "--store", store, "--shell-version", "1.5.0", "--seed", seed, "--port", "\(port)",
-                    "--startup-timeout", timeout,
-                ] + more))
+                ["serve", "--store", store, "--shell-version", "1.5.0", "--seed", seed, "--startup-timeout", timeout]
+                    + choice + more))
     }
 
     // MARK: What it remembers

@@ -30,7 +30,8 @@ final class PushKiosk {
         }
         builder.page.template = files["index.html"]
         builder.page.rootURL = server.rootURL
-        builder.page.appId = "hotcodepushtests"
+        // Another one has another port, where a test asks for that of the application.
+        builder.page.appId = "push\(getpid())"
         change(&builder)
         return try builder.build()
     }
@@ -49,12 +50,13 @@ final class PushKiosk {
 
     /// Starts `serve`, which checks when the page asks for it; its own first check is an hour away, so `install` makes one now,
     /// whatever comes of it.
-    func serve(port: Int = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+    func serve(port: Int? = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
         let device =
             ["--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--meteor", server.rootURL] + more
+        let choice = port.map { ["--port", "\($0)"] } ?? []
         let serving = try Serving(
             try kiosk.start(
-                ["serve", "--port", "\(port)", "--startup-timeout", timeout, "--check-interval", "10h"] + device))
+                ["serve", "--startup-timeout", timeout, "--check-interval", "10h"] + choice + device))
         _ = try #require(try kiosk.start(["install"] + device).wait(within: .seconds(60)), "install does not end")
         return serving
     }

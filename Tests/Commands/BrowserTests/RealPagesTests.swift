@@ -80,12 +80,13 @@ import Testing
         }
         try kiosk.publish(source, as: "1.0.0")
         try kiosk.install()
-        let serving = try kiosk.serve(client.policy.isEmpty ? [] : ["--csp", client.policy])
+        // It never confirms, and is to stay on the screen for as long as that takes.
+        let serving = try kiosk.serve(timeout: "600s", client.policy.isEmpty ? [] : ["--csp", client.policy])
         let browser = try Browser.forAllTests()
         let page = try browser.open(serving.root + "/clients/", inWindow: true)
         if !client.preparation.isEmpty { try page.evaluate(client.preparation) }
-        try page.navigate(serving.root + "/")
-        try page.wait(until: client.started)
+        try page.navigate(serving.root + "/", within: .seconds(300))
+        try page.wait(until: client.started, within: .seconds(300))
         let files = try TreeSnapshot(of: source).files
         func path(_ request: PageRequest) -> String? {
             guard request.url.hasPrefix(serving.root + "/") else { return nil }

@@ -138,26 +138,29 @@ import Testing
     }
 
     @Test func `a start page with a name is launched, taken back, and leads on where it is missing`() throws {
-        let pages = { (version: String) in
+        let pages = { (client: DemoClient) in
             [
-                "kiosk.html":
-                    "<!doctype html><link rel=icon href=data:,><title>kiosk \(version)</title><script src=/app.js></script>"
+                "kiosk.html": """
+                <!doctype html><link rel=icon href=data:,><title>kiosk \(client.version)</title>\(client.head)
+                <script src=/app.js></script>
+                """
             ]
         }
-        var (good, bad) = (DemoClient.good("1.0.0"), DemoClient.doing("2.0.0", "throw new Error('broken');"))
-        (good.more, bad.more) = (pages("1.0.0"), pages("2.0.0"))
+        var (good, bad) = (DemoClient.prompt("1.0.0"), DemoClient.unseen("2.0.0", "throw new Error('broken');"))
+        (good.more, bad.more) = (pages(good), pages(bad))
         try kiosk.install(good)
-        let serving = try kiosk.serve(timeout: "6s")
+        let serving = try kiosk.serve(timeout: "5s")
         let page = try browser.open(serving.root + "/kiosk.html")
         try page.wait(until: "window.confirmed && document.title === 'kiosk 1.0.0'")
         #expect(page.console.isEmpty)
         try kiosk.install(bad)
-        try page.wait(until: "document.title === 'kiosk 2.0.0'")
+        try page.wait(until: "document.title === 'kiosk 2.0.0' && document.readyState === 'complete'")
+        try page.evaluate(DemoClient.Scripts.show + "null")
         try page.wait(until: "document.title === 'kiosk 1.0.0'")
         let failed = try kiosk.status(of: "v2.0.0")
         #expect(failed.state == "failed")
         #expect(failed.failures.first?["detail"]?.stringValue?.contains("Error: broken") == true)
-        try kiosk.install(.good("3.0.0"))
+        try kiosk.install(.prompt("3.0.0"))
         try page.wait(until: "window.confirmed && document.title === '3.0.0' && location.pathname === '/'")
     }
 

@@ -30,7 +30,7 @@ import Testing
             $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 }
         }
         serving.program.send(signal)
-        let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
+        let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
         #expect(ending.status == 0)
     }
 
@@ -38,7 +38,7 @@ import Testing
         for _ in 0..<5 {
             let serving = try kiosk.serve()
             serving.program.send(SIGTERM)
-            let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
+            let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
             #expect(ending.status == 0, "signal \(ending.signal ?? 0)")
         }
     }
@@ -53,7 +53,8 @@ import Testing
         ])
         #expect(silent.wait(for: path))
         serving.program.send(SIGTERM)
-        let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
+        // The check itself gives up after 30 s.
+        let ending = try #require(try serving.program.wait(within: .seconds(20)), "it does not end")
         #expect(ending.status == 0)
     }
 
@@ -111,7 +112,7 @@ import Testing
             #expect(try serving.ask("GET /", ["Accept": "text/html"]).text.contains("1.0.0"))
             #expect(try serving.program.printed().errors.contains("The seed cannot be opened"))
             serving.program.send(SIGTERM)
-            _ = try serving.program.wait(within: .seconds(3))
+            _ = try serving.program.wait(within: .seconds(60))
             // A trial that ended with its shell counts; it is lifted here.
             try kiosk.run(["unblock", "--version", "1.0.0", "--store", kiosk.store])
         }
@@ -121,7 +122,7 @@ import Testing
         let serving = try kiosk.serve(["--json"])
         _ = try serving.ask("GET /", ["Accept": "text/html"])
         serving.program.send(SIGTERM)
-        let ending = try #require(try serving.program.wait(within: .seconds(3)), "it does not end")
+        let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")
         let object = try #require(try JSONScanner.parse(ending.output, maximumBytes: 4096).objectValue)
         #expect(object["url"] == .string(serving.root + "/"))
         #expect(object["port"] == .integer(serving.port))

@@ -96,15 +96,15 @@ import Testing
             route.pace = .stall(after: 0)
             return route
         }
-        let start = ContinuousClock.now
         let edit = ["release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable"]
-        try Clientctl.run(
+        let told = try Clientctl.run(
             edit + [
                 "--channel-key", site.key("channel"), "--public-url", try silent.url("/").description,
                 "--public-within", "2s", "--json",
             ]
         ).failed(53, "notPublic")
-        #expect(ContinuousClock.now - start < .seconds(20))
+        // Only the limit says so.
+        #expect(told.errors.contains("It did not answer in time."), "\(told.errors)")
         withExtendedLifetime(silent) {}
     }
 
@@ -162,7 +162,8 @@ import Testing
         let old = try contents(ofFile: document)
         let stale = try serve { path, _ in path == "/channels/stable.json" ? Route(old) : nil }
         let short = try serve { path, _ in path.contains("client-v1.2.0") ? Route([1]) : nil }
-        let limit = ["--public-within", "1s"]
+        // The limit cuts the first look, too, which a busy machine needs longer for.
+        let limit = ["--public-within", "3s"]
         let behind = try site.publish("1.1.0", ["--public-url", try stale.url("/").description] + limit)
         behind.failed(53, "notPublic")
         #expect(behind.outcome == "published" && behind["public"] == nil)

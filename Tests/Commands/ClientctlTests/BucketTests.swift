@@ -211,7 +211,7 @@ import Testing
 }
 
 /// What is neither a folder nor a bucket is no feed.
-@Suite struct FeedAddressTests {
+@Suite(.ownThread) struct FeedAddressTests {
     @Test(arguments: [
         "ftp://x/y", "ws://x/y", "s3://B", "s3://bucket/a b", "s3://", "s3:/my-bucket/kiosk",
         "https:/updates.example.com",

@@ -18,7 +18,7 @@ import Testing
             "--fallback",
             "everything",
         ])
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
             if let address = try program.printed().output.firstMatch(of: /http:\/\/127\.0\.0\.1:([0-9]+)/),
                 let port = Int(address.output.1)
@@ -57,7 +57,7 @@ import Testing
             #expect(try one.findings(in: answer, of: bundle) == [], "\(one.number)")
         }
         program.send(SIGTERM)
-        let ending = try #require(try program.wait(within: .seconds(5)), "serve does not end")
+        let ending = try #require(try program.wait(within: .seconds(60)), "serve does not end")
         #expect(ending.status == 0, "\(ending.errors)")
     }
 

@@ -26,12 +26,12 @@ import Testing
     private var runs: Int { (try? contents(ofFile: site.folder.file("runs")).count { $0 == 10 }) ?? 0 }
 
     private func awaitRun(_ count: Int = 1) throws {
-        for _ in 0..<3000 where runs < count { poll(nil, 0, 10) }
+        for _ in 0..<6000 where runs < count { poll(nil, 0, 10) }
         try #require(runs >= count)
     }
 
-    private func start(_ version: String, _ more: [String]) throws -> Program {
-        let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+    private func start(_ version: String, _ more: [String], of tree: String? = nil) throws -> Program {
+        let source = try tree ?? site.folder.writeTree(Site.client(version), to: "web-\(version)")
         return try Clientctl.start(
             [
                 "publish", source, "--version", version, "--feed", site.feed, "--min-shell", "1.0.0", "--app-id",
@@ -97,8 +97,9 @@ import Testing
 
     @Test func `the same version of two publishers at once is there once`() throws {
         let signing = ["--sign-command", slow("release"), "--public", site.pub("release")]
-        let first = try start("1.1.0", signing + ["--channel-key", site.key("channel")])
-        let second = try start("1.1.0", signing + ["--channel-key", site.key("channel")])
+        let both = try site.folder.writeTree(Site.client("1.1.0"), to: "web-1.1.0")
+        let first = try start("1.1.0", signing + ["--channel-key", site.key("channel")], of: both)
+        let second = try start("1.1.0", signing + ["--channel-key", site.key("channel")], of: both)
         let other = try site.folder.writeTree(Site.client("other"), to: "other")
         let third = try Clientctl.start(
             [
@@ -144,7 +145,7 @@ import Testing
                 "flock", "-F", site.feed, "sh", "-c",
                 "echo $$ >'\(held)'; while ! test -e '\(site.folder.file("gate"))'; do sleep 0.02; done",
             ], environment: Clientctl.environment())
-        for _ in 0..<3000 where (try? contents(ofFile: held).last) != 10 { poll(nil, 0, 10) }
+        for _ in 0..<6000 where (try? contents(ofFile: held).last) != 10 { poll(nil, 0, 10) }
         let pid = String(decoding: try contents(ofFile: held).dropLast(), as: UTF8.self)
         let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web")
         let publish = [
@@ -163,7 +164,7 @@ import Testing
         }
         let waiting = try [publish, pause, root].map { try Clientctl.start($0 + ["--wait", "10m"]) }
         for program in waiting {
-            for _ in 0..<3000 where try !program.printed().errors.contains("waiting") { poll(nil, 0, 10) }
+            for _ in 0..<6000 where try !program.printed().errors.contains("waiting") { poll(nil, 0, 10) }
             #expect(try program.printed().errors.contains("waiting for another clientctl (pid \(pid))"))
         }
         try openGate()

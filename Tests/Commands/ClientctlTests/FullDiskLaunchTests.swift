@@ -22,7 +22,7 @@ import Testing
         fill() { head -c 8m /dev/zero > "$mount/filler" 2> /dev/null; echo x > "$mount/more" 2> /dev/null && cat /dev/zero >> "$mount/more" 2> /dev/null; }
         free() { rm -f "$mount/filler" "$mount/more"; }
         member() { sed -n 's/.*"'"$1"'": "\\([^"]*\\)".*/\\1/p'; }
-        page() { curl -s --max-time 5 -H 'Accept: text/html' "$url" | grep -o 'client [0-9.]*' > "$results/$1"; }
+        page() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'client [0-9.]*' > "$results/$1"; }
 
         install 1.0.0
         launch first
@@ -35,31 +35,38 @@ import Testing
         "$program" confirm --store "$store" --version 2.0.0 --token "$(member token < "$results/freed")" > /dev/null || exit 93
 
         install 3.0.0
-        "$program" serve --store "$store" --shell-version 1.5.0 --seed "$seed" --port 0 --startup-timeout 200ms \\
-            > "$results/url" 2> "$results/serve.errors" &
-        server=$!
-        for try in $(seq 100); do [ -s "$results/url" ] && break; sleep 0.1; done
-        url=$(cat "$results/url")
+        serve() {
+            "$program" serve --store "$store" --shell-version 1.5.0 --seed "$seed" --port 0 --startup-timeout "$1" \\
+                > "$results/url" 2>> "$results/serve.errors" &
+            server=$!
+            for try in $(seq 600); do [ -s "$results/url" ] && break; sleep 0.1; done
+            url=$(cat "$results/url")
+        }
+        serve 200ms
         page trial
         fill
-        for try in $(seq 100); do page fallen; grep -q 2.0.0 "$results/fallen" && break; sleep 0.1; done
+        for try in $(seq 600); do page fallen; grep -q 2.0.0 "$results/fallen" && break; sleep 0.1; done
         free
-        for try in $(seq 100); do
+        for try in $(seq 600); do
             "$program" status --store "$store" --json > "$results/status"
             grep -q '"failed"' "$results/status" && break
             sleep 0.1
         done
 
+        # Eight seconds for a page that says nothing: a busy machine needs them to fill the disk in a trial.
+        kill "$server"
+        wait "$server"
+        serve 2s
         install 4.0.0
-        for try in $(seq 100); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
-        token=$(curl -s --max-time 5 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
+        for try in $(seq 600); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
+        token=$(curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
         fill
         curl -s -o /dev/null -w '%{http_code}' -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $token" \\
             -H 'Content-Type: application/json' -d '{}' "${url}__clientctl/v1/startupDidComplete" > "$results/confirmed"
-        sleep 1.5
+        sleep 9
         page kept
         free
-        for try in $(seq 100); do
+        for try in $(seq 600); do
             "$program" status --store "$store" > "$results/end"
             grep -q 'v4.0.0  good' "$results/end" && break
             sleep 0.1

@@ -304,7 +304,7 @@ import Testing
         }
         let late = try Self.hold(
             site, key: "new", server,
-            hook + ["--public-url", try stale.url("/").description, "--public-within", "1s"])
+            hook + ["--public-url", try stale.url("/").description, "--public-within", "3s"])
         late.failed(53, "notPublic")
         #expect(late.errors.contains("channels/stable.hold.json"))
         let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)
@@ -372,7 +372,7 @@ import Testing
         }
         try site.folder.write(
             bytes(
-                "scrape_configs: [{job_name: host, scrape_interval: 200ms, scrape_timeout: 200ms, static_configs: "
+                "scrape_configs: [{job_name: host, scrape_interval: 1s, scrape_timeout: 1s, static_configs: "
                     + "[{targets: ['127.0.0.1:\(devices.port)']}]}]\n"), to: "prometheus.yml")
         // Bound and not listening: nobody else gets it, and the engine may.
         let place = try Socket.closed()
@@ -391,7 +391,7 @@ import Testing
         #expect(outcome["good"] == .integer(40))
         failed.withLock { $0 = 20 }
         // A scrape that comes too late on a busy machine leaves no data for a moment.
-        while [3, 61].contains(outcome.status) { outcome = try guarded(server, bake: "1d") }
+        while [3, 10, 11, 61].contains(outcome.status) { outcome = try guarded(server, bake: "1d") }
         #expect(outcome.status == 60)
         #expect(try isPaused() == true)
     }

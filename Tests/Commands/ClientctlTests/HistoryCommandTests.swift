@@ -1,9 +1,10 @@
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Testing
 
 /// `release log`, `release restore` and `release unpublish` by the built program.
-@Suite struct HistoryCommandTests {
+@Suite(.ownThread) struct HistoryCommandTests {
     private func log(_ site: ChannelSite, _ more: String...) throws -> [JSONObject] {
         let told = try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stable", "--json"] + more)
         return (told.succeeded()["entries"]?.arrayValue ?? []).compactMap(\.objectValue)

@@ -92,7 +92,7 @@ import Testing
         try site.folder.write(bytes("{}"), to: "feed/channels/nothing.json")
         // A document of another channel than its name says.
         try site.folder.write(document, to: "feed/channels/other.json")
-        let deadline = ContinuousClock.now + .seconds(15)
+        let deadline = ContinuousClock.now + .seconds(60)
         while try !host.program.printed().errors.contains("channels/stable.json cannot be read"),
             ContinuousClock.now < deadline
         {
@@ -160,7 +160,7 @@ import Testing
         try await hello(socket, [:])
         host.program.send(SIGTERM)
         #expect(try await socket.receive() == nil)
-        let ending = try #require(try host.program.wait(within: .seconds(10)), "it does not end")
+        let ending = try #require(try host.program.wait(within: .seconds(60)), "it does not end")
         #expect(ending.status == 0)
     }
 
@@ -187,12 +187,13 @@ import Testing
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
         host = nil
+        let place = try Socket.closed(port: port)
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
         #expect(await hears(.release(channel: "stable", sequence: 2)))
         try site.release("pause", "--version", "1.0.1").succeeded()
         #expect(await hears(.release(channel: "stable", sequence: 3)))
-        withExtendedLifetime(host) {}
+        withExtendedLifetime((host, place)) {}
     }
 
     @Test(.enabled(if: access("/usr/bin/stdbuf", X_OK) == 0, "no stdbuf"))
@@ -201,10 +202,10 @@ import Testing
         let host = try Hosting(site.feed)
         let store = site.folder.file("tiny")
         let seed = try site.folder.writeTree(Site.client("0.1.0"), to: "seed")
-        // Without a terminal, what it prints would wait for its end.
+        // Without a terminal, what it prints would wait for its end. It ends with its input, and this one never ends by itself.
         let tiny = try Program(
             [
-                "sh", "-c", "tail -f /dev/null | exec stdbuf -oL \"$@\"", "sh",
+                "sh", "-c", "mkfifo \"$0\" && exec stdbuf -oL \"$@\" <>\"$0\"", site.folder.file("input"),
                 Built.tinyShell, store, "1.5.0", seed,
                 "\(host.url)manifest.json", site.pinned, "\(host.url)push".replacing("http:", with: "ws:"),
             ], environment: Clientctl.environment())

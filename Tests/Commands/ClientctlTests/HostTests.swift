@@ -83,6 +83,11 @@ import Testing
         #expect(try status(Self.token) == 200)
         _ = try tokenFile("another-token\n")
         #expect(try status("another-token") == 401)
+        // An answer may be read before its line is written.
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try contents(ofFile: log).split(separator: 10).count < 2, ContinuousClock.now < deadline {
+            poll(nil, 0, 10)
+        }
         try Clientctl.stock(["mv", log, log + ".1"])
         try hangUp(until: "read anew")
         #expect(try status("another-token") == 200)

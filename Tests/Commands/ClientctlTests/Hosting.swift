@@ -54,7 +54,7 @@ final class Hosting {
     @discardableResult
     func stop(_ signal: Int32 = SIGTERM) throws -> Program.Ending {
         program.send(signal)
-        let ending = try #require(try program.wait(within: .seconds(10)), "it does not end")
+        let ending = try #require(try program.wait(within: .seconds(60)), "it does not end")
         #expect(ending.status == 0, "signal \(ending.signal ?? 0): \(ending.errors)")
         return ending
     }
@@ -79,6 +79,7 @@ final class Hosting {
 
     static func connector(_ token: String? = nil) -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "test/1")
+        configuration.limits.handshake = .seconds(60)
         if let token { configuration.fields = { _ in [("Authorization", "Bearer \(token)")] } }
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
@@ -94,7 +95,7 @@ extension SyncTransport {
                 return try SyncMessage(parsing: text)
             }
             group.addTask {
-                try await Task.sleep(for: .seconds(15))
+                try await Task.sleep(for: .seconds(25))
                 throw Silence()
             }
             defer { group.cancelAll() }

@@ -316,8 +316,10 @@ import Testing
         let begin = clock.now
         _ = try launch().succeeded()
         let whole = max(4, Int(begin.duration(to: clock.now) / .milliseconds(1)))
-        var killed = 0
-        for round in 0..<24 {
+        var (killed, round) = (0, 0)
+        // Where the first launch took much longer than the others, few moments hit one.
+        while round < 24 || killed < 6 && round < 96 {
+            round += 1
             let moment = Int.random(in: 0...whole, using: &generator)
             let comment: Comment = "round \(round), killed after \(moment) of \(whole) ms"
             // The serving root is made again in every third round.
@@ -338,7 +340,7 @@ import Testing
             // What two trials in a row blocked may run again.
             try run("unblock", ["--version", "1.1.0"]).succeeded(nil, comment)
         }
-        print("launch kill test: \(killed) of 24 runs were killed before their end, one takes \(whole) ms")
+        print("launch kill test: \(killed) of \(round) runs were killed before their end, one takes \(whole) ms")
         #expect(killed >= 6)
     }
 }

@@ -34,12 +34,12 @@ import Testing
         try serving.wait(until: "listening to ")
         try site.publish("1.0.1").succeeded()
         try serving.wait(untilInstalled: "v1.0.1")
-        #expect(try serving.count("announces sequence 2 of the channel stable") == 1)
+        #expect(try serving.count("announces sequence 2 of the channel stable") >= 1)
         // Another channel, and the same document again, are nothing new.
         try site.publish("1.0.1", channel: "beta").succeeded()
         try site.publish("1.0.2").succeeded()
         try serving.wait(untilInstalled: "v1.0.2")
-        #expect(try serving.count("announces sequence") <= 3)
+        #expect(try serving.count("of the channel beta") == 0)
         #expect(try serving.count("listening to ") == 1)
     }
 
@@ -52,6 +52,7 @@ import Testing
         try serving.wait(until: "listening to ")
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
+        let place = try Socket.closed(port: port)
         try serving.wait(until: "cannot be listened to")
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
@@ -60,7 +61,7 @@ import Testing
         try serving.wait(untilInstalled: "v1.0.2")
         #expect(try serving.count("cannot be listened to") == 1)
         #expect(try serving.count("listening to ") == 2)
-        withExtendedLifetime(host) {}
+        withExtendedLifetime((host, place)) {}
     }
 
     @Test func `the metrics say whether the host is listened to`() throws {

@@ -327,7 +327,7 @@ import Testing
         push.server.fault("/some-other-file", .hold(gate))
         let running = try Clientctl.start(["install", "--store", push.store, "--json"] + push.pushing())
         try #require(push.server.wait(for: "/some-other-file"))
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         let map = push.fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: .version2)
         while true {
             let written = try journal()

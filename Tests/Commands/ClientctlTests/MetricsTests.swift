@@ -18,7 +18,7 @@ import Testing
             [
                 "--store", site.folder.file("store"), "--shell-version", "1.5.0", "--seed", site.folder.file("seed"),
                 "--channel", "\(site.feed)/channels/stable.json", "--trust", site.pinned, "--app-id",
-                ChannelSite.appId, "--device-id", "one", "--check-interval", "1s", "--startup-timeout", "300ms",
+                ChannelSite.appId, "--device-id", "one", "--check-interval", "1s", "--startup-timeout", "3s",
             ] + more)
     }
 
@@ -114,8 +114,8 @@ import Testing
         ])
         try serving.wait(for: "a check fails") { $0["clientctl_check_failures_total{code=\"httpStatus\"}"] ?? 0 >= 1 }
         #expect(try serving.metrics()["clientctl_downloaded_bytes_total"] == 0)
-        server.set("/manifest.json", Route(try contents(ofFile: site.manifest)))
         server.set(path, whole)
+        server.set("/manifest.json", Route(try contents(ofFile: site.manifest)))
         try serving.wait(for: "a check succeeds") { $0["clientctl_check_successes_total"] ?? 0 >= 1 }
         let range = try #require(server.requests.last { $0.target == path }?["Range"])
         let start = try #require(Int(range.dropFirst("bytes=".count).dropLast()))

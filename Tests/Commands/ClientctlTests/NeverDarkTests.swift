@@ -65,8 +65,8 @@ import Testing
             server=$!
             for try in $(seq 300); do [ -s "$seed.out/url" ] && break; sleep 0.1; done
             url=$(cat "$seed.out/url")
-            curl -s --max-time 5 -H 'Accept: text/html' "$url" > "$seed.out/page"
-            curl -s --max-time 5 "${url}app.js" > "$seed.out/script"
+            curl -s --max-time 60 -H 'Accept: text/html' "$url" > "$seed.out/page"
+            curl -s --max-time 60 "${url}app.js" > "$seed.out/script"
             kill $server
             wait $server
             """

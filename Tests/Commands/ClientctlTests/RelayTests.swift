@@ -102,6 +102,7 @@ import Testing
         #expect(try await socket.next() == .release(channel: "stable", sequence: 1))
         host?.program.send(SIGKILL)
         _ = try host?.program.wait()
+        let place = try Socket.closed(port: port)
         try relay.wait(until: "is not reachable")
         try site.publish("1.0.1").succeeded()
         host = try Hosting(site.feed, port: port)
@@ -111,7 +112,7 @@ import Testing
         let ending = try relay.stop()
         #expect(ending.errors.contains("; sequence 2"))
         #expect(try await socket.receive() == nil)
-        withExtendedLifetime(host) {}
+        withExtendedLifetime((host, place)) {}
     }
 
     @Test func `a relay starts without its upstream, and says so`() async throws {

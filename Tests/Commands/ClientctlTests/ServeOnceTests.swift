@@ -68,7 +68,7 @@ import Testing
 
     @Test func `ends with 40 when it is rolled back`() throws {
         try site.folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
-        let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "1s"])
+        let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "3s"])
         _ = try load(port)
         let ending = try status(program)
         #expect(ending.status == 40, "\(ending.errors)")
@@ -87,11 +87,10 @@ import Testing
 
     @Test func `ends with 40 when no browser comes`() throws {
         let (program, _) = try serve(["--startup-timeout", "2s"])
-        let begin = ContinuousClock.now
         let ending = try status(program)
         #expect(ending.status == 40)
-        #expect(ContinuousClock.now - begin < .seconds(30), "a browser has three startup timeouts")
-        #expect(ending.errors.contains("no browser has loaded the page"))
+        // A browser has three startup timeouts.
+        #expect(ending.errors.contains("no browser has loaded the page within 6.0 seconds"), "\(ending.errors)")
     }
 
     @Test func `ends with 40 when it is stopped before`() throws {

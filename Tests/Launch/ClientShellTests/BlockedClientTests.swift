@@ -45,7 +45,9 @@ private final class ToldBridge: ShellBridge {
     private func shell() async throws -> ClientShell {
         let device = Launcher.Device(
             store: folder.file("store"), shell: try version("1.0.0"), seed: nil, verifies: false)
-        let shell = try ClientShell(ShellConfiguration(device: device), update: nil, bridge: bridge) { _ in }
+        let shell = try ClientShell(
+            ShellConfiguration(device: device), update: nil, bridge: bridge, clock: ManualClock()
+        ) { _ in }
         try await shell.start()
         return shell
     }

@@ -50,7 +50,7 @@ import Testing
         #expect(await events.line() == "launched v1.0.0 on trial")
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a web view of the main thread is told there, in order`() async throws {
+    @Test func `a web view of the main thread is told there, in order`() async throws {
         let bench = try await ShellBench(installing: ["1.0.0"])
         let view = RecordingView()
         let shell = try bench.shell(of: MainActorBridge(view))

@@ -1,6 +1,7 @@
 import ArchiveSource
 import BundleCore
 import BundleDisk
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Testing
@@ -8,7 +9,7 @@ import Testing
 @testable import BundlePublish
 
 /// What a feed's documents do not need goes, and nothing else does.
-@Suite struct FeedSweepTests {
+@Suite(.ownThread) struct FeedSweepTests {
     private let bench: Bench
 
     init() throws { bench = try Bench() }

@@ -1,6 +1,7 @@
 import ArchiveSource
 import BundleCore
 import BundlePlatform
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Synchronization
@@ -8,7 +9,7 @@ import Testing
 
 @testable import BundlePublish
 
-@Suite struct `A store that misbehaves` {
+@Suite(.ownThread) struct `A store that misbehaves` {
     private let document = Array("{}".utf8)
 
     private func refusal(_ body: () throws -> Void) -> UpdateFailure? {
@@ -180,7 +181,7 @@ import Testing
     }
 }
 
-@Suite struct `A channel in a bucket` {
+@Suite(.ownThread) struct `A channel in a bucket` {
     private let bench: Bench
 
     init() throws { bench = try Bench() }
@@ -277,7 +278,7 @@ import Testing
     }
 }
 
-@Suite struct `Words about buckets` {
+@Suite(.ownThread) struct `Words about buckets` {
     @Test(arguments: [
         ("s3://bucket", "s3://bucket"), ("s3://my.bucket-1/a/b/", "s3://my.bucket-1/a/b"), ("s3://b", nil),
         ("s3://Bucket", nil), ("s3://bucket/a//b", nil), ("s3://bucket/a b", nil), ("s3://bucket/../x", nil),

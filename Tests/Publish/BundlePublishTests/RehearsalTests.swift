@@ -1,3 +1,4 @@
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import BundlePublish
 
 /// What a dry run tells is what the run does that follows it.
-@Suite struct `A dry run` {
+@Suite(.ownThread) struct `A dry run` {
     private let store: Store
     private let publisher: StorePublisher
 

@@ -1,13 +1,14 @@
 import BundleValues
 import BundleDisk
 import BundleSigning
+import BundleTestTraits
 import BundleTesting
 import Glibc
 import Testing
 
 @testable import BundlePublish
 
-@Suite struct `A signing command` {
+@Suite(.ownThread) struct `A signing command` {
     private let bench: Bench
     private let key: String
 

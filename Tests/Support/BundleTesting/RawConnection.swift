@@ -68,7 +68,7 @@ package final class RawConnection: Sendable {
     package func receive(exactly count: Int) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
-            let more = try receive(atMost: count - bytes.count)
+            let more = try receive(atMost: min(count - bytes.count, 65536))
             if more.isEmpty { break }
             bytes += more
         }

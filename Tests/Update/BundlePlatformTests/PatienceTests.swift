@@ -21,7 +21,8 @@ import Testing
     @Test(arguments: [0, 3])
     func `ends when no byte comes`(afterBytes: Int) async throws {
         let server = try LoopbackServer(["/a": Route([1, 2, 3, 4]).with { $0.pace = .stall(after: afterBytes) }])
-        let fetched = await Fetched(fetcher { $0.stallTimeout = .milliseconds(200) }, try server.url("/a"))
+        let impatient = fetcher { $0.stallTimeout = .milliseconds(afterBytes == 0 ? 200 : 2000) }
+        let fetched = await Fetched(impatient, try server.url("/a"))
         #expect(fetched.fetchError == .tooSlow(try server.url("/a")))
         #expect(fetched.sink.bytes.count == afterBytes)
     }
@@ -36,7 +37,7 @@ import Testing
 
     @Test func `reports the status of an error page that stalls`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2], status: 404).with { $0.pace = .stall(after: 1) }])
-        let fetched = await Fetched(fetcher { $0.stallTimeout = .milliseconds(200) }, try server.url("/a"))
+        let fetched = await Fetched(fetcher { $0.stallTimeout = .seconds(2) }, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(404, try server.url("/a"), retryAfter: nil))
     }
 
@@ -50,9 +51,9 @@ import Testing
     }
 
     @Test func `ends when it takes too long in all, redirects included`() async throws {
-        let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": Self.drip(10, every: 20)])
+        let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": Self.drip(1, every: 100)])
         let patient = fetcher {
-            $0.minimumCeiling = .milliseconds(200)
+            $0.minimumCeiling = .seconds(2)
             $0.slowFloor = 0
         }
         let fetched = await Fetched(patient, try server.url("/a"), maximumBytes: 1000)
@@ -64,10 +65,10 @@ import Testing
         let server = try LoopbackServer(["/a": Self.drip(10, every: 20)])
         let patient = fetcher {
             $0.minimumCeiling = .milliseconds(1)
-            $0.ceilingRate = 100
+            $0.ceilingRate = 2
             $0.slowFloor = 0
         }
-        // Two seconds for 200 bytes, which arrive sooner.
+        // A hundred seconds for 200 bytes, which arrive sooner.
         let fetched = await Fetched(patient, try server.url("/a"), maximumBytes: 200)
         #expect(fetched.fetchError == .tooLarge(limit: 200, try server.url("/a")))
     }
@@ -77,16 +78,17 @@ import Testing
         let single = fetcher {
             $0.maximumTransfers = 1
             $0.stallTimeout = .milliseconds(150)
-            $0.minimumCeiling = .milliseconds(290)
+            // Less than all of them need, and much more than one.
+            $0.minimumCeiling = .milliseconds(2300)
         }
         let url = try server.url("/a")
         let duration = await ContinuousClock().measure {
             await withTaskGroup(of: FetchError?.self) { group in
-                for _ in 0..<3 { group.addTask { await Fetched(single, url, maximumBytes: 10).fetchError } }
+                for _ in 0..<16 { group.addTask { await Fetched(single, url, maximumBytes: 10).fetchError } }
                 for await error in group { #expect(error == .tooSlow(url)) }
             }
         }
-        #expect(duration >= .milliseconds(450))
+        #expect(duration >= .milliseconds(2400))
     }
 }
 
@@ -95,6 +97,7 @@ import Testing
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
         var options = FetchOptions(userAgent: "t")
         options.maximumTransfers = 1
+        options.stallTimeout = .seconds(300)
         let fetcher = CurlFetcher(options: options)
         let url = try server.url("/a")
         let (begun, signal) = AsyncStream<Void>.makeStream()
@@ -109,7 +112,7 @@ import Testing
             running.cancel()
             #expect(await running.value)
         }
-        #expect(duration < .seconds(20))
+        #expect(duration < .seconds(60))
         #expect(server.requests.count == 1)
     }
 

@@ -67,7 +67,7 @@ struct StreamTests {
                 if full == 0 { Self.write(block, to: stream) }
             }
             close(stream)
-            let deadline = ContinuousClock.now + .seconds(30)
+            let deadline = ContinuousClock.now + .seconds(60)
             while Self.sockets() > before && ContinuousClock.now < deadline { usleep(10_000) }
             #expect(Self.sockets() <= before)
             withExtendedLifetime(server) {}

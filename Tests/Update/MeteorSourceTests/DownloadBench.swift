@@ -44,7 +44,12 @@ struct DownloadBench {
     let tree: Directory
     let clock = ManualClock()
     let progress = Record<DownloadProgress>()
-    var fetcher: any Fetcher = CurlFetcher(options: FetchOptions(userAgent: "test"))
+    var fetcher: any Fetcher = {
+        var options = FetchOptions(userAgent: "test")
+        // A gate may hold an answer for as long as a busy machine takes.
+        options.stallTimeout = .seconds(300)
+        return CurlFetcher(options: options)
+    }()
     var policy = DownloadPolicy()
     var requireRoom: @Sendable () throws -> Void = {}
 
@@ -120,6 +125,6 @@ struct Detour: Fetcher {
 extension LoopbackServer {
     /// Returns when there were `count` requests, or none came for long.
     func hasRequests(_ count: Int) async {
-        for _ in 0..<2000 where requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
+        for _ in 0..<12_000 where requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
     }
 }

@@ -23,7 +23,7 @@ import Testing
         return try connection.receiveAnswer()
     }
 
-    private func send(_ path: String = "/some-file", patience: Int = 10_000) throws -> RawConnection {
+    private func send(_ path: String = "/some-file", patience: Int = 60_000) throws -> RawConnection {
         let connection = try RawConnection(port: server.port, patience: patience)
         connection.send("GET /__cordova\(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return connection
@@ -108,9 +108,12 @@ import Testing
 
     @Test func `An answer waits for its gate, and one is late`() throws {
         let gate = try Gate()
-        server.fault("/some-file", .hold(gate), times: 1)
-        let waiting = try send(patience: 300)
-        #expect(throws: SystemCallError.self) { try waiting.receive() }
+        server.fault("/some-file", .hold(gate), times: 2)
+        let impatient = try send(patience: 300)
+        #expect(throws: SystemCallError.self) { try impatient.receive() }
+        #expect(server.wait(for: "/some-file"))
+        server.clearRequests()
+        let waiting = try send()
         #expect(server.wait(for: "/some-file"))
         gate.open()
         #expect(try waiting.receiveAnswer().status == 200)

@@ -105,7 +105,7 @@ package final class BrowserPage: Sendable {
         return result["value"] ?? .string(orNull: result["unserializableValue"]?.stringValue)
     }
 
-    /// Waits until a JavaScript expression is true, over page loads too.
+    /// Waits until a JavaScript expression is true, or what its promise comes to, over page loads too.
     package func wait(until expression: String, within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         var last = "it is false"
@@ -115,7 +115,7 @@ package final class BrowserPage: Sendable {
                 throw BrowserError.timedOut("`\(expression)` was not true within \(limit): \(last)")
             }
             do {
-                if try evaluate("!!(\(expression))", within: left) == .bool(true) { return }
+                if try evaluate("(async () => !!(await (\(expression))))()", within: left) == .bool(true) { return }
                 last = "it is false"
             } catch let error as BrowserError {
                 if case .ended = error { throw error }

@@ -105,7 +105,7 @@ package final class MeteorServer: Sendable {
     /// Clears `requests`; the version stays.
     package func clearRequests() { site.state.withLock { $0.cleared = $0.log.count } }
 
-    /// Waits until a path below the prefix was asked for since the last `serve(version:)`; false after ten seconds without.
+    /// Waits until a path below the prefix was asked for since the last `serve(version:)`; false after a minute without.
     package func wait(for path: String) -> Bool {
         let prefix = site.rules.prefix
         return Patience.wait { requests.contains { $0.path.hasSuffix(prefix + path) } }

@@ -24,9 +24,9 @@ enum VersionFolders {
 
 /// Waits for what another thread does.
 enum Patience {
-    /// True as soon as the condition holds; false after ten seconds.
+    /// True as soon as the condition holds; false after a minute.
     static func wait(until condition: () -> Bool) -> Bool {
-        for _ in 0..<2000 {
+        for _ in 0..<12_000 {
             if condition() { return true }
             poll(nil, 0, 5)
         }

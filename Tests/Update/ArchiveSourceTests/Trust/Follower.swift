@@ -10,7 +10,12 @@ import Testing
 struct Follower: Sendable {
     /// libarchive reads names in the process's character set, and Swift starts in "C".
     private static let readsUTF8 = setlocale(LC_CTYPE, "C.UTF-8") != nil
-    private static let fetcher = CurlFetcher(options: FetchOptions(userAgent: "tests"))
+    private static let fetcher: any Fetcher = {
+        var options = FetchOptions(userAgent: "tests")
+        // A gate may hold an answer for as long as a busy machine takes.
+        options.stallTimeout = .seconds(300)
+        return CurlFetcher(options: options)
+    }()
 
     let feed: TrustFeed
     let folder: TemporaryFolder

@@ -134,23 +134,22 @@ import Testing
     @Test func `TUF-188: a server that stalls is left`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
-        var options = FetchOptions(userAgent: "tests")
-        options.stallTimeout = .milliseconds(300)
-        device.fetcher = CurlFetcher(options: options)
+        device.fetcher = Impatient(at: try feed.server.url(Self.path)) { $0.stallTimeout = .milliseconds(300) }
         try feed.offer(1, ["1.1.0"])
         feed.server.set(Self.path, Route(Self.good).with { $0.pace = .stall(after: 200) })
         try await device.refuses(.networkUnavailable, learnt: true)
         let document = try ChannelFormat.envelope(feed.document(2, [])).signed(by: [feed.channel]).document
-        feed.server.set("/channels/stable.json", Route(document).with { $0.pace = .stall(after: 20) })
+        device.fetcher = Impatient(at: try feed.server.url(device.path)) { $0.stallTimeout = .milliseconds(300) }
+        feed.server.set(device.path, Route(document).with { $0.pace = .stall(after: 20) })
         try await device.refuses(.networkUnavailable)
     }
 
     @Test func `TUF-189: a server that drips is left`() async throws {
         let feed = try TrustFeed()
         var device = try Follower(feed)
-        var options = FetchOptions(userAgent: "tests")
-        (options.slowWindow, options.slowFloor) = (.milliseconds(300), 1 << 30)
-        device.fetcher = CurlFetcher(options: options)
+        device.fetcher = Impatient(at: try feed.server.url(Self.path)) {
+            ($0.slowWindow, $0.slowFloor) = (.milliseconds(300), 1 << 30)
+        }
         try feed.offer(1, ["1.1.0"])
         feed.server.set(
             Self.path,
@@ -176,5 +175,26 @@ import Testing
         let failure = try await device.refuses(.networkUnavailable, learnt: true)
         #expect(failure.message.contains("https may not lead to http"))
         #expect(feed.server.requests.isEmpty)
+    }
+}
+
+/// Soon has enough of one slow answer; all others may be as slow as the machine.
+private struct Impatient: Fetcher {
+    let url: FetchURL
+    private let impatient: CurlFetcher
+    private let patient = CurlFetcher(options: FetchOptions(userAgent: "tests"))
+
+    init(at url: FetchURL, _ change: (inout FetchOptions) -> Void) {
+        self.url = url
+        var options = FetchOptions(userAgent: "tests")
+        change(&options)
+        impatient = CurlFetcher(options: options)
+    }
+
+    func fetch<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, into sink: inout sending Sink
+    ) async throws -> FetchHead {
+        let fetcher = request.url == url ? impatient : patient
+        return try await fetcher.fetch(request, into: &sink)
     }
 }

@@ -178,7 +178,7 @@ import Testing
             let page = Array(String(repeating: piece, count: 100_000).utf8)
             let clock = ContinuousClock()
             let time = clock.measure { #expect(ShimInjector.inject([], into: page).count == page.count + 17) }
-            #expect(time < .seconds(20), "\(piece)")
+            #expect(time < .seconds(60), "\(piece)")
         }
     }
 }

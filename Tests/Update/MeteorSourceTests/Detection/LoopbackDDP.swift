@@ -13,9 +13,11 @@ final class LoopbackDDP: PlayedServer {
     private let port: Int
 
     private static func connector() -> SocketConnector {
-        SocketConnector(
-            SocketConnector.Configuration(userAgent: "test/1"),
-            over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
+        var configuration = SocketConnector.Configuration(userAgent: "test/1")
+        // A limit for hangs: what else takes time here goes by the test's clock.
+        configuration.limits.handshake = .seconds(300)
+        return SocketConnector(
+            configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
     }
 
     /// Whoever listens at `port` is the server; the test plays nothing.

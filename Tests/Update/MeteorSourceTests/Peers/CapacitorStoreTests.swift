@@ -78,6 +78,8 @@ struct CapacitorStoreTests {
         device.server.fault("/app/extra.js", .all([.status(404), .hold(gate)]))
         let update = Task { try await device.failure() }
         try await device.completed("/app/main.js")
+        // Else it may come into the log when that has been cleared.
+        #expect(device.server.wait(for: "/app/extra.js"))
         if byFailure { gate.open() } else { update.cancel() }
         #expect(try await update.value != nil)
         device.server.heal()

@@ -52,13 +52,13 @@ extension PushedDevice {
 
     /// Waits until the journal of the running attempt says that these are complete.
     func waitForFinished(_ urlPaths: [String]) async throws {
-        for _ in 0..<2000 {
+        for _ in 0..<12_000 {
             let lines = (try? journal().split(separator: "\n")) ?? []
             let complete = lines.filter { $0.hasPrefix("complete\t") }
             if urlPaths.allSatisfy({ path in complete.contains { $0.contains("\t\(path) ") } }) { return }
             try await Task.sleep(for: .milliseconds(5))
         }
-        Issue.record("\(urlPaths) were not finished after ten seconds")
+        Issue.record("\(urlPaths) were not finished after a minute")
     }
 
     private func journal() throws -> String {
