@@ -81,7 +81,7 @@ struct SyncClientTests {
         await listener.clock.sleeper(until: .seconds(45))
         try await far.sendText("here")
         #expect(await events.next() == .text("here"))
-        while !far.isAwaited { await Task.yield() }
+        while !far.isAwaited { try await Task.sleep(for: .milliseconds(1)) }
         listener.clock.advance(by: .seconds(15))
         // It said something at 30, so it is asked at 60 and not given up at 45.
         await listener.clock.sleeper(until: .seconds(60))
@@ -203,7 +203,7 @@ struct SyncClientTests {
         var ends = connector.opened.makeAsyncIterator()
         await listener.clock.sleeper(until: .seconds(15))
         listener.clock.advance(by: .seconds(15))
-        while connector.cancellations == 0 { await Task.yield() }
+        while connector.cancellations == 0 { try await Task.sleep(for: .milliseconds(1)) }
         release.settle(.success(()))
         let far = try #require(await ends.next())
         var events = listener.events.makeAsyncIterator()

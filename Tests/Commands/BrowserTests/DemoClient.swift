@@ -42,20 +42,12 @@ struct DemoClient {
         }
     }
 
-    /// One that confirms and takes what is new.
-    static func good(_ version: String, _ colour: String = "white") -> DemoClient {
+    /// One that confirms and takes what is new. Where it confirms `atOnce`, that does not depend on how soon its script comes.
+    static func good(_ version: String, _ colour: String = "white", atOnce: Bool = false) -> DemoClient {
         var client = DemoClient(version)
         client.colour = colour
-        client.script = Scripts.errors + Scripts.update + Scripts.confirm
-        return client
-    }
-
-    /// One that does the same, and confirms in its page: that does not depend on how soon its script comes.
-    static func prompt(_ version: String, _ colour: String = "white") -> DemoClient {
-        var client = DemoClient(version)
-        client.colour = colour
-        client.head = "<script>\(Scripts.confirm)</script>"
-        client.script = Scripts.errors + Scripts.update
+        client.head = atOnce ? "<script>\(Scripts.confirm)</script>" : ""
+        client.script = Scripts.errors + Scripts.update + (atOnce ? "" : Scripts.confirm)
         return client
     }
 

@@ -54,7 +54,7 @@ import Testing
         let page = try opened(serving)
         let first = try ScreenshotFolder.keep(page, as: "push-1-version-1")
 
-        try push.push(.prompt("version2", "#e0ffe0"))
+        try push.push(.good("version2", "#e0ffe0", atOnce: true))
         // The server alone moves nothing: the page has to ask.
         try page.evaluate("new Promise(done => setTimeout(() => done(null), 1500))")
         #expect(try text(page, "version") == "version1")
@@ -135,7 +135,8 @@ import Testing
     // MARK: Both channels
 
     @Test func `archive, push and failing push on one device, in one window`() throws {
-        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.prompt("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
+        try kiosk.publish(
+            try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
         let feed = ["--manifest", kiosk.manifest, "--trust", kiosk.trust]
         let serving = try push.serve(timeout: "5s", feed)
         let page = try browser.open(serving.root + "/")
@@ -143,7 +144,7 @@ import Testing
         try kiosk.wait(until: "v1.0.0", is: "good")
         let sofar = try text(page, "sessionStorage.shown")
 
-        try push.push(.prompt("version2"))
+        try push.push(.good("version2", atOnce: true))
         try page.evaluate(Self.check)
         try shows(page, "version2")
         try kiosk.wait(until: "meteor-version2", is: "good")
@@ -169,7 +170,8 @@ import Testing
     }
 
     @Test func `a push that fails before any was good gives way to the archive`() throws {
-        try kiosk.publish(try kiosk.folder.writeTree(DemoClient.prompt("1.0.0").files, to: "web-1.0.0"), as: "1.0.0")
+        try kiosk.publish(
+            try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
         let serving = try push.serve(timeout: "5s", ["--manifest", kiosk.manifest, "--trust", kiosk.trust])
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")

@@ -30,7 +30,7 @@ final class PushKiosk {
         }
         builder.page.template = files["index.html"]
         builder.page.rootURL = server.rootURL
-        // Another one has another port, where a test asks for that of the application.
+        // Each run of the tests has a port of its own, where one asks for that of the application.
         builder.page.appId = "push\(getpid())"
         change(&builder)
         return try builder.build()

@@ -146,7 +146,9 @@ import Testing
                 """
             ]
         }
-        var (good, bad) = (DemoClient.prompt("1.0.0"), DemoClient.unseen("2.0.0", "throw new Error('broken');"))
+        var (good, bad) = (
+            DemoClient.good("1.0.0", atOnce: true), DemoClient.unseen("2.0.0", "throw new Error('broken');")
+        )
         (good.more, bad.more) = (pages(good), pages(bad))
         try kiosk.install(good)
         let serving = try kiosk.serve(timeout: "5s")
@@ -160,7 +162,7 @@ import Testing
         let failed = try kiosk.status(of: "v2.0.0")
         #expect(failed.state == "failed")
         #expect(failed.failures.first?["detail"]?.stringValue?.contains("Error: broken") == true)
-        try kiosk.install(.prompt("3.0.0"))
+        try kiosk.install(.good("3.0.0", atOnce: true))
         try page.wait(until: "window.confirmed && document.title === '3.0.0' && location.pathname === '/'")
     }
 

@@ -34,14 +34,14 @@ import Testing
     // MARK: One window
 
     @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
-        try kiosk.install(.prompt("1.0.0", "#1565c0"))
+        try kiosk.install(.good("1.0.0", "#1565c0", atOnce: true))
         let serving = try kiosk.serve(timeout: "5s")
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
         let first = try ScreenshotFolder.keep(page, as: "1-version-1-good")
 
-        try kiosk.install(.prompt("2.0.0", "#2e7d32"))
+        try kiosk.install(.good("2.0.0", "#2e7d32", atOnce: true))
         try shows(page, "2.0.0")
         #expect(try text(page, "sessionStorage.news") == "string 2.0.0; ")
         try kiosk.wait(until: "v2.0.0", is: "good")
@@ -259,7 +259,7 @@ import Testing
     // MARK: The trial
 
     @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {
-        try kiosk.install(.prompt("1.0.0"))
+        try kiosk.install(.good("1.0.0", atOnce: true))
         let serving = try kiosk.serve(timeout: "3s")
         let page = try browser.open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -305,7 +305,7 @@ import Testing
             "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
             + "setTimeout(() => location.reload(), 300);"
         try kiosk.install(.doing("1.0.0", again))
-        // Each load may take as long before its first word.
+        // Each load has these six seconds to say its first word.
         let serving = try kiosk.serve(timeout: "6s")
         let page = try browser.open(serving.root + "/")
         try shows(page, "embedded", within: .seconds(180))

@@ -36,6 +36,7 @@ import Testing
 
         install 3.0.0
         serve() {
+            rm -f "$results/url"
             "$program" serve --store "$store" --shell-version 1.5.0 --seed "$seed" --port 0 --startup-timeout "$1" \\
                 > "$results/url" 2>> "$results/serve.errors" &
             server=$!
@@ -53,17 +54,17 @@ import Testing
             sleep 0.1
         done
 
-        # Eight seconds for a page that says nothing: a busy machine needs them to fill the disk in a trial.
+        # Four seconds for a page that says nothing: a busy machine needs them to fill the disk in a trial.
         kill "$server"
         wait "$server"
-        serve 2s
+        serve 1s
         install 4.0.0
         for try in $(seq 600); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
         token=$(curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
         fill
         curl -s -o /dev/null -w '%{http_code}' -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $token" \\
             -H 'Content-Type: application/json' -d '{}' "${url}__clientctl/v1/startupDidComplete" > "$results/confirmed"
-        sleep 9
+        sleep 5
         page kept
         free
         for try in $(seq 600); do

@@ -23,6 +23,11 @@ final class Kept {
     /// How many lines of it have this text in them.
     func count(_ text: String) throws -> Int { try errors().split(separator: "\n").count { $0.contains(text) } }
 
+    /// The sequences of the channel that it was told of, in order. One is told of again where a check did not lead to it.
+    func announced() throws -> [Int] {
+        try errors().matches(of: /announces sequence ([0-9]+) of the channel stable/).compactMap { Int($0.output.1) }
+    }
+
     /// Waits until it has said this that often.
     func wait(until text: String, times: Int = 1) throws {
         try wait("\"\(text)\" is not said") { try count(text) >= times }
