@@ -3,7 +3,7 @@
 //
 // - A Mutex that somebody waits for. Its fast path is compiled into the tests, its slow one is in a library.
 // - A continuation that is resumed before its task waits for it. This is told in optimized code, which calls what stands here. One
-//   that is resumed in the very moment is still reported: in 60,000 of a test that does nothing else, one was.
+//   that is resumed in the very moment is still reported: in 60,000 of a program that does nothing else, one was.
 // - A value that one thread has read and released, and another then changes in place. Only the runtime's counts know the order.
 //
 // The mangled names are those of Synchronization._MutexHandle, lockSlow and unlockSlow, in Swift 6.3.

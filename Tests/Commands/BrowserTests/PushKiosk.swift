@@ -30,7 +30,7 @@ final class PushKiosk {
         }
         builder.page.template = files["index.html"]
         builder.page.rootURL = server.rootURL
-        // Each run of the tests has a port of its own, where one asks for that of the application.
+        // The port of the application is made of this: two runs of the tests at once need two.
         builder.page.appId = "push\(getpid())"
         change(&builder)
         return try builder.build()

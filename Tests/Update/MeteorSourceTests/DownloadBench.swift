@@ -44,12 +44,7 @@ struct DownloadBench {
     let tree: Directory
     let clock = ManualClock()
     let progress = Record<DownloadProgress>()
-    var fetcher: any Fetcher = {
-        var options = FetchOptions(userAgent: "test")
-        // A gate may hold an answer for as long as a busy machine takes.
-        options.stallTimeout = .seconds(300)
-        return CurlFetcher(options: options)
-    }()
+    var fetcher: any Fetcher = CurlFetcher(options: .patient)
     var policy = DownloadPolicy()
     var requireRoom: @Sendable () throws -> Void = {}
 
@@ -119,6 +114,15 @@ struct Detour: Fetcher {
         var request = request
         if asked.values.count <= times { request.url = wrong }
         return try await fetcher.fetch(request, into: &sink)
+    }
+}
+
+extension FetchOptions {
+    /// A gate may hold an answer for as long as a busy machine takes.
+    static var patient: FetchOptions {
+        var options = FetchOptions(userAgent: "tests")
+        options.stallTimeout = .seconds(300)
+        return options
     }
 }
 

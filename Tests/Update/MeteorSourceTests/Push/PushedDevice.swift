@@ -51,12 +51,9 @@ final class PushedDevice: Sendable {
 
     func updater(keep: Int = 3) throws -> Updater<MeteorSource> {
         let layout = MeteorBundles(platform: .android)
-        var options = FetchOptions(userAgent: "tests")
-        // A gate may hold an answer for as long as a busy machine takes.
-        options.stallTimeout = .seconds(300)
         let channel = try MeteorSource(
             try source(), seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
-            fetcher: CurlFetcher(options: options), report: { _ in })
+            fetcher: CurlFetcher(options: .patient), report: { _ in })
         return Updater(
             source: channel,
             device: .init(store: store, shell: try SemanticVersion(parsing: "1.0.0"), appId: nil, keep: keep),
