@@ -237,6 +237,9 @@ struct TrustPublish: AsyncParsableCommand {
         completion: .directory)
     var feed: String?
 
+    @Flag(help: "The clock is right, though it is long after the feed's channels expired.")
+    var clockChecked = false
+
     @OptionGroup var after: AfterOptions
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
@@ -247,7 +250,9 @@ struct TrustPublish: AsyncParsableCommand {
         let next = try after.plan(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
-        let report = try TrustPublisher(feed: feed, wait: waiting.wait(settings)).publish(root)
+        let report = try TrustPublisher(
+            feed: feed, isClockChecked: try settings.isOn("clock-checked", clockChecked), wait: waiting.wait(settings)
+        ).publish(root)
         for name in report.channelsToSign {
             Output.say(
                 "clientctl: devices refuse the present document of channel \(name) by this root: sign it with "

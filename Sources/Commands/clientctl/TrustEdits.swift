@@ -12,6 +12,11 @@ struct TrustEditOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Write the draft here instead of over FILE.", valueName: "file"), completion: .file())
     var out: String?
 
+    @Flag(
+        help:
+            "The clock is right, though the root before was issued later: the next one turns the time of devices back.")
+    var clockChecked = false
+
     @OptionGroup var lifetime: TrustLifetime
     @OptionGroup var common: CommonOptions
 
@@ -20,8 +25,12 @@ struct TrustEditOptions: ParsableArguments {
         let edit = try edit(settings)
         let before = try TrustFile.read(file)
         let (draft, changes) = try before.editing(
-            edit, issued: try PublishTime.issued(), lifetime: try lifetime.duration(settings))
+            edit, issued: try issued(settings), lifetime: try lifetime.duration(settings))
         try finish(draft, changes, settings)
+    }
+
+    func issued(_ settings: Settings) throws -> DraftTime {
+        DraftTime(try PublishTime.issued(), isChecked: try settings.isOn("clock-checked", clockChecked))
     }
 
     /// Writes the draft, unless nothing is different.
@@ -185,7 +194,7 @@ struct TrustRenew: ParsableCommand {
     func run() throws {
         let settings = try edit.common.settings()
         let draft = try TrustFile.read(edit.file).renewing(
-            issued: try PublishTime.issued(), lifetime: try edit.lifetime.duration(settings))
+            issued: try edit.issued(settings), lifetime: try edit.lifetime.duration(settings))
         try edit.finish(draft, ["renewed"], settings)
     }
 }

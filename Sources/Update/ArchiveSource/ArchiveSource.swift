@@ -204,7 +204,7 @@ package enum ManifestRequest {
     }
 
     /// A web page where a document should be comes from somebody else than the feed.
-    private static func document(_ bytes: [UInt8], of url: FetchURL) throws -> [UInt8] {
+    static func document(_ bytes: [UInt8], of url: FetchURL) throws -> [UInt8] {
         let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
         if url.isFile || first != UInt8(ascii: "<") { return bytes }
         throw UpdateFailure(
@@ -412,7 +412,7 @@ struct FeedPoll: Sendable {
     func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
         var after = remembering(trust)
         let time = TrustedTime.at(clock, after)
-        try trust.requireFresh(at: time)
+        try trust.requireFresh(at: time, clock: clock)
         let keys = trust.keys(for: .release, at: time)
         let verified = try ManifestVerifier.verify(manifest, trusted: keys)
         let decision = AcceptanceRule.decide(
@@ -430,7 +430,7 @@ struct FeedPoll: Sendable {
     ) throws -> ArchiveOffer {
         var after = remembering(trust)
         let time = TrustedTime.at(clock, after)
-        try trust.requireFresh(at: time)
+        try trust.requireFresh(at: time, clock: clock)
         let keys = trust.keys(for: .channel, at: time)
         let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
         let held = judge(hold, verified.document, at: time)
@@ -439,7 +439,7 @@ struct FeedPoll: Sendable {
         try requireApp(of: document)
         let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
         let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
-        if let failure = freshness.failure(of: document) { throw failure }
+        if let failure = freshness.failure(of: document, clock: clock) { throw failure }
 
         let id = try deviceId.given ?? memory.deviceId ?? deviceId.machine ?? LaunchToken.random().text
         after.deviceId = id

@@ -128,9 +128,17 @@ import Testing
 
     @Test func `is refused where it would be expired already`() throws {
         try bench.put(bench.document("1.0.0"))
-        var terms = bench.terms()
-        terms.clock = bench.start.adding(.seconds(31 * 86_400))
+        let terms = ChannelTerms(
+            signers: [bench.channel], issuedAt: bench.start, clock: bench.start.adding(.seconds(31 * 86_400)))
         #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
+    }
+
+    @Test func `is refused where it has expired before it was signed`() async throws {
+        try bench.put(bench.document("1.0.0"))
+        var terms = bench.terms()
+        terms.lifetime = .seconds(1)
+        try await Task.sleep(for: .milliseconds(1_100))
+        _ = try expectRefusal(.expired, terms)
     }
 
     @Test func `is refused where the clock has leapt, unless somebody looked at it`() throws {

@@ -20,7 +20,7 @@ import Testing
     }
 
     private func edited(_ file: TrustFile, _ edit: TrustEdit) throws -> TrustFile {
-        try file.editing(edit, issued: bench.start, lifetime: TrustFile.standardLifetime).draft
+        try file.editing(edit, issued: DraftTime(bench.start), lifetime: TrustFile.standardLifetime).draft
     }
 
     @Test func `is complete with as many root keys as it asks for, each counted once`() throws {
@@ -51,7 +51,7 @@ import Testing
         #expect(more.claims.version == 2)
         #expect(
             try edited(complete, .add(bench.release.publicKey, to: .release, threshold: nil, notAfter: nil)).isComplete)
-        #expect(try complete.renewing(issued: bench.start, lifetime: .seconds(60)).claims.version == 2)
+        #expect(try complete.renewing(issued: DraftTime(bench.start), lifetime: .seconds(60)).claims.version == 2)
     }
 
     @Test func `survives its file`() throws {
@@ -152,7 +152,7 @@ import Testing
 
     private func next(_ file: TrustFile, signedBy signers: [Signer], _ edit: TrustEdit? = nil) throws -> TrustFile {
         let edit = try edit ?? .add(Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
-        var draft = try file.editing(edit, issued: bench.start, lifetime: TrustFile.standardLifetime).draft
+        var draft = try file.editing(edit, issued: DraftTime(bench.start), lifetime: TrustFile.standardLifetime).draft
         for signer in signers { _ = try draft.sign(signer) }
         return draft
     }
@@ -241,6 +241,36 @@ import Testing
         try expectRefusal(.expired, bench.trustFile(late, signedBy: roots))
     }
 
+    @Test func `have a time that can be right, by the clock and by the feed's channels`() throws {
+        let one = try first()
+        _ = try publish(one)
+        try bench.put(bench.document("1.0.0"), by: [bench.release])
+        let late = bench.start.adding(.seconds(200 * 86_400))
+        var two = try one.renewing(issued: DraftTime(late), lifetime: nil)
+        for signer in roots { _ = try two.sign(signer) }
+        try expectRefusal(.configInvalid, two)
+
+        func publishLate(isClockChecked: Bool) throws -> TrustPublisher.Report {
+            try TrustPublisher(feed: bench.place, now: late, isClockChecked: isClockChecked).publish(two)
+        }
+        let refused = bench.refusal { _ = try publishLate(isClockChecked: false) }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("--clock-checked") == true)
+        #expect(try publishLate(isClockChecked: true).isNew)
+
+        let back = bench.refusal { _ = try two.renewing(issued: DraftTime(bench.start), lifetime: nil) }
+        #expect(back?.message.contains("--clock-checked") == true)
+        let checked = DraftTime(bench.start, isChecked: true)
+        let edit = TrustEdit.replace(bench.release.publicKey.id, by: try Bench.signer().publicKey, revoked: false)
+        for three in [
+            try two.renewing(issued: checked, lifetime: nil),
+            try two.editing(edit, issued: checked, lifetime: nil).draft,
+        ] {
+            #expect(three.claims.issued == bench.start)
+            #expect(three.claims.expires == bench.start.adding(TrustFile.standardLifetime))
+        }
+    }
+
     @Test func `go no further after one that was tampered with`() throws {
         let one = try first()
         _ = try publish(one)
@@ -255,11 +285,11 @@ import Testing
     @Test func `a draft that is edited again counts as long as it was to`() throws {
         let roots = [try Bench.signer()]
         let complete = try bench.trustFile(bench.root(roots), signedBy: roots)
-        let year = try complete.renewing(issued: bench.start, lifetime: nil)
+        let year = try complete.renewing(issued: DraftTime(bench.start), lifetime: nil)
         #expect(year.claims.expires == bench.start.adding(TrustFile.standardLifetime))
-        let long = try complete.renewing(issued: bench.start, lifetime: .seconds(700 * 86_400))
+        let long = try complete.renewing(issued: DraftTime(bench.start), lifetime: .seconds(700 * 86_400))
         let edit = TrustEdit.add(try Bench.signer().publicKey, to: .release, threshold: nil, notAfter: nil)
-        let edited = try long.editing(edit, issued: bench.start, lifetime: nil).draft
+        let edited = try long.editing(edit, issued: DraftTime(bench.start), lifetime: nil).draft
         #expect(edited.claims.expires == bench.start.adding(.seconds(700 * 86_400)))
     }
 

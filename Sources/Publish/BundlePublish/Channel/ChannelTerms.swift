@@ -15,8 +15,10 @@ package struct ChannelTerms {
     package var lifetime = standardLifetime
     /// When it is signed.
     package var issuedAt: Timestamp
-    /// The time that devices will measure it by.
-    package var clock: Timestamp
+    private let clockBefore: Timestamp
+    private let made = ContinuousClock.now
+    /// The time that devices will measure it by; a token may take long to sign.
+    package var clock: Timestamp { clockBefore.adding(ContinuousClock.now - made) }
     /// The sequence that the present document must have, 0 for none; nil for any.
     package var expectedSequence: Int?
     /// The sequence of a channel that is made by this; nil where none may be made. One that was lost would begin again below what
@@ -33,7 +35,7 @@ package struct ChannelTerms {
     package init(signers: [Signer], issuedAt: Timestamp, clock: Timestamp = .now) {
         self.signers = signers
         self.issuedAt = issuedAt
-        self.clock = clock
+        clockBefore = clock
     }
 }
 
@@ -102,7 +104,7 @@ enum PublisherClock: Equatable {
         case .leaps(let expires):
             UpdateFailure(
                 .configInvalid, subject: subject,
-                "This machine's clock says \(issuedAt), and the present document of \(subject) expired at \(expires). "
+                "This machine's clock says \(issuedAt), and what the feed has before this \(subject) expired at \(expires). "
                     + advice)
         }
     }

@@ -3,6 +3,32 @@ package import BundleValues
 import BundleDisk
 import BundleSigning
 
+/// When the next trust root is made.
+package struct DraftTime: Sendable {
+    private let time: Timestamp
+    private let isChecked: Bool
+
+    /// `time` by a clock that somebody has looked at, if `isChecked`.
+    package init(_ time: Timestamp, isChecked: Bool = false) {
+        self.time = time
+        self.isChecked = isChecked
+    }
+
+    /// When the root after `before` is issued: never earlier, unless somebody knows that the time before was wrong. Devices turn
+    /// their time back then.
+    func after(_ before: TrustRoot) throws -> Timestamp {
+        if isChecked { return time }
+        if before.issued > time.adding(PublisherClock.tolerance) {
+            throw UpdateFailure(
+                .configInvalid, subject: "trust root \(before.version)",
+                "The trust root \(before.version) was issued at \(before.issued), and this machine's clock says \(time). Devices take "
+                    + "the later one for the time. Set the clock, or give --clock-checked if it is right: the next root turns the "
+                    + "time of devices back.")
+        }
+        return max(time, before.issued)
+    }
+}
+
 /// A trust root as a file of its own: a draft until enough root keys have signed it.
 package struct TrustFile: Sendable {
     /// One year.
@@ -82,14 +108,13 @@ package struct TrustFile: Sendable {
     /// The draft that `edit` leads to, with what it changes: of the next version where this one is complete, else of the same. It
     /// has no signatures, and counts for `lifetime` from `issued` on; nil for as long as the draft, or for a year.
     package func editing(
-        _ edit: TrustEdit, issued: Timestamp, lifetime: Duration?
+        _ edit: TrustEdit, issued: DraftTime, lifetime: Duration?
     ) throws -> (draft: TrustFile, changes: [String]) {
         var next = claims
         let changes = try edit.apply(to: &next)
         if changes.isEmpty { return (self, []) }
         if isComplete { next.version += 1 }
-        // Never earlier than before: devices do not let time go back.
-        next.issued = max(issued, claims.issued)
+        next.issued = try issued.after(claims)
         next.expires = next.issued.adding(lifetime ?? lifetimeOfDraft)
         return (try TrustFile(draft: next), changes)
     }
@@ -101,10 +126,10 @@ package struct TrustFile: Sendable {
     }
 
     /// The draft of the next version with nothing changed but its expiry.
-    package func renewing(issued: Timestamp, lifetime: Duration?) throws -> TrustFile {
+    package func renewing(issued: DraftTime, lifetime: Duration?) throws -> TrustFile {
         var next = claims
         if isComplete { next.version += 1 }
-        next.issued = max(issued, claims.issued)
+        next.issued = try issued.after(claims)
         next.expires = next.issued.adding(lifetime ?? lifetimeOfDraft)
         return try TrustFile(draft: next)
     }

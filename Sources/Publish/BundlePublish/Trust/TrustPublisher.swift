@@ -41,12 +41,17 @@ package struct TrustPublisher {
 
     private let feed: any FeedPlace
     private let now: Timestamp
+    private let isClockChecked: Bool
     private let wait: FeedWait
 
-    /// Publishes to `feed`, which is created where it is missing.
-    package init(feed: any FeedPlace, now: Timestamp = .now, wait: FeedWait = FeedWait()) {
+    /// Publishes to `feed`, which is created where it is missing, at `now` by a clock that somebody has looked at, if
+    /// `isClockChecked`.
+    package init(
+        feed: any FeedPlace, now: Timestamp = .now, isClockChecked: Bool = false, wait: FeedWait = FeedWait()
+    ) {
         self.feed = feed
         self.now = now
+        self.isClockChecked = isClockChecked
         self.wait = wait
     }
 
@@ -75,6 +80,7 @@ package struct TrustPublisher {
         } else {
             root = try Self.refusing { try TrustChain.start(file.root) }
         }
+        try requirePlausibleTime(of: root.root, after: chain.last?.root)
         if root.root.expires < now {
             throw UpdateFailure(
                 .expired, subject: "trust root \(version)",
@@ -86,6 +92,25 @@ package struct TrustPublisher {
         }
         try feed.replace(FeedTrust.fileName, with: root.document, version: shown?.version)
         return try report(isNew: true, isCompleted: false, version: version, root.root)
+    }
+
+    /// Devices take a root's time for the time it is. The channels of the feed tell how late it can be: a fleet that is looked
+    /// after has one that has not expired.
+    private func requirePlausibleTime(of root: TrustRoot, after before: TrustRoot?) throws {
+        let ends = try documents().map(\.expires)
+        let verdict = PublisherClock.judge(issuedAt: root.issued, clock: now, before: ends.max() ?? before?.expires)
+        let subject = "trust root \(root.version)"
+        switch verdict {
+        case .ahead:
+            throw UpdateFailure(
+                .configInvalid, subject: subject,
+                "The \(subject) was issued at \(root.issued), which this machine's clock has not reached. Devices would take that "
+                    + "for the time it is. Set the clock, or make the \(subject) again from the one before, on a machine whose "
+                    + "clock is right.")
+        case .leaps, .plausible:
+            if isClockChecked { return }
+            if let failure = verdict.failure(of: subject, issuedAt: root.issued) { throw failure }
+        }
     }
 
     /// Says so where signatures are missing: the file stays a draft.
@@ -153,12 +178,10 @@ package struct TrustPublisher {
     private func releases(refusedBy trust: TrustRoot) throws -> [RefusedRelease] {
         var offered: [(document: String, manifest: UnverifiedManifest)] = []
         if let newest = try? ReleaseFeed.newest(in: feed) { offered.append((ReleaseFeed.manifestName, newest)) }
-        for name in try ChannelDesk.channels(in: feed) {
-            guard let record = try ChannelDesk.record(of: name, in: feed),
-                let envelope = try? ChannelFormat.envelope(parsing: record.bytes),
-                let document = try? ChannelFormat.parse(envelope).claims
-            else { continue }
-            offered += document.releases.filter { !document.recalls($0.version) }.map { (name, $0.manifest) }
+        for document in try documents() {
+            offered += document.releases.filter { !document.recalls($0.version) }.map {
+                (document.channel, $0.manifest)
+            }
         }
         let keys = trust.trusted(for: .release, at: now)
         return offered.compactMap { document, manifest in
@@ -167,6 +190,16 @@ package struct TrustPublisher {
                     document: document, version: manifest.claims.version, code: $0, appId: manifest.claims.appId,
                     expected: trust.appId)
             }
+        }
+    }
+
+    /// The channels' documents that can be read, as they claim to be.
+    private func documents() throws -> [ChannelDocument] {
+        try ChannelDesk.channels(in: feed).compactMap { name in
+            guard let record = try ChannelDesk.record(of: name, in: feed),
+                let envelope = try? ChannelFormat.envelope(parsing: record.bytes)
+            else { return nil }
+            return try? ChannelFormat.parse(envelope).claims
         }
     }
 

@@ -43,7 +43,7 @@ package enum ChannelVerifier {
         let freshness = FreshnessRule.judge(
             verified.document, payloadSha256: verified.payloadSha256,
             known: known?.record.counting(trusting: trusted.keys.map(\.id)), now: TrustedTime.at(now, FeedMemory()))
-        if let failure = freshness.failure(of: verified.document) { throw failure }
+        if let failure = freshness.failure(of: verified.document, clock: now) { throw failure }
     }
 }
 

@@ -46,11 +46,21 @@ package enum TrustedTime {
     package static func at(_ clock: Timestamp, _ memory: FeedMemory) -> Timestamp {
         max(clock, memory.clock ?? built, built)
     }
+
+    /// What to do where something has expired at `time` and the machine's clock says `clock`: `renewal`, or mend the clock that
+    /// is wrong.
+    static func advice(at time: Timestamp, clock: Timestamp, _ renewal: String) -> String {
+        if time <= clock { return "It is \(clock) by this machine's clock: \(renewal), or set the clock." }
+        if time == built { return "This program was made at \(time), after that: \(renewal)." }
+        return
+            "Something signed names \(time), so it cannot be earlier: \(renewal). If that time is not reached yet, the clock of a "
+            + "publisher was wrong; the guide's page on channels says how devices recover."
+    }
 }
 
 extension FreshnessRule.Freshness {
-    /// The answer as a refusal of `document`; nil where it is fresh.
-    func failure(of document: ChannelDocument) -> UpdateFailure? {
+    /// The answer as a refusal of `document` on a machine whose clock says `clock`; nil where it is fresh.
+    func failure(of document: ChannelDocument, clock: Timestamp) -> UpdateFailure? {
         let name = "channel \(document.channel)"
         return switch self {
         case .fresh: nil
@@ -72,8 +82,8 @@ extension FreshnessRule.Freshness {
         case .expired(let now):
             UpdateFailure(
                 .expired, subject: name,
-                "The document of \(name) expired at \(document.expires), it is \(now): sign it anew with "
-                    + "`clientctl release resign`, or set this device's clock.")
+                "The document of \(name) expired at \(document.expires). "
+                    + TrustedTime.advice(at: now, clock: clock, "sign it anew with `clientctl release resign`"))
         }
     }
 }

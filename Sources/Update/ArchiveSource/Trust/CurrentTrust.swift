@@ -17,6 +17,8 @@ struct CurrentTrust: Sendable {
         guard let known = memory.trust, pinned.root.version <= known.version else {
             // The first one, or that of a newer shell: whoever pins decides.
             chain = (pinned, [pinned.payloadSha256])
+            let before = memory.trust.flatMap { try? TrustRootFormat.parse($0.document) }
+            turnsTimeBack = before.map { pinned.root.issued < $0.claims.issued } ?? false
             return
         }
         guard known.chain.contains(pinned.payloadSha256) else {
@@ -27,6 +29,9 @@ struct CurrentTrust: Sendable {
         }
         chain = (try TrustChain.start(try TrustRootFormat.parse(known.document)), known.chain)
     }
+
+    /// Whether a root was issued before the one that it replaces: its signers have found that the time was wrong.
+    private var turnsTimeBack = false
 
     /// The root; nil where plain keys are trusted.
     var root: VerifiedTrustRoot? { chain?.root }
@@ -48,11 +53,12 @@ struct CurrentTrust: Sendable {
     }
 
     /// The latest signed time that counts. What a channel key has signed that was replaced since does not: it may have been
-    /// meant to make everything else look expired.
+    /// meant to make everything else look expired. Nor does the time of a trust root after one that was issued earlier.
     func clock(_ memory: FeedMemory) -> Timestamp? {
         let trusted = root?.root.trusted(for: .channel, at: nil) ?? anchor.keys(for: .channel, at: TrustedTime.built)
         let counting = memory.channels.compactMap { $0.counting(trusting: trusted.keys.map(\.id)) }
-        let times = counting.count == memory.channels.count ? [memory.clock] : counting.map(\.issuedAt)
+        let isWhole = counting.count == memory.channels.count && !turnsTimeBack
+        let times = isWhole ? [memory.clock] : counting.map(\.issuedAt)
         return (times + [root?.root.issued]).compactMap(\.self).max()
     }
 
@@ -62,15 +68,17 @@ struct CurrentTrust: Sendable {
         let root = try TrustChain.step(from: chain.root, to: next)
         // All of them: devices may be pinned to any, and one that is forgotten would count as another line.
         self.chain = (root, chain.digests + [root.payloadSha256])
+        if root.root.issued < chain.root.root.issued { turnsTimeBack = true }
     }
 
-    /// Refuses a root that is out of date at `time`; only the last one of the chain is asked.
-    func requireFresh(at time: Timestamp) throws {
+    /// Refuses a root that is out of date at `time`, where the machine's clock says `clock`; only the last one of the chain is
+    /// asked.
+    func requireFresh(at time: Timestamp, clock: Timestamp) throws {
         guard let root = root?.root, root.expires <= time else { return }
         throw UpdateFailure(
             .expired, subject: "trust root",
-            "The trust root \(root.version) expired at \(root.expires), it is \(time): sign the next one with "
-                + "`clientctl trust`, or set this device's clock.")
+            "The trust root \(root.version) expired at \(root.expires). "
+                + TrustedTime.advice(at: time, clock: clock, "sign the next one with `clientctl trust`"))
     }
 }
 
@@ -92,7 +100,8 @@ struct TrustUpdate: Sendable {
     private func fetch(version: Int) async throws -> [UInt8]? {
         let url = try source.resolve(relative: "\(folder)/\(version).json")
         do {
-            return try await fetcher.fetchBytes(url, maximumBytes: TrustRootFormat.maximumBytes)
+            let bytes = try await fetcher.fetchBytes(url, maximumBytes: TrustRootFormat.maximumBytes)
+            return try ManifestRequest.document(bytes, of: url)
         } catch FetchError.httpStatus(let status, _, _) where [403, 404, 410].contains(status) {
             // The newest root has none after it. Some object stores say 403 for what is not there.
             return nil
@@ -116,7 +125,7 @@ extension TrustChain {
             guard let next = try await update.next(after: trust) else { break }
             trust = next
         }
-        try trust.requireFresh(at: TrustedTime.at(now, FeedMemory()))
+        try trust.requireFresh(at: TrustedTime.at(now, FeedMemory()), clock: now)
         return trust.root ?? known
     }
 }
