@@ -12,7 +12,7 @@ package final class PrefixedFrameWriter {
 
     /// A compressor for many frames, one after the other.
     package init() throws(CompressionFailure) {
-        guard let context = ZSTD_createCCtx() else { throw .library("out of memory") }
+        guard let context = ZSTD_createCCtx() else { throw .memory }
         self.context = context
     }
 
@@ -25,7 +25,7 @@ package final class PrefixedFrameWriter {
         of content: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, level: Int, searchLog: Int? = nil,
         windowLog: Int
     ) throws(CompressionFailure) -> [UInt8] {
-        try Self.check(ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters))
+        try CompressionFailure.check(ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters))
         var parameters = [
             (ZSTD_c_compressionLevel, level), (ZSTD_c_windowLog, windowLog), (ZSTD_c_checksumFlag, 1),
         ]
@@ -33,15 +33,17 @@ package final class PrefixedFrameWriter {
         if level >= Self.thorough { parameters.append((ZSTD_c_targetLength, 999)) }
         if let searchLog { parameters.append((ZSTD_c_searchLog, searchLog)) }
         for (parameter, value) in parameters {
-            try Self.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
+            try CompressionFailure.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
         }
-        if !prefix.isEmpty { try Self.check(ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count)) }
+        if !prefix.isEmpty {
+            try CompressionFailure.check(ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count))
+        }
         var written = 0
         let frame = [UInt8](unsafeUninitializedCapacity: ZSTD_compressBound(content.count)) { room, count in
             written = ZSTD_compress2(context, room.baseAddress, room.count, content.baseAddress, content.count)
             count = ZSTD_isError(written) == 0 ? written : 0
         }
-        try Self.check(written)
+        try CompressionFailure.check(written)
         return frame
     }
 
@@ -50,10 +52,6 @@ package final class PrefixedFrameWriter {
         var log = ZstdCompressor.windowLogs.lowerBound
         while 1 << log < bytes, log < ZstdCompressor.windowLogs.upperBound { log += 1 }
         return log
-    }
-
-    private static func check(_ status: Int) throws(CompressionFailure) {
-        if ZSTD_isError(status) != 0 { throw .library(String(cString: ZSTD_getErrorName(status))) }
     }
 }
 

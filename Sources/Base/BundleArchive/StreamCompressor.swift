@@ -11,13 +11,23 @@ package enum CompressionFailure: Error, Equatable, Sendable, CustomStringConvert
     case parameter(String)
     /// The library failed.
     case library(String)
+    /// There is too little memory.
+    case memory
 
     /// One sentence for people.
     package var description: String {
         switch self {
         case .parameter(let detail): detail
         case .library(let detail): "the compressor failed: \(detail)"
+        case .memory: "there is too little memory to compress"
         }
+    }
+
+    /// Throws what a result of zstd says.
+    static func check(_ status: Int) throws(CompressionFailure) {
+        if ZSTD_isError(status) == 0 { return }
+        if ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation { throw .memory }
+        throw .library(String(cString: ZSTD_getErrorName(status)))
     }
 }
 
@@ -43,7 +53,7 @@ package final class ZstdCompressor {
         guard Self.windowLogs.contains(windowLog) else {
             throw .parameter("the window is 2^10 to 2^27 bytes, not 2^\(windowLog)")
         }
-        guard let context = ZSTD_createCCtx() else { throw .library("out of memory") }
+        guard let context = ZSTD_createCCtx() else { throw .memory }
         self.context = context
         self.output = output
         buffer = .allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)
@@ -52,9 +62,9 @@ package final class ZstdCompressor {
             (ZSTD_c_enableLongDistanceMatching, 1), (ZSTD_c_checksumFlag, 1), (ZSTD_c_nbWorkers, max(1, workers)),
         ]
         for (parameter, value) in parameters {
-            try Self.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
+            try CompressionFailure.check(ZSTD_CCtx_setParameter(context, parameter, Int32(value)))
         }
-        try Self.check(ZSTD_CCtx_setPledgedSrcSize(context, UInt64(size)))
+        try CompressionFailure.check(ZSTD_CCtx_setPledgedSrcSize(context, UInt64(size)))
     }
 
     deinit {
@@ -80,13 +90,9 @@ package final class ZstdCompressor {
     private func step(_ input: inout ZSTD_inBuffer, _ directive: ZSTD_EndDirective) throws -> Int {
         var target = ZSTD_outBuffer(dst: buffer.baseAddress, size: buffer.count, pos: 0)
         let remaining = ZSTD_compressStream2(context, &target, &input, directive)
-        try Self.check(remaining)
+        try CompressionFailure.check(remaining)
         if target.pos > 0 { try output(UnsafeRawBufferPointer(rebasing: buffer[..<target.pos])) }
         return remaining
-    }
-
-    private static func check(_ status: Int) throws(CompressionFailure) {
-        if ZSTD_isError(status) != 0 { throw .library(String(cString: ZSTD_getErrorName(status))) }
     }
 }
 

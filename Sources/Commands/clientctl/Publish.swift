@@ -28,11 +28,11 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
               clientctl publish dist --version 1.5.1 --feed feed --min-shell 1.0.0 \\
                 --sign-command './sign-with-token' --public token.pub.pem
 
-            Private keys are never published, nor is a feed inside the folder.
-            Repositories, node_modules, .env and its like and native code are refused
-            unless --allow names them. What else looks out of place is told of and
-            published. What --exclude and --drop leave out is no part of the release:
-            give verify --rebuild the same.
+            Files that are private keys are never published, nor is the feed if it is
+            inside the folder. A key in a script or page, repositories, node_modules, .env
+            and its like, other feeds and native code are refused unless --allow names
+            them. What else looks out of place is told of and published. What --exclude
+            and --drop leave out is no part of the release: give verify --rebuild the same.
 
             Devices that have one of the last three releases get a delta, a fraction of the
             archive: --delta-from says from what else, --no-deltas leaves them out.
@@ -214,6 +214,9 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.budget = try looking.bytes(settings)
         options.mapsFolder = try settings.optional("archive-maps", looking.archiveMaps)
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
+        options.secretFiles =
+            try settings.list("key", key) + channelOptions.keyFiles(settings)
+            + [passphrase.file(settings)].compactMap(\.self)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
         options.deltas = try settings.isOn("no-deltas", noDeltas) ? nil : try deltas.terms(settings)

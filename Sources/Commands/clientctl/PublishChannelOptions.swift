@@ -53,6 +53,9 @@ struct PublishChannelOptions: ParsableArguments {
     @Flag(help: "The clock is right, though it is long after the channel's present document expired.")
     var clockChecked = false
 
+    /// Where the channel's private keys are.
+    func keyFiles(_ settings: Settings) throws -> [String] { try settings.list("channel-key", channelKey) }
+
     /// What devices trust, as far as it tells whose releases: plain keys may be those of the channel alone.
     func anchor(_ settings: Settings) throws -> TrustAnchor? {
         guard let anchor = try settings.optional("trust", trust).map(TrustAnchor.read) else { return nil }

@@ -76,16 +76,25 @@ struct PassphraseOptions: ParsableArguments {
             valueName: "file"), completion: .file())
     var passphraseFile: String?
 
+    /// The file that has it, if one is named.
+    func file(_ settings: Settings) throws -> String? { try settings.optional("passphrase-file", passphraseFile) }
+
     /// The passphrase, if the file or the environment gives one.
     func read(_ settings: Settings) throws -> [UInt8]? {
-        if let path = try settings.optional("passphrase-file", passphraseFile) {
-            return try Self.firstLine(of: path)
+        if let path = try file(settings) {
+            // A pipe gives it once, and several keys may have it.
+            if let known = Self.known.withLock({ $0[path] }) { return known }
+            let line = try Self.firstLine(of: path)
+            Self.known.withLock { $0[path] = line }
+            return line
         }
         guard let value = getenv(Passphrase.variable).map({ Array(String(cString: $0).utf8) }), !value.isEmpty else {
             return nil
         }
         return value
     }
+
+    private static let known = Mutex<[String: [UInt8]]>([:])
 
     /// The passphrase in the file at `path`.
     static func firstLine(of path: String) throws -> [UInt8] {
@@ -107,7 +116,7 @@ struct PassphraseOptions: ParsableArguments {
     /// The passphrase of an encrypted key.
     func require(_ settings: Settings, for path: String) throws -> [UInt8] {
         if let given = try read(settings) { return given }
-        return try Passphrase.ask("Passphrase for \(path): ")
+        return try Passphrase.ask("Passphrase for \(path): ", missing: "\(path) is encrypted")
     }
 }
 
@@ -116,11 +125,12 @@ enum Passphrase {
     /// The variable that holds one.
     static let variable = "CLIENTCTL_PASSPHRASE"
 
-    static func ask(_ prompt: String) throws -> [UInt8] {
+    /// The answer to `prompt`; where there is no terminal, `missing` says why one is needed.
+    static func ask(_ prompt: String, missing: String) throws -> [UInt8] {
         guard isatty(0) == 1, let terminal = Terminal() else {
             throw UpdateFailure(
                 .configInvalid, subject: "passphrase",
-                "The key is encrypted: give --passphrase-file, or set CLIENTCTL_PASSPHRASE.")
+                "\(missing), and there is no terminal to ask at: give --passphrase-file, or set CLIENTCTL_PASSPHRASE.")
         }
         guard let typed = terminal.ask(prompt) else {
             throw UpdateFailure(.configInvalid, subject: "passphrase", "No passphrase was typed.")
@@ -129,8 +139,9 @@ enum Passphrase {
     }
 
     static func askTwice() throws -> [UInt8] {
-        let first = try ask("Passphrase for the key: ")
-        guard try ask("The same again: ") == first, !first.isEmpty else {
+        let missing = "A passphrase is wanted for the key"
+        let first = try ask("Passphrase for the key: ", missing: missing)
+        guard try ask("The same again: ", missing: missing) == first, !first.isEmpty else {
             throw UpdateFailure(.configInvalid, subject: "passphrase", "The two passphrases differ or are empty.")
         }
         return first

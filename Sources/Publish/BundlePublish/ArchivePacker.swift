@@ -1,7 +1,7 @@
 import ArchiveSource
-import BundleArchive
+package import BundleArchive
 import BundleCore
-import BundleValues
+package import BundleValues
 import BundleDisk
 import BundleSigning
 import Glibc
@@ -74,5 +74,13 @@ struct ArchivePacker {
                     }
                 }, finish: { _ in try writer.finish() })
         }
+    }
+}
+
+extension CompressionFailure: ClassifiedFailure {
+    /// Too little memory is this machine's; of a parameter or a fault of the library nobody else can make anything.
+    package var failure: UpdateFailure {
+        if case .memory = self { return DiskError("compress", "the archive", code: ENOMEM).failure }
+        return UpdateFailure(.internal, subject: "compression", "\(self). Please report it.")
     }
 }

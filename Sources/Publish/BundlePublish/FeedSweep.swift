@@ -163,7 +163,7 @@ package struct FeedSweep {
 
     /// Plans, and unless it is a dry run, removes what the plan says; nothing where a document cannot be read.
     package func run(_ wait: FeedWait) throws -> SweepPlan {
-        try feed.requireThere()
+        try requireFeed()
         if terms.isDryRun { return try plan() }
         return try feed.alone(wait) {
             let plan = try plan()
@@ -172,6 +172,19 @@ package struct FeedSweep {
             try feed.settle("")
             return plan
         }
+    }
+
+    /// Refuses a place that holds nothing of a feed: its name may be a slip of the pen.
+    private func requireFeed() throws {
+        try feed.requireThere()
+        let isFeed =
+            try !feed.list(ReleaseFeed.releasesName).isEmpty || !ChannelHistory.channels(in: feed).isEmpty
+            || feed.read(ReleaseFeed.manifestName, maximumBytes: ManifestFormat.maximumBytes) != nil
+            || feed.read(FeedTrust.fileName, maximumBytes: TrustRootFormat.maximumBytes) != nil
+        if isFeed { return }
+        throw UpdateFailure(
+            .configInvalid, subject: feed.address,
+            "\(feed.address) is no feed: it has no release, no channel and no trust root. Check --feed.")
     }
 
     private func remove(_ removed: SweepPlan.Removed) throws {

@@ -6,7 +6,7 @@ import Glibc
 /// What lies in a built folder by mistake and would be given to every device.
 struct ForeignContent: Equatable {
     enum Kind: Equatable {
-        case privateKey, secrets, repository, dependencies, feed
+        case privateKey, quotedKey, givenSecret, secrets, repository, dependencies, feed, otherFeed
         case nativeCode(String)
     }
 
@@ -14,16 +14,31 @@ struct ForeignContent: Equatable {
     /// Of the file or folder, printable.
     let path: String
 
-    /// Refuses the folder `source` with all of it that is neither excluded nor allowed; a private key and the feed never are
-    /// allowed.
+    /// Refuses the folder `source` with all of it that is neither excluded nor allowed. A file that is a private key, one that
+    /// this very run reads a secret from, and the feed never are allowed.
     static func refuse(in source: String, feed: String?, _ options: ReleaseOptions) throws {
         var found: [ForeignContent] = []
         var options = options
         if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
-        if let feed, let path = path(of: feed, in: source), !options.excluded.contains(where: { $0.covers(path) }) {
-            found.append(ForeignContent(kind: .feed, path: path.isEmpty ? feed : UntrustedName.display(path)))
+        for (place, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + options.secretFiles.map({ ($0, .givenSecret) }) {
+            guard let path = path(of: place, in: source), !options.excluded.contains(where: { $0.covers(path) }) else {
+                continue
+            }
+            found.append(ForeignContent(kind: kind, path: path.isEmpty ? place : UntrustedName.display(path)))
+        }
+        if let maps = options.mapsFolder,
+            let open = [feed, source].compactMap(\.self).first(where: {
+                path(of: maps, in: $0) != nil
+            })
+        {
+            throw UpdateFailure(
+                .configInvalid, subject: maps,
+                "The folder of --archive-maps, \(maps), is in \(open), so the source maps would be published: name one outside it."
+            )
         }
         try search(Directory.open(source), prefix: [], options, into: &found)
+        var paths: Set<String> = []
+        found.removeAll { !paths.insert($0.path).inserted }
         guard let first = found.first else { return }
         let shown = found.prefix(20).map { "\($0.kind.words) (\($0.path))" }
         let more = found.count > shown.count ? ", and \(found.count - shown.count) more" : ""
@@ -47,10 +62,15 @@ struct ForeignContent: Equatable {
             if !isAllowed, let kind = Kind(ofName: name) {
                 found.append(ForeignContent(kind: kind, path: UntrustedName.display(path)))
             } else if entry.kind == .directory {
+                if !isAllowed, name == "releases", try isOfFeed(folder.directory(name)) {
+                    found.append(ForeignContent(kind: .otherFeed, path: UntrustedName.display(path)))
+                    continue
+                }
                 try search(folder.directory(name), prefix: path + [UInt8(ascii: "/")], options, into: &found)
             } else if entry.kind == .file {
-                let head = try folder.file(name).head(headBytes)
-                guard let kind = Kind(ofContent: head), kind.isNeverAllowed || !isAllowed else { continue }
+                let file = try folder.file(name)
+                let bytes = try file.head(min(file.size(), mostBytes))
+                guard let kind = Kind(ofContent: bytes), kind.isNeverAllowed || !isAllowed else { continue }
                 found.append(ForeignContent(kind: kind, path: UntrustedName.display(path)))
             }
         }
@@ -76,59 +96,60 @@ struct ForeignContent: Equatable {
         return resolved(parent.isEmpty ? "/" : parent).map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     }
 
-    /// A key may stand behind a certificate.
-    private static let headBytes = 16 << 10
+    /// Whether `releases` is the folder of a feed: of versions that have archives.
+    private static func isOfFeed(_ releases: Directory) throws -> Bool {
+        for entry in try releases.entries() where entry.kind == .directory && entry.name.first == UInt8(ascii: "v") {
+            guard let name = String(validating: entry.name, as: UTF8.self) else { continue }
+            if try releases.directory(name).entries().contains(where: { $0.name.starts(with: "client-v".utf8) }) {
+                return true
+            }
+        }
+        return false
+    }
+
+    /// Scripts are looked through whole; a film has no key at its end.
+    private static let mostBytes = 16 << 20
 }
 
 extension ForeignContent.Kind {
     init?(ofName name: String) {
+        let name = name.lowercased()
         switch name {
         case ".git", ".hg", ".svn", ".bzr": self = .repository
         case "node_modules", "bower_components": self = .dependencies
-        case ".env", ".ssh", ".gnupg", ".aws", ".npmrc", ".netrc", ".pypirc", ".htpasswd": self = .secrets
+        case ".envrc", ".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".config", ".npmrc", ".yarnrc", ".netrc",
+            ".pypirc", ".htpasswd", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", "sftp.json":
+            self = .secrets
         default:
             let isSecret =
-                name.hasPrefix(".env.")
-                || [".p12", ".pfx", ".jks", ".keystore", ".kdbx"].contains(where: name.lowercased().hasSuffix)
+                [".env", ".env.", ".env~"].contains { name == $0 || $0 != ".env" && name.hasPrefix($0) }
+                || [".env", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"].contains(where: name.hasSuffix)
             guard isSecret else { return nil }
             self = .secrets
         }
     }
 
-    init?(ofContent head: [UInt8]) {
-        if Self.isPrivateKey(head) {
-            self = .privateKey
-        } else if let system = head.withUnsafeBytes(NativeCode.kind) {
+    init?(ofContent bytes: [UInt8]) {
+        if let system = bytes.withUnsafeBytes(NativeCode.kind) {
             self = .nativeCode(system)
-        } else {
-            return nil
+            return
+        }
+        switch SecretContent.find(in: bytes) {
+        case .keyFile: self = .privateKey
+        case .keyInside: self = .quotedKey
+        case nil: return nil
         }
     }
 
-    /// PEM and what else has a key as text. A script or a page that quotes one has code or markup before it.
-    private static func isPrivateKey(_ head: [UInt8]) -> Bool {
-        for line in head.split(separator: UInt8(ascii: "\n")) {
-            let text = String(decoding: line.prefix(128), as: UTF8.self)
-            if text.hasPrefix("-----BEGIN ") && text.contains("PRIVATE KEY") || text.hasPrefix("AGE-SECRET-KEY-")
-                || text.hasPrefix("PuTTY-User-Key-File-")
-                || text.hasPrefix("untrusted comment:") && text.contains("secret key")
-            {
-                return true
-            }
-            if line.contains(where: "<{`\"'".utf8.contains) { return false }
-        }
-        return false
-    }
-
-    var isNeverAllowed: Bool { self == .privateKey || self == .feed }
+    var isNeverAllowed: Bool { [.privateKey, .givenSecret, .feed].contains(self) }
 
     var rule: String {
         switch self {
-        case .privateKey: "private-key"
-        case .secrets: "secrets"
+        case .privateKey, .quotedKey: "private-key"
+        case .givenSecret, .secrets: "secrets"
         case .repository: "repository"
         case .dependencies: "dependencies"
-        case .feed: "feed"
+        case .feed, .otherFeed: "feed"
         case .nativeCode: "native-code"
         }
     }
@@ -136,10 +157,13 @@ extension ForeignContent.Kind {
     var words: String {
         switch self {
         case .privateKey: "a private key"
+        case .quotedKey: "a file with a private key in it"
+        case .givenSecret: "a file that a flag of this command names as secret"
         case .secrets: "passwords or keys"
         case .repository: "a repository"
         case .dependencies: "a folder of dependencies"
         case .feed: "the feed itself"
+        case .otherFeed: "a feed"
         case .nativeCode(let system): "a native executable (\(system))"
         }
     }

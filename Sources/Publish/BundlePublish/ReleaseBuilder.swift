@@ -31,8 +31,19 @@ package struct ReleaseBuilder {
             Directory.open(source), excluding: options.excluded, dropping: options.drops, allowed: options.allowed,
             budget: options.budget)
         try look.tree.requireInstallable(options.limits)
+        try Self.requireBridge(look.tree.folder, source)
         try look.requireBudget(options.budget, of: source)
         return look
+    }
+
+    /// Into a page of two-byte letters the host puts no `WebAppLocalServer`, so it could never confirm its start.
+    private static func requireBridge(_ folder: Directory, _ source: String) throws {
+        let mark = try folder.file("index.html").head(2)
+        guard mark == [0xFF, 0xFE] || mark == [0xFE, 0xFF] else { return }
+        throw UpdateFailure(
+            .archiveRejected, subject: "encoding: index.html",
+            "Not published. \(source)/index.html is UTF-16, so it would get no WebAppLocalServer, and devices would roll it back: save it "
+                + "as UTF-8.")
     }
 
     /// Publishes the folder of `look`, signed by each of `signers`, the first of them foremost; into a channel too where one is

@@ -22,6 +22,8 @@ package struct ReleaseOptions: Sendable {
     package var excluded: [PathPattern] = []
     /// What is meant to be in the client, though it looks as if it were not.
     package var allowed: [PathPattern] = []
+    /// Files that this run reads keys or passphrases from.
+    package var secretFiles: [String] = []
     /// What is left out by what it is.
     package var drops: Set<FolderLook.Drop> = []
     /// Most bytes of one file; nil for no such bound.

@@ -52,7 +52,8 @@ package final class Signer {
         switch algorithm {
         case .ed25519: "it takes the 64 raw bytes of an Ed25519 signature"
         case .ecdsaP256:
-            "it takes a DER signature over the SHA-256 (pkcs11-tool: --mechanism ECDSA-SHA256 --signature-format openssl)"
+            "it takes a DER signature over the SHA-256 (openssl dgst -sha256 -binary | pkcs11-tool --sign --mechanism ECDSA "
+                + "--signature-format openssl)"
         case .rsaPSS: "it takes a raw RSA-PSS signature with SHA-256 and a salt of 32 bytes"
         }
     }

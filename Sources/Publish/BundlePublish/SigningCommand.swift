@@ -126,8 +126,38 @@ package struct SigningCommand: Sendable {
     }
 
     private func end(_ process: pid_t) {
-        kill(process, SIGKILL)
+        ProcessTree.end(process)
         waitpid(process, nil, 0)
+    }
+}
+
+/// A program with all that it started. They are no group of their own: a token's tool asks for its PIN at the terminal, which only
+/// the group in front may read.
+private enum ProcessTree {
+    /// Ends them. First they stand still, so that none starts another meanwhile.
+    static func end(_ process: pid_t) {
+        var still: Set<pid_t> = []
+        var found: Set<pid_t> = [process]
+        while !found.isEmpty {
+            for one in found { kill(one, SIGSTOP) }
+            still.formUnion(found)
+            found = below(still).subtracting(still)
+        }
+        for one in still { kill(one, SIGKILL) }
+    }
+
+    /// The processes that one of `parents` has started (proc_pid_stat(5): the parent is the second word after the name).
+    private static func below(_ parents: Set<pid_t>) -> Set<pid_t> {
+        guard let names = try? Directory.open("/proc").list() else { return [] }
+        return Set(
+            names.compactMap { name in
+                guard let process = pid_t(name), let stat = try? File.open(reading: "/proc/\(name)/stat").head(4096),
+                    let end = stat.lastIndex(of: UInt8(ascii: ")"))
+                else { return nil }
+                let words = String(decoding: stat[(end + 1)...], as: UTF8.self).split(separator: " ")
+                guard words.count > 1, let parent = pid_t(words[1]), parents.contains(parent) else { return nil }
+                return process
+            })
     }
 }
 

@@ -1,6 +1,7 @@
-import BundleArchive
 import BundleTesting
 import Testing
+
+@testable import BundleArchive
 
 @Suite struct `The zstd compressor` {
     static let content: [UInt8] = {
@@ -28,6 +29,13 @@ import Testing
     @Test(arguments: [(0, 20), (20, 20), (-1, 20), (3, 9), (3, 28)])
     func `refuses levels and windows that it does not have`(_ level: Int, _ window: Int) {
         #expect(throws: CompressionFailure.self) { _ = try Written.zstd([1], level: level, windowLog: window) }
+    }
+
+    /// The numbers are those of `zstd_errors.h`, which stay.
+    @Test func `tells too little memory from other failures`() throws {
+        try CompressionFailure.check(0)
+        #expect(throws: CompressionFailure.memory) { try CompressionFailure.check(-64) }
+        #expect(throws: CompressionFailure.library("Src size is incorrect")) { try CompressionFailure.check(-72) }
     }
 
     @Test func `refuses other content than was announced`() throws {

@@ -252,6 +252,21 @@ import Testing
         try site.install("d", trust: site.trust).failed(20, "keyUnknown")
     }
 
+    @Test func `a channel whose document was lost is not begun anew, and devices keep what was recalled`() throws {
+        for version in ["1.0.0", "1.1.0"] { try site.publish(version, ["--rollout", "100%"]).succeeded() }
+        try site.release("revoke", "--version", "1.0.0", "--reason", "bad").succeeded("changed")
+        try site.install("a").succeeded("installed")
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable.json"])
+        let before = try TreeSnapshot(of: site.feed)
+        let refused = try site.publish("1.2.0").failed(78, "configInvalid")
+        #expect(refused.errors.contains("release restore"), "\(refused.errors)")
+        #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+        try site.release("restore").succeeded()
+        try site.install("a").succeeded("upToDate")
+        try site.install("b").succeeded("installed")
+        #expect(access("\(site.folder.file("store-b"))/clients/v1.1.0", F_OK) == 0)
+    }
+
     @Test func `what the feed's trust root does not allow is not published, with or without a channel`() throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let before = try TreeSnapshot(of: site.feed)

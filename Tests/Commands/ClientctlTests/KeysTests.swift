@@ -83,6 +83,35 @@ import Testing
         try Clientctl.run(show).failed(31, "permissionDenied")
     }
 
+    @Test func `a pipe gives its passphrase for several keys`() throws {
+        for name in ["k", "c"] {
+            try Clientctl.run(
+                ["keys", "generate", "--out", folder.file(name), "--json"],
+                environment: Clientctl.environment(["CLIENTCTL_PASSPHRASE": "eins"])
+            ).succeeded()
+        }
+        let web = try folder.writeTree(Site.client("1.0.0"), to: "web")
+        let line =
+            "echo eins | \"$0\" publish \"$1\" --version 1.0.0 --min-shell 1.0.0 --feed \"$2\" --key \"$3\" "
+            + "--channel stable --create --channel-key \"$4\" --passphrase-file /dev/stdin"
+        let ending = try Program.run(
+            [
+                "sh", "-c", line, Clientctl.path, web, folder.file("feed"), folder.file("k.key.pem"),
+                folder.file("c.key.pem"),
+            ],
+            environment: Clientctl.environment())
+        #expect(ending.status == 0, "\(ending.errors)")
+    }
+
+    @Test func `where nobody can be asked, the key that is encrypted is named`() throws {
+        try generate([], environment: ["CLIENTCTL_PASSPHRASE": "eins"]).succeeded()
+        let refused = try show("k.key.pem").failed(78, "configInvalid")
+        #expect(refused.errors.contains("\(folder.file("k.key.pem")) is encrypted"), "\(refused.errors)")
+        let asked = try Clientctl.run(["keys", "generate", "--out", folder.file("n"), "--prompt", "--json"])
+            .failed(78, "configInvalid")
+        #expect(!asked.errors.contains("encrypted"), "\(asked.errors)")
+    }
+
     @Test func `a passphrase from the environment encrypts and decrypts`() throws {
         let secret = ["CLIENTCTL_PASSPHRASE": "battery staple"]
         let made = try generate([], environment: secret).succeeded()

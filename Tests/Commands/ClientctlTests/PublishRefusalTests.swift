@@ -151,9 +151,80 @@ import Testing
         try site.publish(source, as: "2.0.0", ["--exclude", name]).succeeded("published")
     }
 
+    /// A key that openssl made, as files of all kinds have it.
+    @Test func `a private key in any form`() throws {
+        let key = site.folder.file("made.pem")
+        try Clientctl.stock(["openssl", "genrsa", "-traditional", "-out", key, "2048"])
+        let pem = String(decoding: try contents(ofFile: key), as: UTF8.self)
+        func made(_ command: String...) throws -> [UInt8] {
+            let place = site.folder.file("made.out")
+            try Clientctl.stock(command + ["-out", place])
+            return try contents(ofFile: place)
+        }
+        let lines = pem.split(separator: "\n")
+        let wide = pem.utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        let certificates = String(
+            repeating: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", count: 400)
+        let whole: [String: [UInt8]] = [
+            "mark.pem": [0xEF, 0xBB, 0xBF] + bytes(pem), "wide.pem": [0xFF, 0xFE] + wide, "bare.pem": wide,
+            "chain.pem": bytes(certificates + pem),
+            "pkcs1.der": try made("openssl", "rsa", "-in", key, "-outform", "DER"),
+            "pkcs8.der": try made("openssl", "pkcs8", "-topk8", "-nocrypt", "-in", key, "-outform", "DER"),
+            "sealed.der": try made(
+                "openssl", "pkcs8", "-topk8", "-passout", "pass:x", "-in", key, "-outform", "DER"),
+            "store.bin": try made("openssl", "pkcs12", "-export", "-nocerts", "-passout", "pass:x", "-inkey", key),
+        ]
+        let inside: [String: [UInt8]] = [
+            "kiosk.pem": bytes("Bag Attributes\n    friendlyName: Joe's kiosk\n" + pem),
+            "app.yml": bytes("key: |\n" + lines.map { "  \($0)\n" }.joined()), "app.conf": bytes("KEY=" + pem),
+            "account.json": bytes("{\"private_key\": \"\(lines.joined(separator: "\\n"))\"}"),
+            "app/deep.js": bytes(String(repeating: "let a = 1;\n", count: 9_000) + "const k = `\(pem)`;"),
+            "jwk.json": bytes(
+                "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"d\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}]}"
+            ),
+        ]
+        for (name, content) in whole.merging(inside, uniquingKeysWith: { one, _ in one }) {
+            _ = try site.folder.writeTree([name: content], to: "web")
+            #expect(try refused(24, "archiveRejected").subject == "private-key: \(name)", "\(name)")
+            let allowed = try site.publish(source, as: "2.0.0", ["--allow", name, "--dry-run"])
+            #expect(allowed.status == (whole[name] == nil ? 0 : 24), "\(name): \(allowed.errors)")
+            try Clientctl.stock(["rm", "\(source)/\(name)"])
+        }
+    }
+
+    @Test func `a file that this command reads a secret from, whatever is allowed`() throws {
+        let words = try site.folder.write(bytes("open sesame\n"), to: "web/app/words.txt")
+        try #require(chmod(words, 0o600) == 0)
+        let refusal = try refused(24, "archiveRejected", ["--passphrase-file", words, "--allow", "*"])
+        #expect(refusal.subject == "secrets: app/words.txt")
+    }
+
+    @Test func `source maps that are kept where everybody can read them`() throws {
+        for place in ["feed/maps", "web/maps"] {
+            let folder = site.folder.file(place)
+            #expect(try refused(78, "configInvalid", ["--archive-maps", folder]).subject == folder)
+        }
+    }
+
+    @Test(arguments: [
+        (".Env", "secrets"), ("prod.env", "secrets"), (".envrc", "secrets"), (".env~", "secrets"),
+        (".git-credentials", "secrets"), (".docker/config.json", "secrets"), (".vscode/sftp.json", "secrets"),
+        ("NODE_MODULES/a.js", "dependencies"), (".GIT/HEAD", "repository"),
+        ("old/releases/v1.0.0/client-v1.0.0.zip", "feed"),
+    ])
+    func `what is secret or foreign by its name`(name: String, rule: String) throws {
+        _ = try site.folder.writeTree([name: bytes("1")], to: "web")
+        #expect(try refused(24, "archiveRejected").subject?.hasPrefix("\(rule): ") == true)
+        let first = String(name.split(separator: "/").first ?? "")
+        try site.publish(source, as: "2.0.0", ["--allow", first]).succeeded("published")
+    }
+
     @Test(arguments: [
         ("docs/keys.html", "<pre>\n-----BEGIN PRIVATE KEY-----\n"),
         ("pem.js", "let a = '\n-----BEGIN PRIVATE KEY-----"),
+        ("forge.js", "b=a('-----BEGIN RSA PRIVATE KEY-----\\n',c)+'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'"),
+        ("jwk.json", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"),
+        (".environment", "1"), ("releases/v1/index.html", "1"),
         ("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"), ("Main.class", "\u{0}"), (".well-known/x", "env"),
     ])
     func `what only looks like something secret is web content`(name: String, content: String) throws {
@@ -210,6 +281,12 @@ import Testing
     @Test(arguments: ["", "/", "a//b"]) func `a pattern that names nothing`(pattern: String) throws {
         _ = try refused(64, "usage", ["--exclude", pattern])
         _ = try refused(64, "usage", ["--allow", pattern])
+    }
+
+    @Test func `a page that no device could confirm`() throws {
+        let page = "<!doctype html><title>ü</title>".utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        try site.folder.write([0xFF, 0xFE] + page, to: "web/index.html")
+        #expect(try refused(24, "archiveRejected").subject == "encoding: index.html")
     }
 
     @Test func `text that starts like an executable is web content`() throws {

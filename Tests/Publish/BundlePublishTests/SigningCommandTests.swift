@@ -81,6 +81,18 @@ import Testing
         #expect(refused.message.contains("did not end within 100ms"))
     }
 
+    @Test func `that does not end is ended with all that it started`() throws {
+        let started = bench.folder.file("started")
+        let line = "sleep 600 & echo $! > \(started); (sleep 601; true) | cat"
+        let refused = try #require(try refusal(line, limit: .seconds(2)))
+        #expect(refused.message.contains("did not end within 2s"))
+        let id = try #require(
+            pid_t(String(decoding: try contents(ofFile: started), as: UTF8.self).split(separator: "\n")[0]))
+        // Whoever takes it over may not have asked yet how it ended.
+        let state = (try? contents(ofFile: "/proc/\(id)/stat")).map { String(decoding: $0, as: UTF8.self) }
+        #expect(state.map { $0.contains(") Z ") || !$0.contains("(sleep)") } ?? true, "\(state ?? "")")
+    }
+
     @Test(arguments: ["printf x", "head -c 64 /dev/zero", "cat"])
     func `that gives no signature of the public key is refused`(line: String) throws {
         let refused = try #require(try refusal(line))

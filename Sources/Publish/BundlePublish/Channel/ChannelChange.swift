@@ -199,7 +199,10 @@ extension ChannelDocument {
     }
 
     fileprivate mutating func unrevoke(_ version: SemanticVersion) throws -> [String] {
-        if !revoked.contains(where: { $0.version == version }) { return [] }
+        if !revoked.contains(where: { $0.version == version }) {
+            _ = try index(of: version)
+            return []
+        }
         revoked.removeAll { $0.version == version }
         return ["\(version): no longer recalled"]
     }

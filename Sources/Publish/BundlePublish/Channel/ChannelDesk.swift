@@ -121,9 +121,18 @@ struct ChannelDesk {
             + " Nothing was changed."
     }
 
-    /// Refuses a channel that is not there where none may be made.
+    /// Refuses a channel that is not there where none may be made, and one that was there: devices would take its first document for
+    /// an old one, and new ones would get what it recalled.
     func requirePlace(for name: String, _ present: VerifiedChannelDocument?) throws {
-        guard present == nil, options.firstSequence == nil else { return }
+        if present != nil { return }
+        if let first = options.firstSequence {
+            // The copy of the first document may be there before it.
+            guard let last = try ChannelHistory.sequences(of: name, in: place).max(), last > first else { return }
+            throw UpdateFailure(
+                .configInvalid, subject: "channel \(name)",
+                "The feed has copies of channel \(name) up to sequence \(last), so its document was lost: bring it back with "
+                    + "`clientctl release restore`. To begin anew, say --sequence \(last + 1) or more.")
+        }
         throw UpdateFailure(
             .configInvalid, subject: "channel \(name)",
             "The feed has no channel \(name). Make it with --create if it is new. If its document was lost, restore that, or say with "
@@ -234,8 +243,8 @@ struct ChannelDesk {
         }
         return [
             "the document before was issued at \(before), which this machine's clock has not reached; devices take that for the time. "
-                + "Unless the clock here is wrong, replace the channel key (README, \"When a publisher's clock was wrong\"); this one "
-                + "counts until \(expires)"
+                + "Unless the clock here is wrong, replace the channel key (guide, page on channels, \"When a publisher's clock was "
+                + "wrong\"); this one counts until \(expires)"
         ]
     }
 

@@ -144,10 +144,16 @@ package struct ChannelEditor {
         _ = try document.index(of: version)
     }
 
+    /// Refuses a channel that `feed` does not have.
+    package static func requireChannel(_ channel: String, in feed: any FeedPlace) throws {
+        if try ChannelDesk.record(of: channel, in: feed) == nil { throw missing(channel, feed) }
+    }
+
     private static func missing(_ channel: String, _ feed: any FeedPlace) -> UpdateFailure {
         UpdateFailure(
             .configInvalid, subject: "channel \(channel)",
-            "The feed \(feed.address) has no channel \(channel): `clientctl publish --channel \(channel)` makes it, or "
-                + "`clientctl release promote --to \(channel)`.")
+            "The feed \(feed.address) has no channel \(channel): `clientctl publish --channel \(channel) --create` makes it, or "
+                + "`clientctl release promote --to \(channel) --create`. If its document was lost, `clientctl release restore` "
+                + "brings it back.")
     }
 }

@@ -1,0 +1,150 @@
+import BundleValues
+import Glibc
+
+/// Finds private keys in the bytes of files, whatever their names. A pure rule.
+enum SecretContent: Equatable {
+    /// The file is one, or holds one beside certificates.
+    case keyFile
+    /// One stands in something else, such as a script.
+    case keyInside
+
+    /// What `bytes` hold; nil for nothing secret.
+    static func find(in bytes: [UInt8]) -> SecretContent? {
+        if isDER(bytes) { return .keyFile }
+        let text = isWide(bytes) ? bytes.filter { $0 != 0 } : bytes
+        if isKeyText(text) { return .keyFile }
+        return holdsPEM(text) || isJWK(text) ? .keyInside : nil
+    }
+
+    // MARK: Key files
+
+    /// PEM and what else has a key as text. A script or a page that quotes one has code or markup before it.
+    private static func isKeyText(_ text: [UInt8]) -> Bool {
+        for line in text.drop(while: { marks.contains($0) }).split(separator: UInt8(ascii: "\n")) {
+            let text = String(decoding: line.prefix(128), as: UTF8.self)
+            if text.hasPrefix("-----BEGIN ") && text.contains("PRIVATE KEY") || text.hasPrefix("AGE-SECRET-KEY-")
+                || text.hasPrefix("---- BEGIN SSH2 ") && text.contains("PRIVATE KEY")
+                || text.hasPrefix("PuTTY-User-Key-File-")
+                || text.hasPrefix("untrusted comment:") && text.contains("secret key")
+            {
+                return true
+            }
+            if line.contains(where: "<{`\"'".utf8.contains) { return false }
+        }
+        return false
+    }
+
+    /// What a text may begin with to name its letters.
+    private static let marks: Set<UInt8> = [0xEF, 0xBB, 0xBF, 0xFE, 0xFF]
+
+    /// UTF-16, as editors write it.
+    private static func isWide(_ bytes: [UInt8]) -> Bool {
+        let head = bytes.prefix(64)
+        return head.starts(with: [0xFF, 0xFE]) || head.starts(with: [0xFE, 0xFF])
+            || head.count > 8 && head.count(where: { $0 == 0 }) * 5 > head.count * 2
+    }
+
+    /// A key in DER: PKCS#8 (RFC 5958), its encrypted form, PKCS#1 (RFC 8017, A.1.2), SEC 1 (RFC 5915); or PKCS#12 (RFC 7292). The
+    /// outermost sequence is as long as the file.
+    private static func isDER(_ bytes: [UInt8]) -> Bool {
+        guard bytes.first == 0x30, bytes.count > 16, let (length, start) = derLength(bytes, at: 1),
+            start + length == bytes.count
+        else { return false }
+        let body = bytes[start...]
+        if body.starts(with: [0x02, 0x01]), let version = body.dropFirst(2).first, let next = body.dropFirst(3).first {
+            return version <= 1 && [0x30, 0x02, 0x04].contains(next) || version == 3 && next == 0x30
+        }
+        // Encrypted: the algorithm is one of PKCS#5 or PKCS#12.
+        guard body.first == 0x30, let (_, inner) = derLength(bytes, at: start + 1) else { return false }
+        let algorithm = bytes[inner...].prefix(11)
+        return algorithm.starts(with: [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x05])
+            || algorithm.starts(with: [0x06, 0x0A, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x0C, 0x01])
+    }
+
+    /// The length that is stated at `index`, and where what has that length begins (X.690, section 8.1.3).
+    private static func derLength(_ bytes: [UInt8], at index: Int) -> (length: Int, start: Int)? {
+        guard index < bytes.count else { return nil }
+        let first = Int(bytes[index])
+        if first < 0x80 { return (first, index + 1) }
+        let count = first & 0x7F
+        guard (1...3).contains(count), index + count < bytes.count else { return nil }
+        let length = bytes[index + 1...index + count].reduce(0) { $0 << 8 | Int($1) }
+        return (length, index + count + 1)
+    }
+
+    // MARK: Keys inside
+
+    /// A header of a private key with key material behind it: libraries that only name the header have none.
+    private static func holdsPEM(_ text: [UInt8]) -> Bool {
+        let mark = Array("PRIVATE KEY".utf8)
+        return text.withUnsafeBytes { whole in
+            var rest = whole[...]
+            while let place = find(mark, in: rest) {
+                rest = whole[(place + mark.count)...]
+                let hasBegin = find(Array("BEGIN".utf8), in: whole[max(0, place - 32)..<place]) != nil
+                if hasBegin && startsWithKey(Array(rest.prefix(2048))) { return true }
+            }
+            return false
+        }
+    }
+
+    private static func find(_ mark: [UInt8], in bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
+        guard let base = bytes.base.baseAddress, let first = mark.first else { return nil }
+        var start = bytes.startIndex
+        while start + mark.count <= bytes.endIndex {
+            guard let found = memchr(base + start, Int32(first), bytes.endIndex - start - mark.count + 1) else {
+                return nil
+            }
+            let place = UnsafeRawPointer(found) - base
+            if memcmp(found, mark, mark.count) == 0 { return place }
+            start = place + 1
+        }
+        return nil
+    }
+
+    /// Whether `text`, which follows the words of a header, goes on as a key does: the end of the header, perhaps lines such as
+    /// `Proc-Type: 4,ENCRYPTED`, then base64. Line ends may be written as in a string literal.
+    private static func startsWithKey(_ text: [UInt8]) -> Bool {
+        var text = String(decoding: text, as: UTF8.self)[...]
+        if text.hasPrefix(" BLOCK") { text = text.dropFirst(6) }
+        guard text.hasPrefix("-----") || text.hasPrefix(" ----") else { return false }
+        text = text.dropFirst(5)
+        let material = String(text).replacing("\\r", with: "\n").replacing("\\n", with: "\n")
+            .split(whereSeparator: { $0.isNewline || "\"'`+,; \t\\".contains($0) })
+        // Words of header lines come before the first word of base64.
+        return material.prefix(24).prefix { !$0.hasPrefix("---") }.contains { word in
+            word.utf8.count >= 48 && word.utf8.allSatisfy(isBase64)
+        }
+    }
+
+    private static func isBase64(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="):
+            true
+        default: false
+        }
+    }
+
+    /// A private JSON Web Key (RFC 7517), alone or in a set: a key type, and the member `d`.
+    private static func isJWK(_ text: [UInt8]) -> Bool {
+        guard text.count <= 64 << 10,
+            text.first(where: { !" \t\r\n".utf8.contains($0) }).map("{[".utf8.contains) == true,
+            let value = try? JSONScanner.parse(text, maximumBytes: 64 << 10)
+        else { return false }
+        return isJWK(value)
+    }
+
+    private static func isJWK(_ value: JSONValue) -> Bool {
+        switch value {
+        case .array(let values): values.contains(where: isJWK)
+        case .object(let object):
+            if case .string? = object["kty"], case .string(let secret)? = object["d"], secret.utf8.count >= 20 {
+                true
+            } else {
+                isJWK(object["keys"] ?? .null)
+            }
+        default: false
+        }
+    }
+}
