@@ -277,7 +277,7 @@ let package = Package(
         tests(
             .update, "BundlePlatformTests",
             [
-                "BundleDisk", "BundleValues", "BundlePush", "BundleCore", "BundlePlatform", "ShellBoot",
+                "CCurl", "BundleDisk", "BundleValues", "BundlePush", "BundleCore", "BundlePlatform", "ShellBoot",
                 "BundleTestTraits", "BundleTesting",
             ]),
         tests(

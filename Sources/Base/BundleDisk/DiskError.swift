@@ -28,7 +28,7 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The class of the refusal. Anything unexpected counts as damage: the disk did not do what it promised.
     package var kind: Kind {
         switch code {
-        case ENOSPC, EDQUOT, EFBIG: .full
+        case ENOSPC, EDQUOT: .full
         // Not the kind of thing it should be: a folder, a link, a pipe, too long.
         case ENOTDIR, EISDIR, ELOOP, EINVAL, EOVERFLOW, ENXIO, ENAMETOOLONG: .unsuitable
         case EACCES, EPERM, EROFS: .permission
@@ -38,7 +38,7 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         case EWOULDBLOCK: .busy
         case EMLINK: .tooManyLinks
         // This process or machine has no more to give, whatever the disk.
-        case EMFILE, ENFILE, ENOMEM: .exhausted
+        case EMFILE, ENFILE, ENOMEM, EFBIG: .exhausted
         // The kernel, or what shuts the process in, does not have the call.
         case ENOSYS, EOPNOTSUPP: .refused
         default: .damaged

@@ -100,7 +100,8 @@ enum CommandName {
         var group: any ParsableCommand.Type = Clientctl.self
         for word in arguments {
             let below = group.configuration.subcommands
-            if below.isEmpty || word.hasPrefix("-") || word == "help" { return nil }
+            if below.isEmpty || word.hasPrefix("-") { return nil }
+            if word == "help" { continue }
             guard let next = below.first(where: { $0._commandName == word }) else {
                 let names = below.map { $0._commandName }
                 let near = names.map { ($0, distance(Array(word.utf8), Array($0.utf8))) }.min { $0.1 < $1.1 }

@@ -189,6 +189,7 @@ struct Logout: ParsableCommand {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
         let forgets = try settings.isOn("forget", forget)
+        try Wiring.requireFolder(store)
         let now = Timestamp.now
         let record = try Wiring.changingSessions(store) { sessions in
             try sessions.changeEvenDamaged { record in
@@ -250,6 +251,7 @@ struct Unlock: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
+        try Wiring.requireFolder(store)
         let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
         SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
     }

@@ -162,6 +162,7 @@ struct ReleaseLog: ParsableCommand {
         let channel = try settings.required("channel", channel)
         try ChannelView.requireName(channel)
         let entries = try ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries
+        if entries.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         Output.give(
             json: try settings.isOn("json", common.json),
             ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0)) })],

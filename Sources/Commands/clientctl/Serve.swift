@@ -145,14 +145,16 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         guard let (shell, port) = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
         let reporter = try reporting.begin(update, settings)
         let verdict = FirstVerdict()
+        let complaints = PageComplaints(configuration.device.store)
         let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
+            complaints.hear(event)
         }
         if isOnce { try await shell.checkForUpdates() }
         let boot = Self.boot(sessions, shell, host, agent)
-        let shown = try await boot.first()
+        let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let server = try await PageServer.start(
             serverConfiguration(
                 settings, agent, kiosk, port, application: await shell.meteorAppId(), server: container.followedServer),
@@ -351,23 +353,28 @@ extension Serve {
 extension Serve {
     private static let diskInterval = Duration.seconds(2)
 
-    /// The shell, as soon as the disk takes its store: a disk may be mounted late, or emptied, and ending brings back neither. Until
+    /// The shell, as soon as its store can be had: a disk may be mounted late, emptied or mended, and ending brings back none of it. Until
     /// then the seed is shown from its own folder, on the port that is returned. Nil where the program is to end before.
     private func shell(
         _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ settings: Settings
     ) async throws -> (shell: ClientShell, port: Int?)? {
-        let refusal: DiskError
+        let refusal: any Error
         do {
             return (try container.shell(bridge: bridge), nil)
-        } catch let error as DiskError where error.isWriteRefusal {
-            if try settings.isOn("once", once) { throw error }
+        } catch  where Launcher.isWithoutStore(error) {
+            // A path that is wrong is told at once where there is nothing to show meanwhile.
+            let isPassing = (error as? DiskError)?.isWriteRefusal == true
+            if try settings.isOn("once", once) || (container.configuration.device.seed == nil && !isPassing) {
+                throw error
+            }
             refusal = error
         }
-        let server = try await seedServer(container, refusal, kiosk, agent, sessions, settings)
+        // Whoever reads what it says may end it at once.
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals { end.finish() }
         defer { signals.cancel() }
+        let server = try await seedServer(container, refusal, kiosk, agent, sessions, settings)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { screen in
@@ -389,7 +396,7 @@ extension Serve {
         while true {
             do {
                 return try container.shell(bridge: bridge)
-            } catch let error as DiskError where error.isWriteRefusal {
+            } catch  where Launcher.isWithoutStore(error) {
                 try await Task.sleep(for: diskInterval)
             }
         }
@@ -397,7 +404,7 @@ extension Serve {
 
     /// What shows the seed while `refusal` lasts; nil, after saying so, where there is none to show or the device is locked.
     private func seedServer(
-        _ container: DeviceContainer, _ refusal: DiskError, _ kiosk: Kiosk, _ agent: ServeAgent,
+        _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ settings: Settings
     ) async throws -> PageServer? {
         let device = container.configuration.device
@@ -406,7 +413,7 @@ extension Serve {
         do {
             if try sessions.record().lock != nil { throw refusal }
             let launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
-            host = try SeedHost(launched, because: refusal.failure)
+            host = try SeedHost(launched, because: UpdateFailure(refusal))
             application = try device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         } catch {
             Self.say(

@@ -26,7 +26,7 @@ struct ShellBootSequence {
         self.coordinator = coordinator
         bootstrapper = AppBootstrapper(
             restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
-            prepareLaunch: ShellLaunch(shell, host), router: coordinator)
+            prepareLaunch: ShellLaunch(shell, host, sessions, now: { .now }), router: coordinator)
     }
 
     /// What is shown, and to whom.
@@ -35,14 +35,14 @@ struct ShellBootSequence {
         fileprivate let user: UserSession?
     }
 
-    /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, there is nothing to
-    /// host: throws why.
-    func first() async throws -> Shown {
+    /// Boots, and returns what is shown. Where nothing can be shown on a device that is nobody's to log in on, and that does not
+    /// wait for what its feed may have (`waits`), there is nothing to host: throws why.
+    func first(waits: Bool) async throws -> Shown {
         let user = await user
         await coordinator.start()
         await bootstrapper.start()
         let state = coordinator.state
-        if case .failure(let reason)? = state, await isOpen { throw reason }
+        if case .failure(let reason)? = state, !waits, await isOpen { throw reason }
         if let state {
             tell(state)
             Self.describe(state, isFirst: true).map(say)

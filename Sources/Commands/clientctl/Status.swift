@@ -40,6 +40,7 @@ struct Status: ParsableCommand {
         let hasSeed = ledger.seed != nil || ledger.shell == nil
         let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
+        let complaints = ComplaintFile(store: store).read()
         let session = session(of: store)
         let next = rows.first { $0.isNext }?.name
         let isNamed = ledger.seed != nil
@@ -58,14 +59,16 @@ struct Status: ParsableCommand {
                 "offered": .string(orNull: ledger.offered?.description),
                 "meteor": ledger.meteorFacts.map(describe) ?? .null,
                 "launch": ledger.launch.map(describe) ?? .null,
-                "clients": .array(rows.map { describe($0, ledger) }),
+                "clients": .array(rows.map { describe($0, ledger, complaints[$0.name.description] ?? []) }),
                 "blocked": .array(ledger.blocks.map(describe)),
                 "feed": try describe(ledger.feed, stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "landlock": landlock.value,
             ],
             ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
-                + rows.filter { isNamed || $0.name != .embedded }.map(line) + session.lines
+                + rows.filter { isNamed || $0.name != .embedded }.flatMap { row in
+                    [line(row)] + (complaints[row.name.description] ?? []).map { "    its page said: \($0)" }
+                } + blocked(ledger, rows) + session.lines
                 + (try device(ledger.feed))
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
@@ -104,6 +107,8 @@ struct Status: ParsableCommand {
     private func running(_ ledger: Ledger, for session: SessionStatus) -> (name: ClientName?, line: String) {
         switch session {
         case .locked: (nil, "runs: nothing, for the device is locked")
+        case .unauthenticated where ledger.seed == nil && ledger.shell != nil:
+            (nil, "runs: nothing, for there is no seed for guests")
         case .unauthenticated: (.embedded, "runs: the seed, for guests")
         case .notRequired, .authenticated:
             lastLaunch(ledger)
@@ -118,18 +123,26 @@ struct Status: ParsableCommand {
         return (launch.name, "runs: \(launch.name), launched at \(launch.at)")
     }
 
+    /// Blocks on clients that are not here any more.
+    private func blocked(_ ledger: Ledger, _ rows: [StatusRule.Row]) -> [String] {
+        ledger.blocks.filter { block in !rows.contains { $0.name.version == block.version } }.map {
+            "  \(ClientName.installed($0.version))  not installed; blocked since \($0.since): \($0.reason)"
+        }
+    }
+
     /// The reasons of blocked and failed clients say so themselves.
     private func line(_ row: StatusRule.Row) -> String {
         let state = ["seed", "blocked", "failed"].contains(row.state) ? "" : "\(row.state): "
         return "\(row.isNext ? "*" : " ") \(row.name)  \(state)\(row.reason)"
     }
 
-    private func describe(_ row: StatusRule.Row, _ ledger: Ledger) -> JSONValue {
+    private func describe(_ row: StatusRule.Row, _ ledger: Ledger, _ complaints: [String]) -> JSONValue {
         let route = row.name.version.flatMap(ledger.entry)?.route
         return .object([
             "name": .string(row.name.description), "next": .bool(row.isNext), "state": .string(row.state),
             "reason": .string(row.reason), "route": .string(orNull: route?.word),
             "routeReason": .string(orNull: route?.reason.rawValue), "routeDetail": .string(orNull: route?.detail),
+            "complaints": .array(complaints.map(JSONValue.string)),
             "failures": .array(
                 row.failures.map {
                     .object([

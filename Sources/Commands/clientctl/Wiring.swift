@@ -93,6 +93,12 @@ enum Wiring {
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 
+    /// Refuses a path where nothing is, not even a store that nothing was installed in yet: what is to be taken back was done elsewhere.
+    static func requireFolder(_ store: String) throws {
+        if File.exists(store) { return }
+        throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check --store.")
+    }
+
     /// What remembers it, with `change`; says where there was no store before, since the path may be wrong.
     static func changingSessions(
         _ store: String, _ change: (FileSessionRepository) throws -> SessionRecord
@@ -177,6 +183,9 @@ enum Wiring {
         _ settings: Settings, report: @escaping @Sendable (UpdateEvent) -> Void
     ) throws -> DeviceContainer {
         let (feed, meteor) = try places(options, settings)
+        if feed == nil, meteor == nil, options.trust != nil {
+            throw ValidationError("--trust is about a feed: name it with --channel or --manifest.")
+        }
         var container = DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
         container.report = report
         container.feed = try feed.map { try self.feed($0, options, keepingSession: keepingSession, settings) }
@@ -217,6 +226,9 @@ enum Wiring {
 
     /// The same by what was given.
     static func feed(manifest: String?, channel: String?) throws -> FeedAddress? {
+        for (name, value) in [("manifest", manifest), ("channel", channel)] where value?.isEmpty == true {
+            throw ValidationError("--\(name) is empty: give the address or the path of one.")
+        }
         switch (manifest, channel) {
         case (nil, nil): return nil
         case (let manifest?, nil):
@@ -346,9 +358,12 @@ enum Wiring {
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
     static func inventory(_ store: String) throws -> Inventory {
+        if File.exists(store) { try StoreMark.require(in: try Directory.open(store)) }
         if try !Inventory.exists(at: store) {
-            if File.exists(store) { try StoreMark.require(in: try Directory.open(store)) }
             Output.say("clientctl: there is no store at \(store) yet")
+        }
+        if let damage = try Inventory.damage(at: store) {
+            Output.say("clientctl: \(damage.message) What it said before its last change counts.")
         }
         return try Inventory.read(at: store)
     }

@@ -14,12 +14,21 @@ package struct ContentSecurityPolicy: Sendable {
         ("script-src", ["'self'"]),
     ]
 
-    /// The directives that take sources beside those that have some by default, and what they start from.
+    /// The directives that take sources beside those that have some by default, and the one whose sources hold without them
+    /// (Content Security Policy Level 3, section 6.8.3).
     private static let others = [
-        "child-src": ["'self'"], "frame-src": ["'self'"], "manifest-src": ["'self'"], "media-src": ["'self'"],
-        "style-src-attr": ["'self'"], "style-src-elem": ["'self'"], "script-src-elem": ["'self'"],
-        "script-src-attr": [],
+        "child-src": "default-src", "frame-src": "child-src", "manifest-src": "default-src", "media-src": "default-src",
+        "style-src-attr": "style-src", "style-src-elem": "style-src", "script-src-elem": "script-src",
+        "script-src-attr": "script-src-attr",
     ]
+
+    /// What a directive starts from, with what the operator adds to those that it takes the place of; inline handlers of events
+    /// start from nothing.
+    private static func start(of directive: String, _ extra: [String: [String]]) -> [String] {
+        if let sources = defaults.first(where: { $0.directive == directive })?.sources { return sources }
+        guard let before = others[directive], before != directive else { return [] }
+        return start(of: before, extra) + (extra[before] ?? [])
+    }
 
     /// Those that judge inline scripts, whose hashes they take.
     private static let judges = ["script-src", "script-src-elem"]
@@ -32,7 +41,7 @@ package struct ContentSecurityPolicy: Sendable {
     /// Whether some page may show ours in a frame.
     let allowsFraming: Bool
 
-    /// Adds `extra` sources by directive; a directive without a default of its own starts from `'self'`.
+    /// Adds `extra` sources by directive; a directive without a default of its own starts from what holds without it.
     init(bridge: String, extra: [String: [String]]) throws(ServerFailure) {
         for (directive, sources) in extra {
             guard Self.others[directive] != nil || Self.defaults.contains(where: { $0.directive == directive }) else {
@@ -41,7 +50,9 @@ package struct ContentSecurityPolicy: Sendable {
             for source in sources where !Self.isSource(source) { throw .source(source, directive: directive) }
         }
         guard Self.isSource(bridge) else { throw .source(bridge, directive: "script-src") }
-        let added = extra.keys.sorted().compactMap { name in Self.others[name].map { (directive: name, sources: $0) } }
+        let added = extra.keys.filter { Self.others[$0] != nil }.sorted().map { name in
+            (directive: name, sources: Self.start(of: name, extra))
+        }
         directives = (Self.defaults.dropLast() + added + Self.defaults.suffix(1)).map { directive, sources in
             let more = extra[directive] ?? []
             return (directive, more.isEmpty ? sources : sources.filter { $0 != "'none'" } + more)

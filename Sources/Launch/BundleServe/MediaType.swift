@@ -32,7 +32,8 @@ enum MediaType {
     private static let table: [String: String] = [
         "html": html, "htm": html, "xhtml": xhtml,
         "js": script, "mjs": script, "cjs": script,
-        "css": "text/css; charset=utf-8",
+        // A style sheet may declare its letters (`@charset`), and else has those of its page.
+        "css": "text/css",
         "json": json, "map": json, "jsonld": "application/ld+json; charset=utf-8",
         "geojson": "application/geo+json; charset=utf-8",
         "webmanifest": "application/manifest+json; charset=utf-8",

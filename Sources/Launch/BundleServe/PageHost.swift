@@ -88,22 +88,19 @@ package struct Page: Sendable {
     /// A script that the host adds to this page.
     package let notice: ServerConfiguration.Bridge?
 
-    /// Whether whoever sees it must find nothing that others left in the browser, since their session is over.
-    package let forgets: Bool
+    /// How many sessions have ended before it: whoever sees it finds nothing that their users left in the browser.
+    package let endings: Int
 
     /// States a launch. `id` and `token` are 1 to 128 letters, digits, `-` and `_`; with others the page is not shown.
     package init(
-        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, forgets: Bool = false
+        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, endings: Int = 0
     ) {
-        self.id = forgets ? Self.forgetting + id : id
-        self.forgets = forgets
+        self.id = id
+        self.endings = endings
         self.token = token
         self.site = site
         self.notice = notice
     }
-
-    /// What names of such launches begin with.
-    package static let forgetting = "guest-"
 
     var isWellFormed: Bool { Self.isWord(id) && Self.isWord(token) }
 

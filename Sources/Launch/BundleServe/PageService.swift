@@ -20,6 +20,8 @@ final class PageService: Service {
     private let told = Mutex(Set<[UInt8]>())
     /// The cookie's name and the equals sign.
     private let cookie: String
+    /// The same of the one that tells after which session a browser was cleared.
+    private let clearedCookie: String
 
     init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws(ServerFailure) {
         self.host = host
@@ -38,6 +40,7 @@ final class PageService: Service {
                 "<meta name=\"clientctl-heartbeat\" content=\"\(Int($0 / .milliseconds(1)))\">"
             } ?? "").utf8)
         cookie = "clientctl-\(port)="
+        clearedCookie = "clientctl-cleared-\(port)="
     }
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
@@ -220,13 +223,15 @@ final class PageService: Service {
             .ok, type: document.type, caching: Caching.revalidated, fields: fields, ByteBuffer(bytes: document.bytes))
     }
 
-    /// What others have left goes with the first page that a browser gets after their session. Cookies go one by one: the header would
-    /// take the one that is set beside it.
+    /// What others have left goes with the first page that a browser gets after their session; a cookie remembers that, for longer
+    /// than the browser runs. Cookies go one by one: the header would take the ones that are set beside it.
     private func clearing(_ page: Page, _ request: Request) -> String {
-        guard page.forgets, self.page(of: request)?.hasPrefix(Page.forgetting) != true,
-            !page.site.keepsSiteData
-        else { return "" }
-        var fields = "Clear-Site-Data: \"storage\"\r\n"
+        if page.endings == 0 { return "" }
+        // Browsers keep none for longer than 400 days.
+        var fields =
+            "Set-Cookie: \(clearedCookie)\(page.endings); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
+        if value(of: clearedCookie, in: request) == "\(page.endings)" || page.site.keepsSiteData { return fields }
+        fields += "Clear-Site-Data: \"storage\"\r\n"
         _ = request.with(.cookie) { value in
             HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
                 let name = element.prefix { $0 != UInt8(ascii: "=") }
@@ -240,15 +245,17 @@ final class PageService: Service {
     }
 
     /// The launch that a request says it belongs to.
-    private func page(of request: Request) -> String? {
-        request.with(.cookie) { value -> String? in
-            var page: String?
-            _ = HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in
+    private func page(of request: Request) -> String? { value(of: cookie, in: request) }
+
+    private func value(of cookie: String, in request: Request) -> String? {
+        request.with(.cookie) { fields -> String? in
+            var value: String?
+            _ = HTTPBytes.anyElement(of: fields, separator: UInt8(ascii: ";")) { element in
                 guard element.starts(with: cookie.utf8) else { return false }
-                page = String(validating: element.dropFirst(cookie.utf8.count), as: UTF8.self)
+                value = String(validating: element.dropFirst(cookie.utf8.count), as: UTF8.self)
                 return true
             }
-            return page
+            return value
         } ?? nil
     }
 

@@ -133,8 +133,11 @@ package final class LoopbackHost: PageHost {
     /// Shows `state` from now on.
     func show(_ state: LaunchState?) throws { try bridge.show(state) }
 
-    /// Whether the session of whoever used the device last is over.
-    func endSession(_ isOver: Bool) { bridge.withScreen { $0.isSessionOver = isOver } }
+    /// Whether one has ended since pages were shown.
+    var hasSessionEnded: Bool { bridge.withScreen { $0.hasEnded } }
+
+    /// Notes how many sessions of the device have ended, before what comes is shown.
+    func note(endings: Int) { bridge.withScreen { $0.note(endings: endings) } }
 
     /// Whether this trouble is another one than before.
     func isNew(trouble: String) -> Bool { bridge.withScreen { $0.isNew(trouble: trouble) } }

@@ -43,9 +43,10 @@ struct Screen {
     private var notice: ServerConfiguration.Bridge?
     /// Counts how often all pages were forgotten.
     private(set) var generation = 0
-    /// Whether the session is over, and what its users left in the browser is not for whoever comes.
-    var isSessionOver = false
-    private var isForgetting: Bool { isSessionOver && state == .unauthenticated }
+    /// How many sessions have ended, as far as is known; what their users left in the browser is not for whoever comes.
+    private var endings = 0
+    /// Whether one has ended since pages were shown.
+    private(set) var hasEnded = false
     /// What runs, as the shell said last.
     var status = ShellStatus()
     /// The client that the shell handed over last.
@@ -69,12 +70,19 @@ struct Screen {
     mutating func show(
         _ state: LaunchState?, ownPage: Page?, notice: ServerConfiguration.Bridge?
     ) -> [AsyncStream<PageEvent>.Continuation] {
-        let goesOn = Self.showsClients(self.state) && Self.showsClients(state)
+        let goesOn = Self.showsClients(self.state) && Self.showsClients(state) && !hasEnded
+        hasEnded = false
         (self.state, self.ownPage, self.notice) = (state, ownPage, notice)
         if goesOn { return [] }
         generation += 1
         (launches, visited) = ([], [])
         return reload()
+    }
+
+    /// Notes how many sessions have ended.
+    mutating func note(endings: Int) {
+        hasEnded = hasEnded || endings != self.endings
+        self.endings = endings
     }
 
     private static func showsClients(_ state: LaunchState?) -> Bool {
@@ -114,14 +122,13 @@ struct Screen {
             if launches.count > Self.rememberedLaunches { launches.removeFirst() }
         }
         let page = Page(
-            id: launch.id, token: token, site: launch.files.site, notice: notice, forgets: isForgetting)
+            id: launch.id, token: token, site: launch.files.site, notice: notice, endings: endings)
         return (page, ended)
     }
 
     /// The files of the page load that the cookie names, else those of the newest one, as far as they may be shown.
     func site(ofPage id: String?) -> Site? {
         if let ownPage { return ownPage.site }
-        let id = id.map { $0.hasPrefix(Page.forgetting) ? String($0.dropFirst(Page.forgetting.count)) : $0 }
         guard let files = (launches.last { $0.id == id } ?? launches.last)?.files ?? next, mayShow(files.client.name)
         else { return nil }
         return files.site

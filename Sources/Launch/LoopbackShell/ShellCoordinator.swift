@@ -1,4 +1,4 @@
-import BundleValues
+package import BundleValues
 package import ClientShell
 package import ShellBoot
 
@@ -20,7 +20,7 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
     package func start() async { show(nil) }
 
     /// Shows `state`; pages that are open load themselves again. One that cannot be shown is tried again with the next.
-    package func route(to state: LaunchState) async { if self.state != state { show(state) } }
+    package func route(to state: LaunchState) async { if self.state != state || host.hasSessionEnded { show(state) } }
 
     /// Passes on what is wrong with the boot, once for as long as it is the same.
     package func report(_ error: any Error) {
@@ -40,18 +40,29 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
 /// lock.
 package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
-    private let host: LoopbackHost?
+    private let noteEndings: @Sendable () async -> Void
 
-    /// For the clients of `shell`; the pages of `host` leave nothing behind when a session ends.
-    package init(_ shell: ClientShell, _ host: LoopbackHost? = nil) {
+    /// For the clients of `shell`. `noteEndings` says how many sessions have ended, to whoever clears away what they left.
+    package init(_ shell: ClientShell, noteEndings: @escaping @Sendable () async -> Void = {}) {
         self.shell = shell
-        self.host = host
+        self.noteEndings = noteEndings
+    }
+
+    /// The same, where pages of `host` leave nothing behind when one of `sessions` ends.
+    package init(
+        _ shell: ClientShell, _ host: LoopbackHost, _ sessions: any SessionRepository,
+        now: @escaping @Sendable () -> Timestamp
+    ) {
+        self.init(shell) {
+            // What cannot be read may go on.
+            guard let record = try? await sessions.record() else { return }
+            host.note(endings: record.endings(at: now()))
+        }
     }
 
     /// Leaves what others have been shown, and makes ready what is for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
-        // One that cannot be read may go on.
-        if case .unauthenticated(.ended) = session { host?.endSession(true) } else { host?.endSession(false) }
+        await noteEndings()
         let audience = Self.audience(of: session)
         do {
             return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready

@@ -71,7 +71,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (ENOSPC, DiskError.Kind.full), (EDQUOT, .full), (EFBIG, .full), (EACCES, .permission), (EPERM, .permission),
+        (ENOSPC, DiskError.Kind.full), (EDQUOT, .full), (EFBIG, .exhausted), (EACCES, .permission),
+        (EPERM, .permission),
         (EROFS, .permission), (ENOENT, .missing), (EEXIST, .exists), (ENOTEMPTY, .exists), (EXDEV, .crossesDevice),
         (EWOULDBLOCK, .busy), (EMLINK, .tooManyLinks), (EIO, .damaged), (ELOOP, .unsuitable), (ENOTDIR, .unsuitable),
         (EOVERFLOW, .unsuitable), (EMFILE, .exhausted), (ENFILE, .exhausted), (ENOMEM, .exhausted), (ENOSYS, .refused),

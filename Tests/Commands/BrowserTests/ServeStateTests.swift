@@ -316,6 +316,30 @@ import Testing
         #expect(try page.evaluate("localStorage.left").stringValue == "guest")
     }
 
+    @Test(arguments: [["logout", "--forget"], ["logout", "login"]])
+    func `what a session left goes with it, whoever comes, and what they leave stays`(commands: [String]) throws {
+        try kiosk.install(.good("1.0.0"))
+        try kiosk.login()
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try shows(page, "1.0.0")
+        let left = "[localStorage.left, /left/.test(document.cookie)].join()"
+        try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; null")
+        if commands.last == "login" {
+            // Before the shell looks again: no guest sees a page.
+            try kiosk.on("logout")
+            try kiosk.login()
+        } else {
+            try kiosk.on(commands[0], Array(commands.dropFirst()))
+        }
+        try page.wait(until: "\(left) === ',false'")
+        try shows(page, "1.0.0")
+        try page.evaluate("localStorage.left = 'theirs'; null")
+        try page.navigate(serving.root + "/?again")
+        try shows(page, "1.0.0")
+        #expect(try page.evaluate("localStorage.left").stringValue == "theirs")
+    }
+
     @Test func `nothing to show: the reason, until there is something`() throws {
         try kiosk.login()
         let serving = try Serving(

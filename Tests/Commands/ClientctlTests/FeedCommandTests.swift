@@ -33,6 +33,8 @@ import Testing
     @Test func `gc refuses what is no feed`() throws {
         let site = try ChannelSite()
         try Clientctl.run(["feed", "gc", "--feed", site.folder.file("none"), "--json"]).failed(78, "configInvalid")
+        let empty = try site.folder.makeFolder("web")
+        try Clientctl.run(["feed", "gc", "--feed", empty, "--json"]).failed(78, "configInvalid")
         try gc(site, "--keep", "0").failed(64, "usage")
     }
 

@@ -38,6 +38,10 @@ import Testing
         ["rollback", "--store", "store", "--to", "1.0.0"],
         ["confirm", "--store", "store", "--token", "x"],
         ["keys", "generate"], ["trust", "init"],
+        ["help", "publsih"], ["help", "release", "revok"],
+        ["install", "--manifest", "", "--trust", "t", "--store", "store", "--shell-version", "1.0.0"],
+        ["serve", "--channel", "", "--store", "store", "--shell-version", "1.0.0"],
+        ["serve", "--trust", "release.pub.pem", "--store", "store", "--shell-version", "1.0.0"],
         // Only the program itself has a version.
         ["install", "--version"], ["list", "--version"], ["release", "--version"], ["--version", "install"],
         ["--version", "--bogus"],
@@ -78,6 +82,24 @@ import Testing
         #expect(refused.status == 64)
         #expect(refused.errors.contains(told), "\(refused.errors)")
         if told.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
+    }
+
+    @Test func `what nobody has is not looked at, nor taken back, with success`() throws {
+        let site = try ChannelSite(withRoot: false)
+        try site.publish("1.0.0").succeeded("published")
+        try site.release("revoke", "--undo", "--version", "7.7.7").failed(78, "configInvalid")
+        try Clientctl.run(["release", "log", "--feed", site.feed, "--channel", "stabel", "--json"])
+            .failed(78, "configInvalid")
+        let other = try site.folder.writeTree(["clients/acme/f": [1]], to: "other")
+        for command in ["status", "list"] {
+            try Clientctl.run([command, "--store", other, "--json"]).failed(78, "configInvalid")
+        }
+        #expect(try Clientctl.run(["help", "release", "revoke"]).status == 0)
+        let nameless = try Clientctl.run([
+            "publish", "", "--version", "1.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
+            "1.0.0",
+        ])
+        #expect(nameless.errors.contains("path is empty"), "\(nameless.errors)")
     }
 
     @Test func `one flag names a version in every command`() throws {

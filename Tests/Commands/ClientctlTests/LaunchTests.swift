@@ -142,7 +142,7 @@ import Testing
         let row = try #require(rows.last)
         #expect(
             Set(row.members.map(\.name)) == [
-                "name", "next", "state", "reason", "failures", "route", "routeReason", "routeDetail",
+                "name", "next", "state", "reason", "failures", "route", "routeReason", "complaints", "routeDetail",
             ])
         #expect(row["state"] == .string("failed"))
         let evidence = try #require(row["failures"]?.arrayValue?.first?.objectValue)

@@ -127,6 +127,149 @@ import Testing
         #expect(outcome.string("version") == "1.0.0", "\(outcome.errors)")
     }
 
+    private func installedGood() throws {
+        try site.install().succeeded("installed")
+        let launched = try Clientctl.run(launch).succeeded()
+        try Clientctl.run([
+            "confirm", "--store", site.store, "--version", "1.0.0", "--token", launched.string("token") ?? "",
+        ]).succeeded()
+    }
+
+    @Test(arguments: ["serving", "staging", "downloads", "meteor", "receipts", "clients"])
+    func `a store whose folder is something else shows the seed in place`(name: String) throws {
+        try installedGood()
+        let path = "\(site.store)/\(name)"
+        try Clientctl.stock(["rm", "-rf", path])
+        let elsewhere = try site.folder.makeFolder("elsewhere")
+        try #require(symlink(elsewhere, path) == 0)
+        let launched = try Clientctl.run(launch).succeeded()
+        #expect(launched.string("servingRoot") == seed, "\(launched.errors)")
+        #expect(launched.errors.contains(path), "\(launched.errors)")
+    }
+
+    @Test func `a store that everybody may write to shows the seed in place`() throws {
+        try installedGood()
+        try #require(chmod("\(site.store)/downloads", 0o777) == 0)
+        let launched = try Clientctl.run(launch).succeeded()
+        #expect(launched.string("servingRoot") == seed)
+        #expect(launched.errors.contains("chmod o-w"))
+    }
+
+    @Test func `serve shows the seed while a folder of the store is something else, and goes on after`() throws {
+        try installedGood()
+        let path = "\(site.store)/downloads"
+        try Clientctl.stock(["rm", "-rf", path])
+        try #require(symlink(try site.folder.makeFolder("elsewhere"), path) == 0)
+        let serve = try ServeRun(["--store", site.store, "--shell-version", "1.5.0", "--seed", seed])
+        func page() throws -> String { try serve.ask("GET /", ["Accept: text/html"]).text }
+        #expect(try page().contains("<title>seed</title>"))
+        try #require(unlink(path) == 0)
+        let deadline = ContinuousClock.now + .seconds(60)
+        // The server of the seed ends before that of the shell begins.
+        while (try? page().contains("<title>1.0.0</title>")) != true {
+            let said = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(said)")
+            poll(nil, 0, 50)
+        }
+        try serve.stop()
+    }
+
+    @Test(arguments: ["fifo", "link", "gone", "foreign"])
+    func `a ledger that is lost or no file is told by the one before it`(kind: String) throws {
+        try installedGood()
+        try site.publish("1.1.0")
+        try site.install().succeeded("installed")
+        // A start that failed is tried once more, after the client before.
+        for version in ["1.1.0", "1.0.0", "1.1.0"] {
+            let launched = try Clientctl.run(launch).succeeded()
+            #expect(launched.string("version") == version)
+            if version == "1.0.0" { continue }
+            try Clientctl.run([
+                "fail", "--store", site.store, "--version", version, "--token", launched.string("token") ?? "",
+                "--json",
+            ]).succeeded("failed")
+        }
+        // The last change is another one.
+        #expect(try Clientctl.run(launch).succeeded().string("version") == "1.0.0")
+        let path = "\(site.store)/ledger.json"
+        try #require(unlink(path) == 0)
+        switch kind {
+        case "fifo": try #require(mkfifo(path, 0o600) == 0)
+        case "link": try #require(symlink("nowhere", path) == 0)
+        case "foreign": try Clientctl.stock(["mkdir", path])
+        default: break
+        }
+        let launched = try Clientctl.run(launch).succeeded()
+        #expect(launched.errors.contains("before its last change counts"), "\(launched.errors)")
+        #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
+        #expect(try !Clientctl.run(launch).succeeded().errors.contains("ledger"))
+    }
+
+    @Test func `status says that the ledger is the one before`() throws {
+        try installedGood()
+        _ = try site.folder.write(bytes("{"), to: "store/ledger.json")
+        for command in ["status", "list"] {
+            let told = try Clientctl.run([command, "--store", site.store])
+            #expect(told.status == 0)
+            #expect(told.errors.contains("before its last change counts"), "\(told.errors)")
+        }
+    }
+
+    @Test func `a device without a seed whose client is blocked gets the next one by itself`() throws {
+        try site.install().succeeded("installed")
+        let place = ["--store", site.store, "--shell-version", "1.5.0"]
+        for _ in 0..<2 {
+            let launched = try Clientctl.run(["launch", "--json"] + place).succeeded()
+            try Clientctl.run([
+                "fail", "--store", site.store, "--version", "1.0.0", "--token", launched.string("token") ?? "",
+                "--json",
+            ]).succeeded("failed")
+        }
+        let refused = try Clientctl.run(["launch", "--json"] + place).failed(78, "configInvalid")
+        #expect(refused.errors.contains("blocked is v1.0.0"), "\(refused.errors)")
+        try site.publish("2.0.0")
+        let serve = try ServeRun(
+            place + ["--manifest", "\(site.feed)/manifest.json", "--trust", site.trust, "--check-interval", "1s"])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !serve.ask("GET /", ["Accept: text/html"]).text.contains("<title>2.0.0</title>") {
+            let said = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(said)")
+            poll(nil, 0, 50)
+        }
+        try serve.stop()
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root makes what somebody else may not read"))
+    func
+        `a ledger that its owner may not read is told by the one before it, and a store that cannot be made by the seed`()
+        throws
+    {
+        // What the owner can reach: tests work in folders that are root's alone.
+        let program = site.folder.file("clientctl")
+        try Clientctl.stock(["cp", Clientctl.path, program])
+        try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
+        func asOwner(_ arguments: [String]) throws -> Outcome {
+            Outcome(
+                try Program.run(
+                    ["setpriv", "--reuid", "4321", "--clear-groups", program] + arguments,
+                    environment: Clientctl.environment()))
+        }
+        try installedGood()
+        // The change that is lost is another one than the confirmation.
+        try Clientctl.run(launch).succeeded()
+        try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
+        try Clientctl.stock(["chown", "-R", "4321", site.store])
+        let path = "\(site.store)/ledger.json"
+        try Clientctl.stock(["chown", "0", path])
+        try Clientctl.stock(["chmod", "600", path])
+        let launched = try asOwner(launch).succeeded()
+        #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
+        #expect(launched.errors.contains("before its last change counts"), "\(launched.errors)")
+        let nowhere = launch.map { $0 == site.store ? "\(site.folder.path)/new/store" : $0 }
+        let shown = try asOwner(nowhere).succeeded()
+        #expect(shown.string("servingRoot") == seed, "\(shown.errors)")
+    }
+
     // MARK: File systems
 
     @Test(

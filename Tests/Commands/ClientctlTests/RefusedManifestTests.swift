@@ -87,6 +87,12 @@ import Testing
             let refused = try Clientctl.run(["install"] + feed + flags).failed(25, "manifestMalformed")
             #expect(refused.errors.contains("captive portal"), "\(refused.errors)")
         }
+        let rooted = try ChannelSite()
+        let trusting = ["--store", site.store, "--shell-version", "1.5.0", "--trust", rooted.pinned, "--json"]
+        let refusedRoot = try Clientctl.run(
+            ["install", "--channel", try page.url("/channels/stable.json").display] + trusting
+        ).failed(25, "manifestMalformed")
+        #expect(refusedRoot.errors.contains("captive portal"), "\(refusedRoot.errors)")
         let login = try LoopbackServer { _ in Route(bytes("log in"), status: 511) }
         let refused = try site.install(login.url("/manifest.json").display).failed(11, "httpStatus")
         #expect(refused.errors.contains("captive portal"))

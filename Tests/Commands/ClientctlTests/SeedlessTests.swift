@@ -21,5 +21,17 @@ import Testing
         #expect(status["next"] == .null)
         #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("* embedded"))
         try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
+
+        // Nor to guests; and a block is told of when its client is gone.
+        let token = try site.folder.write(bytes("t0ken\n"), to: "token")
+        try Clientctl.stock(["chmod", "600", token])
+        try Clientctl.run(["login", "--token-file", token] + place).succeeded()
+        try Clientctl.run(["logout"] + place).succeeded()
+        try Clientctl.stock(["rm", "-r", "\(site.store)/clients/v1.0.0"])
+        try Clientctl.run(["gc"] + place).succeeded()
+        #expect(try Clientctl.run(["status"] + place).succeeded()["running"] == .null)
+        let text = try Clientctl.run(["status", "--store", site.store]).text
+        #expect(text.contains("no seed for guests"), "\(text)")
+        #expect(text.contains("v1.0.0  not installed; blocked"), "\(text)")
     }
 }

@@ -1,3 +1,4 @@
+import BundleValues
 import BundleTestTraits
 import BundleTesting
 import Testing
@@ -32,6 +33,33 @@ import Testing
     @Test func `a Meteor server that is followed is one of them`() throws {
         #expect(try connections([], Self.server).suffix(2) == Self.sources)
         #expect(try connections(["--meteor", "http://meteor.example/"], [:]).suffix(2) == Self.sources)
+    }
+
+    @Test func `what a policy keeps from a page is in status once, until its client is launched again`() throws {
+        let place = ["--store", site.store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed")]
+        func complaints() throws -> [String] {
+            let status = try Clientctl.run(["status", "--store", site.store, "--json"]).succeeded()
+            let clients = (status["clients"]?.arrayValue ?? []).compactMap(\.objectValue)
+            let seed = try #require(clients.first { $0["name"] == .string("embedded") })
+            return (seed["complaints"]?.arrayValue ?? []).compactMap(\.stringValue)
+        }
+        let serving = try ServeRun(place)
+        let token = try serving.loadPage()
+        try serving.call("startupDidComplete", token: token)
+        let body = "{\"kind\": \"blocked\", \"directive\": \"connect-src\", \"url\": \"https://api.example\"}"
+        for _ in 0..<2 { #expect(try serving.call("report", token: token, body: body).status == 200) }
+        let told = ": --csp \"connect-src https://api.example\" would allow it"
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try complaints().isEmpty { try #require(ContinuousClock.now < deadline, "status says nothing") }
+        #expect(try complaints().count == 1)
+        #expect(try complaints().first?.hasSuffix(told) == true)
+        #expect(try Clientctl.run(["status", "--store", site.store]).text.contains(told))
+        try serving.stop()
+        let again = try ServeRun(place + ["--csp", "connect-src https://api.example"])
+        _ = try again.loadPage()
+        let later = ContinuousClock.now + .seconds(60)
+        while try !complaints().isEmpty { try #require(ContinuousClock.now < later, "it stays") }
+        try again.stop()
     }
 
     @Test func `one that flags leave out is none`() throws {

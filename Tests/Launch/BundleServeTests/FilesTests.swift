@@ -54,7 +54,7 @@ import Testing
         ("/app.js", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
         ("/app.js?v=1", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
         ("/%61pp.js", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
-        ("/assets/style.css", "a{}", "text/css; charset=utf-8", "no-cache"),
+        ("/assets/style.css", "a{}", "text/css", "no-cache"),
         (
             "/assets/app.0123456789abcdef.js", "hashed", "text/javascript; charset=utf-8",
             "public, max-age=31536000, immutable"

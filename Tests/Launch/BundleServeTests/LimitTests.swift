@@ -345,6 +345,24 @@ import Testing
         }
     }
 
+    @Test func `is nowhere stricter for what the operator adds`() async throws {
+        let fixture = try await Fixture {
+            $0.extraSources = [
+                "style-src-elem": ["https://a"], "style-src-attr": ["'unsafe-hashes'"], "script-src": ["https://b"],
+                "script-src-elem": ["https://c"], "default-src": ["https://d"], "child-src": ["https://e"],
+                "frame-src": ["https://f"],
+            ]
+        }
+        let policy = try #require(try fixture.ask("/", navigation)["Content-Security-Policy"])
+        for directive in [
+            "style-src-elem 'self' 'unsafe-inline' https://a", "style-src-attr 'self' 'unsafe-inline' 'unsafe-hashes'",
+            "script-src-elem 'self' https://b https://c 'sha256-bridge=' 'sha256-inline='",
+            "child-src 'self' https://d https://e", "frame-src 'self' https://d https://e https://f",
+        ] {
+            #expect("; \(policy); ".contains("; \(directive); "), "\(policy)")
+        }
+    }
+
     @Test func `lets windows that a page opens talk to it where that is said`() async throws {
         let fixture = try await Fixture { $0.policies.isolation = .popups }
         #expect(try fixture.ask("/", navigation)["Cross-Origin-Opener-Policy"] == "same-origin-allow-popups")

@@ -91,7 +91,7 @@ import Testing
 
     @Test(arguments: [
         ("a.js", "text/javascript; charset=utf-8"), ("a/B.MJS", "text/javascript; charset=utf-8"),
-        ("a.css", "text/css; charset=utf-8"),
+        ("a.css", "text/css"),
         ("a.html", "text/html; charset=utf-8"), ("a.json", "application/json; charset=utf-8"),
         ("a.map", "application/json; charset=utf-8"), ("a.wasm", "application/wasm"),
         ("a.svg", "image/svg+xml; charset=utf-8"),

@@ -21,7 +21,31 @@ struct SessionRecordTests {
         #expect(record.session == nil)
         #expect(record.status(at: Self.now) == .unauthenticated(.ended(.signedOut)))
         record.forget()
-        #expect(record == .open)
+        #expect(record == SessionRecord(access: .open, lock: nil, endings: 1))
+    }
+
+    @Test func `each session that ends is counted once, however it ends`() throws {
+        let session = UserSession(
+            token: try AccessToken(tokenFile: Array("a".utf8)), since: Self.now,
+            expires: Timestamp(clamping: Self.now.secondsSinceEpoch + 10))
+        let late = Timestamp(clamping: Self.now.secondsSinceEpoch + 10)
+        var record = SessionRecord.open
+        record.signIn(session)
+        record.signIn(session)
+        #expect(record.endings(at: Self.now) == 0)
+        // Over, and not cleared away yet.
+        #expect(record.endings(at: late) == 1)
+        record.end(session, SessionEnding(.expired, at: late))
+        #expect(record.endings(at: late) == 1)
+        record.signOut(at: late)
+        #expect(record.endings(at: late) == 1)
+        record.signIn(try Self.session())
+        record.signOut(at: late)
+        #expect(record.endings(at: late) == 2)
+        record.signIn(try Self.session())
+        record.forget()
+        record.forget()
+        #expect(record.endings(at: late) == 3)
     }
 
     @Test func `a session is renewed before its end and after a refusal, and never where somebody signed out`() throws {

@@ -110,10 +110,14 @@ struct FileSessionRepositoryTests {
         #expect(try TreeSnapshot(of: store).paths == ["session.json"])
     }
 
-    @Test func `a device that is open again has no file`() throws {
+    @Test func `a device that is open again remembers only how many sessions ended, if any`() throws {
+        try repository.change { $0.lock(.byOperator) }
+        try repository.change { $0.unlock() }
+        #expect(try TreeSnapshot(of: store).paths == [])
         try signIn()
         try repository.change { $0.forget() }
-        #expect(try TreeSnapshot(of: store).paths == [])
+        #expect(try repository.record() == SessionRecord(access: .open, lock: nil, endings: 1))
+        #expect(try !String(decoding: contents(ofFile: file), as: UTF8.self).contains("s3cret"))
     }
 
     @Test(arguments: [0o604, 0o640, 0o602, 0o620, 0o610, 0o601, 0o777] as [mode_t])

@@ -60,6 +60,8 @@ extension DiskError: ClassifiedFailure {
         case .permission:
             UpdateFailure(
                 .permissionDenied, subject: path, "Not allowed: \(self). Check the owner and mode, or the mount.")
+        case .missing where path.isEmpty:
+            UpdateFailure(.configInvalid, subject: path, "A path is empty: give the path of a file or a folder.")
         case .missing:
             UpdateFailure(.configInvalid, subject: path, "\(path) does not exist. Check the path.")
         case .unsuitable where operation == Self.asFolder:
@@ -85,9 +87,11 @@ extension DiskError: ClassifiedFailure {
 extension DiskError {
     /// What helps where something has run out.
     private static func relief(of code: Int32) -> String {
-        code == ENOMEM
-            ? "Free memory, or raise the limit on it (ulimit -v, MemoryMax=)"
-            : "Raise the limit on open files (ulimit -n, LimitNOFILE=)"
+        switch code {
+        case ENOMEM: "Free memory, or raise the limit on it (ulimit -v, MemoryMax=)"
+        case EFBIG: "Raise the limit on the size of files (ulimit -f, LimitFSIZE=), or use another file system"
+        default: "Raise the limit on open files (ulimit -n, LimitNOFILE=)"
+        }
     }
 }
 

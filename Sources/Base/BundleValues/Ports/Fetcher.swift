@@ -203,6 +203,8 @@ extension FetchError: CustomStringConvertible {
     /// What failed, for which URL, and what to do next; URLs appear without their query.
     public var description: String {
         switch self {
+        case .unreachable(let url, let reason) where url.isFile:
+            "\(url.display) cannot be read: \(reason). Check the path, and the disk."
         case .unreachable(let url, let reason):
             "\(url.display) is not reachable: \(reason). Check the network and the address, then try again."
         case .httpStatus(let status, let url, let retryAfter):
@@ -224,7 +226,7 @@ extension FetchError: CustomStringConvertible {
         case .filePermission(let url):
             "\(url.display) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):
-            "This machine cannot fetch \(url.display): \(reason). Free memory, or raise the limit on it, then run it again."
+            "This machine cannot fetch \(url.display): \(reason). Free memory, or raise the limit on it or on open files, then run it again."
         case .unsupportedURL(let text, let reason):
             "\(text) cannot be fetched: \(reason). Give an http, https or file URL."
         }

@@ -37,15 +37,21 @@ public struct SessionRecord: Sendable, Equatable {
     public private(set) var access: Access
     /// Why the device is locked; nil where it is not.
     public private(set) var lock: SessionLock?
+    /// How many sessions have ended: what their users left behind is not for whoever comes.
+    public private(set) var endings: Int
 
     /// A device that nobody ever signed in on.
     public static let open = SessionRecord(access: .open, lock: nil)
 
     /// What was written down before.
-    public init(access: Access, lock: SessionLock?) {
+    public init(access: Access, lock: SessionLock?, endings: Int = 0) {
         self.access = access
         self.lock = lock
+        self.endings = endings
     }
+
+    /// How many have ended at `time`, with one that is over and not cleared away yet.
+    public func endings(at time: Timestamp) -> Int { endings + (session.map { $0.isValid(at: time) ? 0 : 1 } ?? 0) }
 
     /// The session, valid or not.
     public var session: UserSession? { if case .session(let session) = access { session } else { nil } }
@@ -74,20 +80,28 @@ public struct SessionRecord: Sendable, Equatable {
         }
     }
 
-    /// Somebody signs in; a locked device stays locked.
+    /// Somebody signs in, or does so anew: who takes over from somebody else signs that one out before. A locked device stays locked.
     public mutating func signIn(_ session: UserSession) { access = .session(session) }
 
     /// Whoever is signed in signs out; nothing changes where nobody is.
     public mutating func signOut(at time: Timestamp) {
-        if session != nil { access = .ended(SessionEnding(.signedOut, at: time)) }
+        if session != nil { end(SessionEnding(.signedOut, at: time)) }
+    }
+
+    private mutating func end(_ ending: SessionEnding) {
+        access = .ended(ending)
+        endings += 1
     }
 
     /// From now on nobody has to sign in, as on a device where nobody ever did.
-    public mutating func forget() { access = .open }
+    public mutating func forget() {
+        if session != nil { endings += 1 }
+        access = .open
+    }
 
     /// `session` is worth nothing any more. Nothing changes where another one has taken its place.
     public mutating func end(_ session: UserSession, _ ending: SessionEnding) {
-        if self.session == session { access = .ended(ending) }
+        if self.session == session { end(ending) }
     }
 
     /// Locks the device.

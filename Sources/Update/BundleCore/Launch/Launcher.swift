@@ -133,16 +133,22 @@ public struct Launcher: Sendable {
         }
     }
 
-    /// The seed from its own folder, where the disk does not take a store; throws `error` where it would. Nothing is remembered, so no
+    /// Whether `error` says that the store cannot be had, be it full, read-only, broken or another user's, rather than that it is in
+    /// use, or no store.
+    package static func isWithoutStore(_ error: any Error) -> Bool {
+        error is DiskError || (error as? UpdateFailure)?.code == .permissionDenied
+    }
+
+    /// The seed from its own folder, where the store cannot be had; throws `error` where it can. Nothing is remembered, so no
     /// verdict is waited for.
     package static func launch(
         _ device: Device, withoutStore error: any Error, warn: (String) -> Void
     ) throws -> Launched {
-        guard let error = error as? DiskError, error.isWriteRefusal, let path = device.seed else { throw error }
+        guard isWithoutStore(error), let path = device.seed else { throw error }
         let seed = try SeedFolder(at: path, layout: device.layout)
         let root = try ServingRoots.inPlace(seed, device.layout)
         warn(
-            "\(error.failure.message) Until then the seed is shown from \(root.path) itself, and nothing is remembered."
+            "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, and nothing is remembered."
         )
         let client = ReadyClient(
             name: .embedded, source: "embedded", root: root, use: nil,
@@ -168,7 +174,7 @@ public struct Launcher: Sendable {
                 writes.areRefused ? inventory.bundles.map(\.name).filter(inventory.ledger.isOnTrial) : []
             guard let choice = choice(inventory, excluding: excluded.union(trials)) else {
                 if !trials.isEmpty, !excluded.isSuperset(of: trials), takesWrites() { continue }
-                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch)
+                throw last ?? (forGuests ? nothingForGuests : nothingToLaunch(inventory, trials))
             }
             do {
                 if let client = try ready(choice.name, inventory) {
@@ -320,13 +326,25 @@ public struct Launcher: Sendable {
                 ?? "There is no seed for guests: name one with --seed.")
     }
 
-    private var nothingToLaunch: UpdateFailure {
-        UpdateFailure(
+    /// The `trials` are left out, since no start of theirs can be noted.
+    private func nothingToLaunch(_ inventory: Inventory, _ trials: [ClientName]) -> UpdateFailure {
+        let blocked = inventory.bundles.map(\.name).filter { name in
+            name.version.map { inventory.ledger.block(on: $0) != nil } ?? false
+        }
+        let why = [
+            trials.isEmpty
+                ? nil : "\(Self.list(trials)) has not proved itself, and its start cannot be noted on this disk",
+            blocked.isEmpty ? nil : "blocked is \(Self.list(blocked)): see `clientctl status`",
+        ].compactMap(\.self)
+        return UpdateFailure(
             .configInvalid, subject: device.store,
             "There is nothing to launch: the store \(device.store) has no client that may run with shell "
-                + "\(device.shell), and \(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
-                + "Give a seed with --seed, or install a client.")
+                + "\(device.shell)\(why.isEmpty ? "" : " (\(why.joined(separator: "; ")))"), and "
+                + "\(device.seed.map { "the seed \($0) cannot be shown" } ?? "no seed was named"). "
+                + "Give a seed with --seed, or install a newer client.")
     }
+
+    private static func list(_ names: [ClientName]) -> String { names.map(\.description).joined(separator: ", ") }
 }
 
 /// A client with its serving root, which stays for as long as this lives; only `Launcher` makes one.

@@ -93,6 +93,15 @@ package struct Inventory: Sendable, Equatable {
         try root.sync()
     }
 
+    /// Why the newest ledger of the store at `path` cannot be read, where the one before it is taken instead.
+    package static func damage(at path: String) throws -> UpdateFailure? {
+        do {
+            return try LedgerFile.generations(Directory.open(path)).damage
+        } catch let error as DiskError where error.kind == .missing {
+            return nil
+        }
+    }
+
     /// Reads the picture without a lock, for commands that only look; a store that is not there yet is empty.
     ///
     /// A version is installed when the ledger says so and its folder has its final name.

@@ -14,22 +14,32 @@ enum LedgerFile {
         let damage: UpdateFailure?
     }
 
-    /// The ledger of the store; nil where it has none yet. Where the newest one is damaged, the one before it; where that is
-    /// no help either, `storeDamaged`.
+    /// The ledger of the store; nil where it has none yet. Where the newest one is damaged, lost or may not be read, the one before
+    /// it; where that is no help either, `storeDamaged`.
     static func read(_ store: Directory) throws -> Ledger? { try generations(store).ledger }
 
     /// The same, with the reason why it is not the newest one.
     static func generations(_ store: Directory) throws -> Generations {
+        let trouble: any Error
         do {
-            return Generations(ledger: try read(StoreLayout.ledger, store), damage: nil)
-        } catch let damage as UpdateFailure where damage.code == .storeDamaged {
-            do {
-                if let before = try read(StoreLayout.ledgerBefore, store) {
-                    return Generations(ledger: before, damage: damage)
-                }
-            } catch let failure as UpdateFailure where failure.code == .storeDamaged {}
-            throw damage
+            if let newest = try read(StoreLayout.ledger, store) { return Generations(ledger: newest, damage: nil) }
+            // Each generation is put in place before the one that it follows loses its name.
+            guard let before = try? read(StoreLayout.ledgerBefore, store) else {
+                return Generations(ledger: nil, damage: nil)
+            }
+            return Generations(ledger: before, damage: damage(store, StoreLayout.ledger, "is gone."))
+        } catch let error as UpdateFailure where error.code == .storeDamaged {
+            trouble = error
+        } catch let error as DiskError where error.kind == .permission {
+            trouble = error
         }
+        guard let before = try? read(StoreLayout.ledgerBefore, store) else { throw trouble }
+        let damage = trouble as? UpdateFailure ?? damage(store, StoreLayout.ledger, "cannot be read: \(trouble).")
+        return Generations(ledger: before, damage: damage)
+    }
+
+    private static func damage(_ store: Directory, _ name: String, _ what: String) -> UpdateFailure {
+        UpdateFailure(.storeDamaged, subject: "\(store.path)/\(name)", "The store's ledger \(what)")
     }
 
     private static func read(_ name: String, _ store: Directory) throws -> Ledger? {
@@ -45,9 +55,7 @@ enum LedgerFile {
         } catch let error as DiskError where !error.isUnreadable {
             throw error
         } catch {
-            throw UpdateFailure(
-                .storeDamaged, subject: "\(store.path)/\(name)",
-                "The store's ledger cannot be read: \(error). The next install rebuilds it.")
+            throw damage(store, name, "cannot be read: \(error). The next install rebuilds it.")
         }
     }
 

@@ -12,6 +12,7 @@ package enum StoreLayout {
     /// The ledger before the last change.
     static let ledgerBefore = "ledger.before.json"
     package static let session = "session.json"
+    static let complaints = "complaints.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
 

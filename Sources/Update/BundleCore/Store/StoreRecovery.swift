@@ -119,36 +119,47 @@ struct StoreRecovery {
         do {
             let generations = try LedgerFile.generations(root)
             if let damage = generations.damage {
-                warn(
-                    "\(damage.message) What it said before its last change counts; kept as \(StoreLayout.ledger).damaged."
-                )
-                try keepDamaged()
+                let kept = try keepDamaged() ? " The damaged one is kept as \(StoreLayout.ledger).damaged." : ""
+                warn("\(damage.message) What it said before its last change counts.\(kept)")
                 if let ledger = generations.ledger { try door.restore(ledger) }
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
-            warn("\(failure.message) Kept as \(StoreLayout.ledger).damaged; blocks recorded in it are lost.")
-            try setAside()
+            let kept = try setAside() ? " It is kept as \(StoreLayout.ledger).damaged." : ""
+            warn("\(failure.message) Blocks recorded in it are lost.\(kept)")
             return Ledger()
         }
     }
 
     /// The name goes on: without it, a stop now would leave a store that has forgotten everything.
-    private func keepDamaged() throws {
+    /// False where nothing is kept.
+    private func keepDamaged() throws -> Bool {
         guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside() }
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
         try root.removeTree(aside)
         do {
             try root.link(StoreLayout.ledger, to: root, as: aside)
+            return true
         } catch  where error.kind == .permission {
             // No links here, and nothing that could be read: it goes.
+            return false
         }
     }
 
-    private func setAside() throws {
+    /// Frees the name. What is neither a file nor a folder holds nothing, and Landlock lets nobody rename it. False where nothing is
+    /// kept.
+    private func setAside() throws -> Bool {
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
-        try root.removeTree(aside)
-        try root.rename(StoreLayout.ledger, to: aside)
+        switch try root.kind(of: StoreLayout.ledger) {
+        case nil: return false
+        case .file, .directory:
+            try root.removeTree(aside)
+            try root.rename(StoreLayout.ledger, to: aside)
+            return true
+        default:
+            try root.removeFile(StoreLayout.ledger)
+            return false
+        }
     }
 
     private func dropEntriesWithoutFolder(_ repairs: inout Repairs, _ left: inout Leftovers) {

@@ -7,7 +7,9 @@ internal import Glibc
 
 /// Puts libcurl's codes into our words.
 enum CurlFailure {
-    static func error(_ code: CURLcode, explanation: String, at url: FetchURL, options: FetchOptions) -> FetchError {
+    static func error(
+        _ code: CURLcode, explanation: String, systemError: Int32 = 0, at url: FetchURL, options: FetchOptions
+    ) -> FetchError {
         let reason = explanation.isEmpty ? name(code) : FetchURL.display(of: explanation)
         if let reason = tlsReason(code, reason, options) { return .tlsFailed(url, reason: reason) }
         switch code {
@@ -19,8 +21,21 @@ enum CurlFailure {
         case CURLE_OUT_OF_MEMORY:
             // libcurl's word for a line of a header that is longer than it takes, too.
             return .invalidResponse(url, reason: "a line of its header is too long, or this machine has no memory left")
+        case CURLE_COULDNT_CONNECT:
+            return connectError(reason, systemError, at: url)
         default:
             return .unreachable(url, reason: reason)
+        }
+    }
+
+    /// libcurl says the same for a server that does not answer and for a machine that opens no connection.
+    private static func connectError(_ reason: String, _ code: Int32, at url: FetchURL) -> FetchError {
+        let words = String(cString: strerror(code))
+        return switch code {
+        case EMFILE, ENFILE, ENOMEM, ENOBUFS: .exhausted(url, reason: words)
+        case EPERM, EACCES: .unreachable(url, reason: "\(reason) (\(words): a firewall or a sandbox on this machine)")
+        case 0: .unreachable(url, reason: reason)
+        default: .unreachable(url, reason: "\(reason) (\(words))")
         }
     }
 
@@ -45,7 +60,9 @@ enum CurlFailure {
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR,
             CURLE_SSL_CERTPROBLEM, CURLE_SSL_ENGINE_INITFAILED:
             reason
-        case CURLE_SSL_CACERT_BADFILE: "the CA file \(options.caFile ?? "") has no certificate that can be read"
+        case CURLE_SSL_CACERT_BADFILE:
+            options.caFile.map { "the CA file \($0) has no certificate that can be read" }
+                ?? "this machine's CA certificates cannot be read (package ca-certificates; or give --ca-file)"
         default: nil
         }
     }

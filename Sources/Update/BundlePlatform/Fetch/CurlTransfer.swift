@@ -78,8 +78,10 @@ final class CurlTransfer: @unchecked Sendable {
             return .success(head)
         case .accept, nil:
             guard code == CURLE_OK else {
-                let explanation = easy?.explanation ?? ""
-                return .failure(CurlFailure.error(code, explanation: explanation, at: url, options: options))
+                let (explanation, systemError) = (easy?.explanation ?? "", easy?.systemError ?? 0)
+                return .failure(
+                    CurlFailure.error(
+                        code, explanation: explanation, systemError: systemError, at: url, options: options))
             }
             return .failure(FetchError.invalidResponse(url, reason: "it has no header"))
         }

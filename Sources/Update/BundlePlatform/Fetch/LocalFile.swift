@@ -89,6 +89,7 @@ private struct OpenFile: ~Copyable, Sendable {
         switch code {
         case ENOENT, ENOTDIR: .fileMissing(url)
         case EACCES, EPERM: .filePermission(url)
+        case EMFILE, ENFILE, ENOMEM: .exhausted(url, reason: String(cString: strerror(code)))
         default: .unreachable(url, reason: String(cString: strerror(code)))
         }
     }

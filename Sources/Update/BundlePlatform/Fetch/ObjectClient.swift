@@ -135,7 +135,8 @@ package final class ObjectClient {
         let code = try withExtendedLifetime(transfer) { try run(&easy, transfer) }
         if let failure = transfer.failure { throw failure }
         guard code == CURLE_OK, transfer.head.isComplete else {
-            throw CurlFailure.error(code, explanation: easy.explanation, at: url, options: options)
+            throw CurlFailure.error(
+                code, explanation: easy.explanation, systemError: easy.systemError, at: url, options: options)
         }
         return ObjectResponse(
             status: transfer.head.status, entityTag: transfer.head.value(of: "etag"),

@@ -148,7 +148,7 @@ enum SessionFormat {
     static let maximumBytes = 32 << 10
 
     private static let schema = 1
-    private static let names: Set<String> = ["schema", "session", "ended", "lock"]
+    private static let names: Set<String> = ["schema", "session", "ended", "lock", "endings"]
 
     static func record(in bytes: [UInt8]) throws -> SessionRecord {
         let reader = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "session")
@@ -167,7 +167,8 @@ enum SessionFormat {
             guard let lock = SessionLock(rawValue: text) else { throw reader.refusal("lock", "is no known word") }
             return lock
         }
-        return SessionRecord(access: access, lock: lock)
+        let endings = reader.optional("endings") == nil ? 0 : try reader.integer("endings")
+        return SessionRecord(access: access, lock: lock, endings: endings)
     }
 
     private static func session(_ reader: MemberReader) throws -> UserSession {
@@ -218,6 +219,7 @@ enum SessionFormat {
             ])
         }
         object["lock"] = .string(orNull: record.lock?.rawValue)
+        if record.endings > 0 { object["endings"] = .integer(record.endings) }
         return JSONWriter.bytes(of: .object(object), layout: .pretty)
     }
 }

@@ -65,10 +65,10 @@ package struct CordovaServerCase: Sendable {
 
     private static let types: [CordovaServerCase] = [
         typed("CW-16", "/packages/meteor.js", of: "packages/meteor.js", "text/javascript; charset=utf-8"),
-        typed("CW-17", "/merged-stylesheets.css", of: "merged-stylesheets.css", "text/css; charset=utf-8"),
+        typed("CW-17", "/merged-stylesheets.css", of: "merged-stylesheets.css", "text/css"),
         typed("CW-18", "/some-page.html", "text/html; charset=utf-8"),
         typed("CW-19", "/some-javascript.js", "text/javascript; charset=utf-8"),
-        typed("CW-20", "/some-stylesheet.css", "text/css; charset=utf-8"),
+        typed("CW-20", "/some-stylesheet.css", "text/css"),
         typed("CW-21", "/some-data.json", "application/json; charset=utf-8"),
         typed("CW-22", "/some-text.txt", "text/plain; charset=utf-8"),
         typed("CW-23", "/some-image.png", "image/png"),

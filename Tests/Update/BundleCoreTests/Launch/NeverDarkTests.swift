@@ -156,13 +156,26 @@ struct NeverDarkTests {
         #expect(failure?.subject.hasSuffix("/ledger.json") == true)
     }
 
-    @Test func `a ledger that is lost forgets what was before it, too`() async throws {
+    @Test func `a ledger that is lost is followed by the one before it`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
+        let (before, _) = try Self.twice(bench)
+        try bench.remove("ledger.json")
+        #expect(try bench.ledger() == before)
+        #expect(try Inventory.settled(at: bench.store) == nil)
+        _ = try bench.open()
+        #expect(try bench.ledger() == before)
+        #expect(try LedgerFile.generations(try bench.root()).damage == nil)
+        #expect(bench.warnings.lines.contains { $0.contains("before its last change counts") })
+    }
+
+    @Test func `a ledger that is lost together with the one before it is forgotten`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try Self.twice(bench)
         try bench.remove("ledger.json")
+        try bench.root().removeFile("ledger.before.json")
+        try bench.root().createDurableFile("ledger.before.json", [0])
         _ = try bench.open()
         #expect(try bench.ledger().blocks == [])
-        #expect(try bench.root().kind(of: "ledger.before.json") == nil)
     }
 
     @Test func `a stop while the last ledger is kept leaves both`() async throws {

@@ -131,7 +131,7 @@ struct MeteorStoreTests {
                 try setSeed($0, "2")
             }, left: ["v1.0.0", "meteor-own"], warnings: [stray("heir")]),
         Case(
-            testDescription: "no ledger", spoil: { try $0.remove("ledger.json") },
+            testDescription: "no ledger", spoil: { try $0.loseLedger() },
             warnings: ["v1.0.0 was complete", "meteor-own was complete", "meteor-heir was complete"]),
         Case(
             testDescription: "folders of other updaters",

@@ -77,6 +77,11 @@ struct StoreBench {
 
     func names(_ folder: String) throws -> [String] { try root().directory(folder).list().sorted() }
 
+    /// Loses all that the store says of itself.
+    func loseLedger() throws {
+        for name in ["ledger.json", "ledger.before.json"] { try remove(name) }
+    }
+
     func remove(_ name: String) throws {
         let components = name.split(separator: "/")
         try root().directory(components.count == 1 ? "." : components.dropLast().joined(separator: "/"))

@@ -38,7 +38,7 @@ struct CapacitorStoreTests {
         try device.restart()
         try await device.follow("v1")
         #expect(try device.restart().name.description == "meteor-v1")
-        try Directory.open(device.store).removeFile("ledger.json")
+        for name in ["ledger.json", "ledger.before.json"] { try Directory.open(device.store).removeFile(name) }
         #expect(try device.restart().name.description == "meteor-v1")
         #expect(device.warningLines == ["meteor-v1 was complete but not in the ledger; it is known again."])
         #expect(try device.served("/app/main.js") == Array("one".utf8))

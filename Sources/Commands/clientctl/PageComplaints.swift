@@ -1,0 +1,26 @@
+import BundleCore
+import BundleValues
+import ClientShell
+
+/// Keeps what pages complain of for `status`.
+struct PageComplaints {
+    private let file: ComplaintFile
+
+    init(_ store: String) { file = ComplaintFile(store: store) }
+
+    /// Takes in `event`. A disk that takes no notes keeps nobody from the page: the log has them.
+    func hear(_ event: ShellEvent) {
+        do {
+            switch event {
+            case .launched(let name, _): try file.clear(name)
+            case .complained(let name, let complaint): try file.add(complaint, of: name)
+            default: break
+            }
+        } catch {
+            Log.note(
+                LogLine(
+                    level: .warning, event: "complained",
+                    message: "status will not tell it: \(UpdateFailure(error).message)"))
+        }
+    }
+}
