@@ -19,7 +19,7 @@ package final class SocketServer: Sendable {
         let listener = try await ServerBootstrap(group: SocketLoop.loop)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: 1024)
-            .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.recvAllocator, value: SocketLoop.receiving)
             .childChannelInitializer { channel in

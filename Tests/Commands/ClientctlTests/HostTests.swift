@@ -32,6 +32,15 @@ import Testing
 
     // MARK: Its life
 
+    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody else"))
+    func `answers for a user without rights`() throws {
+        try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
+        try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
+        let host = try Hosting(site.feed, wrapper: ["setpriv", "--reuid", "4321", "--clear-groups"])
+        #expect(try host.ask("/healthz").text == "ok\n")
+        try host.stop()
+    }
+
     @Test(arguments: [SIGTERM, SIGINT])
     func `says its address in one object, and ends with status 0`(signal: Int32) throws {
         let host = try Hosting(site.feed)

@@ -15,8 +15,8 @@ final class Hosting {
     let url: String
 
     /// Starts it for a feed, and waits for its address.
-    convenience init(_ feed: String, _ more: [String] = [], port: Int = 0) throws {
-        try self.init(arguments: [feed] + more, port: port)
+    convenience init(_ feed: String, _ more: [String] = [], port: Int = 0, wrapper: [String] = []) throws {
+        try self.init(arguments: [feed] + more, port: port, wrapper: wrapper)
     }
 
     /// Starts a relay of the feed at `upstream`, and waits for its address.
@@ -24,8 +24,10 @@ final class Hosting {
         try self.init(arguments: ["--upstream", upstream] + more, port: port)
     }
 
-    private init(arguments: [String], port: Int) throws {
-        program = try Clientctl.start(["host", "--port", "\(port)", "--json"] + arguments)
+    private init(arguments: [String], port: Int, wrapper: [String] = []) throws {
+        program = try Program(
+            wrapper + [Clientctl.path, "host", "--port", "\(port)", "--json"] + arguments,
+            environment: Clientctl.environment())
         let deadline = ContinuousClock.now + .seconds(60)
         var object: JSONObject?
         while object == nil {
