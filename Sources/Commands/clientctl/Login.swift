@@ -193,8 +193,7 @@ struct Logout: ParsableCommand {
         let now = Timestamp.now
         let record = try Wiring.changingSessions(store) { sessions in
             try sessions.changeEvenDamaged { record in
-                record.signOut(at: now)
-                if forgets { record.forget() }
+                if forgets { record.forget(at: now) } else { record.signOut(at: now) }
             }
         }
         SessionOutput(record, at: now).give(

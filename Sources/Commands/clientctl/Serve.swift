@@ -411,7 +411,8 @@ extension Serve {
         let host: SeedHost
         let application: String?
         do {
-            if try sessions.record().lock != nil { throw refusal }
+            // One that cannot be read lets in guests, as with a store.
+            if let record = try? sessions.record(), record.lock != nil { throw refusal }
             let launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
             host = try SeedHost(launched, because: UpdateFailure(refusal))
             application = try device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }

@@ -88,15 +88,16 @@ package struct Page: Sendable {
     /// A script that the host adds to this page.
     package let notice: ServerConfiguration.Bridge?
 
-    /// How many sessions have ended before it: whoever sees it finds nothing that their users left in the browser.
-    package let endings: Int
+    /// Names the last session that ended before it, by letters, digits and hyphens; nil for none. Whoever sees it finds nothing that
+    /// its users left in the browser.
+    package let ended: String?
 
     /// States a launch. `id` and `token` are 1 to 128 letters, digits, `-` and `_`; with others the page is not shown.
     package init(
-        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, endings: Int = 0
+        id: String, token: String, site: Site, notice: ServerConfiguration.Bridge? = nil, ended: String? = nil
     ) {
         self.id = id
-        self.endings = endings
+        self.ended = ended
         self.token = token
         self.site = site
         self.notice = notice

@@ -226,11 +226,11 @@ final class PageService: Service {
     /// What others have left goes with the first page that a browser gets after their session; a cookie remembers that, for longer
     /// than the browser runs. Cookies go one by one: the header would take the ones that are set beside it.
     private func clearing(_ page: Page, _ request: Request) -> String {
-        if page.endings == 0 { return "" }
+        guard let ended = page.ended else { return "" }
         // Browsers keep none for longer than 400 days.
         var fields =
-            "Set-Cookie: \(clearedCookie)\(page.endings); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
-        if value(of: clearedCookie, in: request) == "\(page.endings)" || page.site.keepsSiteData { return fields }
+            "Set-Cookie: \(clearedCookie)\(ended); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
+        if value(of: clearedCookie, in: request) == ended || page.site.keepsSiteData { return fields }
         fields += "Clear-Site-Data: \"storage\"\r\n"
         _ = request.with(.cookie) { value in
             HTTPBytes.anyElement(of: value, separator: UInt8(ascii: ";")) { element in

@@ -136,8 +136,8 @@ package final class LoopbackHost: PageHost {
     /// Whether one has ended since pages were shown.
     var hasSessionEnded: Bool { bridge.withScreen { $0.hasEnded } }
 
-    /// Notes how many sessions of the device have ended, before what comes is shown.
-    func note(endings: Int) { bridge.withScreen { $0.note(endings: endings) } }
+    /// Notes which session of the device was the last that ended, before what comes is shown.
+    func note(ended: String?) { bridge.withScreen { $0.note(ended: ended) } }
 
     /// Whether this trouble is another one than before.
     func isNew(trouble: String) -> Bool { bridge.withScreen { $0.isNew(trouble: trouble) } }

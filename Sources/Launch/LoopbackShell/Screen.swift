@@ -43,8 +43,8 @@ struct Screen {
     private var notice: ServerConfiguration.Bridge?
     /// Counts how often all pages were forgotten.
     private(set) var generation = 0
-    /// How many sessions have ended, as far as is known; what their users left in the browser is not for whoever comes.
-    private var endings = 0
+    /// Names the last session that ended, as far as is known; what its users left in the browser is not for whoever comes.
+    private var ended: String?
     /// Whether one has ended since pages were shown.
     private(set) var hasEnded = false
     /// What runs, as the shell said last.
@@ -79,10 +79,10 @@ struct Screen {
         return reload()
     }
 
-    /// Notes how many sessions have ended.
-    mutating func note(endings: Int) {
-        hasEnded = hasEnded || endings != self.endings
-        self.endings = endings
+    /// Notes which session was the last that ended.
+    mutating func note(ended: String?) {
+        hasEnded = hasEnded || ended != self.ended
+        self.ended = ended
     }
 
     private static func showsClients(_ state: LaunchState?) -> Bool {
@@ -122,7 +122,7 @@ struct Screen {
             if launches.count > Self.rememberedLaunches { launches.removeFirst() }
         }
         let page = Page(
-            id: launch.id, token: token, site: launch.files.site, notice: notice, endings: endings)
+            id: launch.id, token: token, site: launch.files.site, notice: notice, ended: self.ended)
         return (page, ended)
     }
 

@@ -40,12 +40,12 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
 /// lock.
 package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
-    private let noteEndings: @Sendable () async -> Void
+    private let noteEnded: @Sendable () async -> Void
 
-    /// For the clients of `shell`. `noteEndings` says how many sessions have ended, to whoever clears away what they left.
-    package init(_ shell: ClientShell, noteEndings: @escaping @Sendable () async -> Void = {}) {
+    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left.
+    package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Void = {}) {
         self.shell = shell
-        self.noteEndings = noteEndings
+        self.noteEnded = noteEnded
     }
 
     /// The same, where pages of `host` leave nothing behind when one of `sessions` ends.
@@ -56,13 +56,13 @@ package struct ShellLaunch: PrepareLaunchUseCase {
         self.init(shell) {
             // What cannot be read may go on.
             guard let record = try? await sessions.record() else { return }
-            host.note(endings: record.endings(at: now()))
+            host.note(ended: record.endings(at: now())?.name)
         }
     }
 
     /// Leaves what others have been shown, and makes ready what is for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
-        await noteEndings()
+        await noteEnded()
         let audience = Self.audience(of: session)
         do {
             return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready

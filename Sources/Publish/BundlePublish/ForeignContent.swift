@@ -27,8 +27,9 @@ struct ForeignContent: Equatable {
             found.append(ForeignContent(kind: kind, path: path.isEmpty ? place : UntrustedName.display(path)))
         }
         if let maps = options.mapsFolder,
-            let open = [feed, source].compactMap(\.self).first(where: {
-                path(of: maps, in: $0) != nil
+            let open = [feed, source].compactMap(\.self).first(where: { place in
+                guard let path = path(of: maps, in: place) else { return false }
+                return place != source || !options.excluded.contains { $0.covers(path) }
             })
         {
             throw UpdateFailure(

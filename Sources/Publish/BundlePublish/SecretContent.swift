@@ -12,27 +12,34 @@ enum SecretContent: Equatable {
     static func find(in bytes: [UInt8]) -> SecretContent? {
         if isDER(bytes) { return .keyFile }
         let text = isWide(bytes) ? bytes.filter { $0 != 0 } : bytes
-        if isKeyText(text) { return .keyFile }
+        if let found = keyLine(text) { return found }
         return holdsPEM(text) || isJWK(text) ? .keyInside : nil
     }
 
     // MARK: Key files
 
-    /// PEM and what else has a key as text. A script or a page that quotes one has code or markup before it.
-    private static func isKeyText(_ text: [UInt8]) -> Bool {
-        for line in text.drop(while: { marks.contains($0) }).split(separator: UInt8(ascii: "\n")) {
-            let text = String(decoding: line.prefix(128), as: UTF8.self)
-            if text.hasPrefix("-----BEGIN ") && text.contains("PRIVATE KEY") || text.hasPrefix("AGE-SECRET-KEY-")
-                || text.hasPrefix("---- BEGIN SSH2 ") && text.contains("PRIVATE KEY")
-                || text.hasPrefix("PuTTY-User-Key-File-")
-                || text.hasPrefix("untrusted comment:") && text.contains("secret key")
+    /// Of PEM and what else has a key as text, the first line that says so. A script or a page that quotes one has code or markup
+    /// before it. A header without key material may be a placeholder.
+    private static func keyLine(_ text: [UInt8]) -> SecretContent? {
+        for line in text.prefix(headBytes).drop(while: { marks.contains($0) }).split(separator: UInt8(ascii: "\n")) {
+            let words = String(decoding: line.prefix(128), as: UTF8.self)
+            if words.hasPrefix("AGE-SECRET-KEY-") || words.hasPrefix("PuTTY-User-Key-File-")
+                || words.hasPrefix("untrusted comment:") && words.contains("secret key")
             {
-                return true
+                return .keyFile
             }
-            if line.contains(where: "<{`\"'".utf8.contains) { return false }
+            if words.hasPrefix("-----BEGIN ") && words.contains("PRIVATE KEY")
+                || words.hasPrefix("---- BEGIN SSH2 ") && words.contains("PRIVATE KEY")
+            {
+                return holdsPEM(text) ? .keyFile : .keyInside
+            }
+            if line.contains(where: "<{`\"'".utf8.contains) { return nil }
         }
-        return false
+        return nil
     }
+
+    /// A key may stand behind certificates.
+    private static let headBytes = 256 << 10
 
     /// What a text may begin with to name its letters.
     private static let marks: Set<UInt8> = [0xEF, 0xBB, 0xBF, 0xFE, 0xFF]
@@ -45,18 +52,27 @@ enum SecretContent: Equatable {
     }
 
     /// A key in DER: PKCS#8 (RFC 5958), its encrypted form, PKCS#1 (RFC 8017, A.1.2), SEC 1 (RFC 5915); or PKCS#12 (RFC 7292). The
-    /// outermost sequence is as long as the file.
+    /// outermost sequence is as long as the file, but for an end of line.
     private static func isDER(_ bytes: [UInt8]) -> Bool {
         guard bytes.first == 0x30, bytes.count > 16, let (length, start) = derLength(bytes, at: 1),
-            start + length == bytes.count
+            (0...2).contains(bytes.count - start - length)
         else { return false }
         let body = bytes[start...]
-        if body.starts(with: [0x02, 0x01]), let version = body.dropFirst(2).first, let next = body.dropFirst(3).first {
-            return version <= 1 && [0x30, 0x02, 0x04].contains(next) || version == 3 && next == 0x30
+        if body.starts(with: [0x02, 0x01]), let version = body.dropFirst(2).first, let tag = body.dropFirst(3).first,
+            let (inner, content) = derLength(bytes, at: start + 4), content < bytes.count
+        {
+            switch (version, tag) {
+            // An algorithm comes first, by its identifier; other documents have a sequence there.
+            case (0...1, 0x30): return bytes[content] == 0x06
+            case (0, 0x02): return inner >= 64
+            case (1, 0x04): return (20...66).contains(inner)
+            case (3, 0x30): return bytes[content] == 0x06
+            default: return false
+            }
         }
         // Encrypted: the algorithm is one of PKCS#5 or PKCS#12.
         guard body.first == 0x30, let (_, inner) = derLength(bytes, at: start + 1) else { return false }
-        let algorithm = bytes[inner...].prefix(11)
+        let algorithm = bytes[inner...].prefix(12)
         return algorithm.starts(with: [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x05])
             || algorithm.starts(with: [0x06, 0x0A, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x0C, 0x01])
     }
@@ -103,19 +119,20 @@ enum SecretContent: Equatable {
     }
 
     /// Whether `text`, which follows the words of a header, goes on as a key does: the end of the header, perhaps lines such as
-    /// `Proc-Type: 4,ENCRYPTED`, then base64. Line ends may be written as in a string literal.
+    /// `Proc-Type: 4,ENCRYPTED`, then base64 of a key. Line ends may be written as in a string literal, or as markup.
     private static func startsWithKey(_ text: [UInt8]) -> Bool {
         var text = String(decoding: text, as: UTF8.self)[...]
         if text.hasPrefix(" BLOCK") { text = text.dropFirst(6) }
         guard text.hasPrefix("-----") || text.hasPrefix(" ----") else { return false }
-        text = text.dropFirst(5)
-        let material = String(text).replacing("\\r", with: "\n").replacing("\\n", with: "\n")
-            .split(whereSeparator: { $0.isNewline || "\"'`+,; \t\\".contains($0) })
-        // Words of header lines come before the first word of base64.
-        return material.prefix(24).prefix { !$0.hasPrefix("---") }.contains { word in
-            word.utf8.count >= 48 && word.utf8.allSatisfy(isBase64)
-        }
+        let lines = String(text.dropFirst(5)).replacing("\\r", with: "\n").replacing("\\n", with: "\n")
+            .replacing(/<br ?\/?>/, with: "\n").split(whereSeparator: \.isNewline)
+            .map { $0.drop { "\"'`+,; \t\\".contains($0) } }.filter { !$0.isEmpty }
+        guard let first = lines.prefix(16).first(where: { !$0.contains(": ") }) else { return false }
+        return beginnings.contains(where: first.hasPrefix) && first.utf8.prefix(while: isBase64).count >= 48
     }
+
+    /// How base64 of keys begins: a DER sequence, `openssh-key-v1`, the number of SSH2, and the packets of PGP.
+    private static let beginnings = ["M", "b3BlbnNz", "P2/56w", "l", "x"]
 
     private static func isBase64(_ byte: UInt8) -> Bool {
         switch byte {

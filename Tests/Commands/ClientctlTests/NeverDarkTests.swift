@@ -268,6 +268,14 @@ import Testing
         let nowhere = launch.map { $0 == site.store ? "\(site.folder.path)/new/store" : $0 }
         let shown = try asOwner(nowhere).succeeded()
         #expect(shown.string("servingRoot") == seed, "\(shown.errors)")
+        // A store that is another user's alone, whose session nobody can read.
+        try Clientctl.stock(["chown", "-R", "0", site.store])
+        try Clientctl.stock(["chmod", "700", site.store])
+        let serve = try ServeRun(
+            ["--store", site.store, "--shell-version", "1.5.0", "--seed", seed],
+            wrapper: ["setpriv", "--reuid", "4321", "--clear-groups"])
+        #expect(try serve.ask("GET /", ["Accept: text/html"]).text.contains("<title>seed</title>"))
+        try serve.stop()
     }
 
     // MARK: File systems

@@ -135,12 +135,20 @@ import Testing
     }
 
     @Test(arguments: [
-        ("release.key.pem", "-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----\n"),
+        (
+            "release.key.pem",
+            "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIDuSnrNTLiNXTqeTObHmWNLvZMFE6vRRwBdlT+bwpAn6\n"
+        ),
         (
             "both.pem",
             "# mine\n-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n"
+                + "MHcCAQEEIHD0ZJt9pTn0sFOuU0BcgYc0RPWO3mjh7c3gSeCL8hzroAoGCCqGSM49\n"
         ),
-        ("img/id", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n"), ("age.txt", "AGE-SECRET-KEY-1ABC\n"),
+        (
+            "img/id",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2\n"
+        ),
+        ("age.txt", "AGE-SECRET-KEY-1ABC\n"),
         ("minisign.key", "untrusted comment: minisign encrypted secret key\n"),
     ])
     func `a private key, whatever is allowed`(name: String, content: String) throws {
@@ -169,7 +177,9 @@ import Testing
             "mark.pem": [0xEF, 0xBB, 0xBF] + bytes(pem), "wide.pem": [0xFF, 0xFE] + wide, "bare.pem": wide,
             "chain.pem": bytes(certificates + pem),
             "pkcs1.der": try made("openssl", "rsa", "-in", key, "-outform", "DER"),
-            "pkcs8.der": try made("openssl", "pkcs8", "-topk8", "-nocrypt", "-in", key, "-outform", "DER"),
+            "pkcs8.der": try made("openssl", "pkcs8", "-topk8", "-nocrypt", "-in", key, "-outform", "DER") + [0x0A],
+            "ec.der": try made("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-outform", "DER"),
+            "ed.der": try made("openssl", "genpkey", "-algorithm", "ed25519", "-outform", "DER"),
             "sealed.der": try made(
                 "openssl", "pkcs8", "-topk8", "-passout", "pass:x", "-in", key, "-outform", "DER"),
             "store.bin": try made("openssl", "pkcs12", "-export", "-nocerts", "-passout", "pass:x", "-inkey", key),
@@ -177,6 +187,8 @@ import Testing
         let inside: [String: [UInt8]] = [
             "kiosk.pem": bytes("Bag Attributes\n    friendlyName: Joe's kiosk\n" + pem),
             "app.yml": bytes("key: |\n" + lines.map { "  \($0)\n" }.joined()), "app.conf": bytes("KEY=" + pem),
+            "page.html": bytes("<pre>" + lines.joined(separator: "<br>")),
+            "plain.txt": bytes("-----BEGIN PRIVATE KEY-----\nyours\n"),
             "account.json": bytes("{\"private_key\": \"\(lines.joined(separator: "\\n"))\"}"),
             "app/deep.js": bytes(String(repeating: "let a = 1;\n", count: 9_000) + "const k = `\(pem)`;"),
             "jwk.json": bytes(
@@ -192,6 +204,18 @@ import Testing
         }
     }
 
+    @Test func `a request for a time stamp, a certificate and a public key are web content`() throws {
+        let key = site.folder.file("made.pem")
+        try Clientctl.stock(["openssl", "genrsa", "-out", key, "2048"])
+        func web(_ name: String) -> String { site.folder.file("web/\(name)") }
+        try Clientctl.stock(["openssl", "ts", "-query", "-data", key, "-sha256", "-out", web("a.tsq")])
+        try Clientctl.stock(["openssl", "rsa", "-in", key, "-pubout", "-outform", "DER", "-out", web("b.der")])
+        try Clientctl.stock([
+            "openssl", "req", "-x509", "-key", key, "-subj", "/CN=x", "-outform", "DER", "-out", web("c.der"),
+        ])
+        try site.publish(source, as: "2.0.0").succeeded("published")
+    }
+
     @Test func `a file that this command reads a secret from, whatever is allowed`() throws {
         let words = try site.folder.write(bytes("open sesame\n"), to: "web/app/words.txt")
         try #require(chmod(words, 0o600) == 0)
@@ -204,6 +228,8 @@ import Testing
             let folder = site.folder.file(place)
             #expect(try refused(78, "configInvalid", ["--archive-maps", folder]).subject == folder)
         }
+        try site.publish(source, as: "2.0.0", ["--archive-maps", site.folder.file("web/maps"), "--exclude", "maps"])
+            .succeeded("published")
     }
 
     @Test(arguments: [
@@ -221,6 +247,10 @@ import Testing
 
     @Test(arguments: [
         ("docs/keys.html", "<pre>\n-----BEGIN PRIVATE KEY-----\n"),
+        (
+            "alphabet.js",
+            "h='-----BEGIN PRIVATE KEY-----',t='ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/='"
+        ),
         ("pem.js", "let a = '\n-----BEGIN PRIVATE KEY-----"),
         ("forge.js", "b=a('-----BEGIN RSA PRIVATE KEY-----\\n',c)+'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'"),
         ("jwk.json", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"),

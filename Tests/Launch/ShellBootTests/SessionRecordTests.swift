@@ -20,32 +20,43 @@ struct SessionRecordTests {
         #expect(record.isRequired)
         #expect(record.session == nil)
         #expect(record.status(at: Self.now) == .unauthenticated(.ended(.signedOut)))
-        record.forget()
-        #expect(record == SessionRecord(access: .open, lock: nil, endings: 1))
+        record.forget(at: Self.now)
+        let endings = SessionEndings(count: 1, last: Self.now)
+        #expect(record == SessionRecord(access: .open, lock: nil, endings: endings))
     }
 
     @Test func `each session that ends is counted once, however it ends`() throws {
-        let session = UserSession(
-            token: try AccessToken(tokenFile: Array("a".utf8)), since: Self.now,
-            expires: Timestamp(clamping: Self.now.secondsSinceEpoch + 10))
-        let late = Timestamp(clamping: Self.now.secondsSinceEpoch + 10)
+        let end = Timestamp(clamping: Self.now.secondsSinceEpoch + 10)
+        let late = Timestamp(clamping: Self.now.secondsSinceEpoch + 20)
+        let session = UserSession(token: try Self.session().token, since: Self.now, expires: end)
         var record = SessionRecord.open
         record.signIn(session)
         record.signIn(session)
-        #expect(record.endings(at: Self.now) == 0)
-        // Over, and not cleared away yet.
-        #expect(record.endings(at: late) == 1)
+        #expect(record.endings(at: Self.now) == nil)
+        // Over, and not cleared away yet; that is the same end as the one that is.
+        let first = SessionEndings(count: 1, last: end)
+        #expect(record.endings(at: late) == first)
+        var replaced = record
+        replaced.signIn(UserSession(token: session.token, since: late, expires: nil))
+        #expect(replaced.endings(at: late) == first)
         record.end(session, SessionEnding(.expired, at: late))
-        #expect(record.endings(at: late) == 1)
+        #expect(record.endings(at: late) == first)
         record.signOut(at: late)
-        #expect(record.endings(at: late) == 1)
+        #expect(record.endings(at: late) == first)
         record.signIn(try Self.session())
         record.signOut(at: late)
-        #expect(record.endings(at: late) == 2)
+        #expect(record.endings(at: late) == SessionEndings(count: 2, last: late))
         record.signIn(try Self.session())
-        record.forget()
-        record.forget()
-        #expect(record.endings(at: late) == 3)
+        record.forget(at: late)
+        record.forget(at: late)
+        #expect(record.endings(at: late)?.count == 3)
+    }
+
+    @Test func `a session that ended uncounted has ended, and a count that began anew is another one`() {
+        let ended = SessionRecord(access: .ended(SessionEnding(.signedOut, at: Self.now)), lock: nil)
+        #expect(ended.endings == SessionEndings(count: 1, last: Self.now))
+        let later = SessionEndings(count: 1, last: Timestamp(clamping: Self.now.secondsSinceEpoch + 1))
+        #expect(ended.endings?.name != later.name)
     }
 
     @Test func `a session is renewed before its end and after a refusal, and never where somebody signed out`() throws {

@@ -115,8 +115,10 @@ struct FileSessionRepositoryTests {
         try repository.change { $0.unlock() }
         #expect(try TreeSnapshot(of: store).paths == [])
         try signIn()
-        try repository.change { $0.forget() }
-        #expect(try repository.record() == SessionRecord(access: .open, lock: nil, endings: 1))
+        let end = Timestamp(clamping: 1_800_000_100)
+        try repository.change { $0.forget(at: end) }
+        let endings = SessionEndings(count: 1, last: end)
+        #expect(try repository.record() == SessionRecord(access: .open, lock: nil, endings: endings))
         #expect(try !String(decoding: contents(ofFile: file), as: UTF8.self).contains("s3cret"))
     }
 

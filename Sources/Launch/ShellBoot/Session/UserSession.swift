@@ -37,21 +37,26 @@ public struct SessionRecord: Sendable, Equatable {
     public private(set) var access: Access
     /// Why the device is locked; nil where it is not.
     public private(set) var lock: SessionLock?
-    /// How many sessions have ended: what their users left behind is not for whoever comes.
-    public private(set) var endings: Int
+    /// The sessions that have ended; nil for none. What their users left behind is not for whoever comes.
+    public private(set) var endings: SessionEndings?
 
     /// A device that nobody ever signed in on.
     public static let open = SessionRecord(access: .open, lock: nil)
 
     /// What was written down before.
-    public init(access: Access, lock: SessionLock?, endings: Int = 0) {
+    public init(access: Access, lock: SessionLock?, endings: SessionEndings? = nil) {
         self.access = access
         self.lock = lock
         self.endings = endings
+        // One has ended, whoever forgot to count it.
+        if case .ended(let ending) = access, endings == nil { self.endings = SessionEndings(count: 1, last: ending.at) }
     }
 
-    /// How many have ended at `time`, with one that is over and not cleared away yet.
-    public func endings(at time: Timestamp) -> Int { endings + (session.map { $0.isValid(at: time) ? 0 : 1 } ?? 0) }
+    /// Those at `time`, with one that is over and not cleared away yet.
+    public func endings(at time: Timestamp) -> SessionEndings? {
+        guard let session, !session.isValid(at: time) else { return endings }
+        return SessionEndings(after: endings, of: session, at: time)
+    }
 
     /// The session, valid or not.
     public var session: UserSession? { if case .session(let session) = access { session } else { nil } }
@@ -81,27 +86,30 @@ public struct SessionRecord: Sendable, Equatable {
     }
 
     /// Somebody signs in, or does so anew: who takes over from somebody else signs that one out before. A locked device stays locked.
-    public mutating func signIn(_ session: UserSession) { access = .session(session) }
+    public mutating func signIn(_ session: UserSession) {
+        endings = endings(at: session.since)
+        access = .session(session)
+    }
 
     /// Whoever is signed in signs out; nothing changes where nobody is.
     public mutating func signOut(at time: Timestamp) {
-        if session != nil { end(SessionEnding(.signedOut, at: time)) }
+        if let session { close(session, SessionEnding(.signedOut, at: time)) }
     }
 
-    private mutating func end(_ ending: SessionEnding) {
+    private mutating func close(_ session: UserSession, _ ending: SessionEnding) {
         access = .ended(ending)
-        endings += 1
+        endings = SessionEndings(after: endings, of: session, at: ending.at)
     }
 
     /// From now on nobody has to sign in, as on a device where nobody ever did.
-    public mutating func forget() {
-        if session != nil { endings += 1 }
+    public mutating func forget(at time: Timestamp) {
+        signOut(at: time)
         access = .open
     }
 
     /// `session` is worth nothing any more. Nothing changes where another one has taken its place.
     public mutating func end(_ session: UserSession, _ ending: SessionEnding) {
-        if self.session == session { end(ending) }
+        if self.session == session { close(session, ending) }
     }
 
     /// Locks the device.
@@ -109,6 +117,28 @@ public struct SessionRecord: Sendable, Equatable {
 
     /// Unlocks it.
     public mutating func unlock() { lock = nil }
+}
+
+/// Sessions that have ended, so that somebody who looks twice can tell whether another one has.
+public struct SessionEndings: Sendable, Equatable {
+    /// How many, since they are counted.
+    public let count: Int
+    /// When the last one did: a count that began anew is another one.
+    public let last: Timestamp
+
+    /// States them.
+    public init(count: Int, last: Timestamp) {
+        self.count = count
+        self.last = last
+    }
+
+    /// One more: `session`, which was found to be over at `time`, and was over at its own time before that.
+    init(after before: SessionEndings?, of session: UserSession, at time: Timestamp) {
+        self.init(count: (before?.count ?? 0) + 1, last: min(session.expires ?? time, time))
+    }
+
+    /// A word that differs from that of all others: letters, digits and a hyphen.
+    public var name: String { "\(count)-\(last.secondsSinceEpoch)" }
 }
 
 /// What keeps the record of a device's sessions; the domain's contract, which each platform fulfils its own way.

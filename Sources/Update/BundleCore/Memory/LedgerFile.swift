@@ -24,18 +24,27 @@ enum LedgerFile {
         do {
             if let newest = try read(StoreLayout.ledger, store) { return Generations(ledger: newest, damage: nil) }
             // Each generation is put in place before the one that it follows loses its name.
-            guard let before = try? read(StoreLayout.ledgerBefore, store) else {
-                return Generations(ledger: nil, damage: nil)
-            }
+            guard let before = try readBefore(store) else { return Generations(ledger: nil, damage: nil) }
             return Generations(ledger: before, damage: damage(store, StoreLayout.ledger, "is gone."))
         } catch let error as UpdateFailure where error.code == .storeDamaged {
             trouble = error
         } catch let error as DiskError where error.kind == .permission {
             trouble = error
         }
-        guard let before = try? read(StoreLayout.ledgerBefore, store) else { throw trouble }
+        guard let before = try readBefore(store) else { throw trouble }
         let damage = trouble as? UpdateFailure ?? damage(store, StoreLayout.ledger, "cannot be read: \(trouble).")
         return Generations(ledger: before, damage: damage)
+    }
+
+    /// The ledger before the newest; nil where it is no help. What may pass is thrown: nothing is forgotten for it.
+    private static func readBefore(_ store: Directory) throws -> Ledger? {
+        do {
+            return try read(StoreLayout.ledgerBefore, store)
+        } catch let error as UpdateFailure where error.code == .storeDamaged {
+            return nil
+        } catch let error as DiskError where error.kind == .permission {
+            return nil
+        }
     }
 
     private static func damage(_ store: Directory, _ name: String, _ what: String) -> UpdateFailure {

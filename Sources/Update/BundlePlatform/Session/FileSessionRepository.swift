@@ -167,7 +167,11 @@ enum SessionFormat {
             guard let lock = SessionLock(rawValue: text) else { throw reader.refusal("lock", "is no known word") }
             return lock
         }
-        let endings = reader.optional("endings") == nil ? 0 : try reader.integer("endings")
+        let endings = try reader.optional("endings").map { value in
+            let reader = try MemberReader(value, of: "session.endings")
+            try requireKnown(reader, ["count", "last"])
+            return SessionEndings(count: try reader.integer("count"), last: try reader.timestamp("last"))
+        }
         return SessionRecord(access: access, lock: lock, endings: endings)
     }
 
@@ -219,7 +223,11 @@ enum SessionFormat {
             ])
         }
         object["lock"] = .string(orNull: record.lock?.rawValue)
-        if record.endings > 0 { object["endings"] = .integer(record.endings) }
+        if let endings = record.endings {
+            object["endings"] = .object([
+                "count": .integer(endings.count), "last": .string(endings.last.description),
+            ])
+        }
         return JSONWriter.bytes(of: .object(object), layout: .pretty)
     }
 }
