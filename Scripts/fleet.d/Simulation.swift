@@ -231,7 +231,7 @@ struct Simulation {
         let freshness = FreshnessRule.judge(
             issue.document, payloadSha256: issue.payloadSha256, known: memory.followed,
             now: TrustedTime.at(clock(index, at: now), memory))
-        guard let failure = freshness.failure(of: issue.document) else { return nil }
+        guard let failure = freshness.failure(of: issue.document, clock: clock(index, at: now)) else { return nil }
         devices[index].marks.insert(.isShutOut)
         return PollRule.Outcome(failure, asked: nil)
     }
