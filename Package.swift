@@ -309,7 +309,8 @@ let package = Package(
         tests(
             .publish, "BundlePublishTests",
             [
-                "BundleThreads", "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ArchiveSource",
+                "BundleThreads", "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleCore",
+                "ArchiveSource",
                 "BundlePlatform", "BundlePublish", "BundleServe", "FeedHost", "BundleTestTraits",
                 "BundleTesting",
             ]),

@@ -189,9 +189,8 @@ struct Logout: ParsableCommand {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
         let forgets = try settings.isOn("forget", forget)
-        try Wiring.requireFolder(store)
         let now = Timestamp.now
-        let record = try Wiring.changingSessions(store) { sessions in
+        let record = try Wiring.changingSessions(store, begins: false) { sessions in
             try sessions.changeEvenDamaged { record in
                 if forgets { record.forget(at: now) } else { record.signOut(at: now) }
             }
@@ -227,7 +226,7 @@ struct Lock: ParsableCommand {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
         let lock: SessionLock = try settings.isOn("maintenance", maintenance) ? .forMaintenance : .byOperator
-        let record = try Wiring.changingSessions(store) { try $0.change { $0.lock(lock) } }
+        let record = try Wiring.changingSessions(store, begins: true) { try $0.change { $0.lock(lock) } }
         SessionOutput(record, at: .now).give(
             "locked", json: try settings.isOn("json", common.json),
             [lock == .forMaintenance ? "locked for maintenance" : "locked"])
@@ -250,8 +249,7 @@ struct Unlock: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        try Wiring.requireFolder(store)
-        let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
+        let record = try Wiring.changingSessions(store, begins: false) { try $0.change { $0.unlock() } }
         SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
     }
 }

@@ -411,7 +411,7 @@ extension Serve {
         let host: SeedHost
         let application: String?
         do {
-            // One that cannot be read lets in guests, as with a store.
+            // Where the session cannot be read, guests see the seed, as they do with a store.
             if let record = try? sessions.record(), record.lock != nil { throw refusal }
             let launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
             host = try SeedHost(launched, because: UpdateFailure(refusal))

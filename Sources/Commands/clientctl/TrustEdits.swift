@@ -14,7 +14,7 @@ struct TrustEditOptions: ParsableArguments {
 
     @Flag(
         help:
-            "The clock is right, though the root before was issued later: the next one turns the time of devices back.")
+            "Trust this machine's clock, though the root before was issued later. Devices then turn their time back.")
     var clockChecked = false
 
     @OptionGroup var lifetime: TrustLifetime

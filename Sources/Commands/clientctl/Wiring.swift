@@ -93,17 +93,13 @@ enum Wiring {
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 
-    /// Refuses a path where nothing is, not even a store that nothing was installed in yet: what is to be taken back was done elsewhere.
-    static func requireFolder(_ store: String) throws {
-        if File.exists(store) { return }
-        throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check --store.")
-    }
-
-    /// What remembers it, with `change`; says where there was no store before, since the path may be wrong.
+    /// What remembers it, with `change`. A store that is not there yet may be made by what `begins` something, which says so, since the
+    /// path may be wrong; what ends something is refused there.
     static func changingSessions(
-        _ store: String, _ change: (FileSessionRepository) throws -> SessionRecord
+        _ store: String, begins: Bool, _ change: (FileSessionRepository) throws -> SessionRecord
     ) throws -> SessionRecord {
         let isThere = File.exists(store)
+        if !isThere && !begins { throw noStore(at: store) }
         let record = try change(sessions(store))
         if !isThere { Output.say("clientctl: there was no store at \(store); one was made") }
         return record
@@ -351,9 +347,11 @@ enum Wiring {
 
     /// Refuses a path at which there is no store.
     static func requireStore(_ store: String) throws {
-        guard try Inventory.exists(at: store) else {
-            throw UpdateFailure(.configInvalid, subject: store, "There is no store at \(store): check the path.")
-        }
+        if try !Inventory.exists(at: store) { throw noStore(at: store) }
+    }
+
+    private static func noStore(at path: String) -> UpdateFailure {
+        UpdateFailure(.configInvalid, subject: path, "There is no store at \(path): check the path.")
     }
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
@@ -362,10 +360,7 @@ enum Wiring {
         if try !Inventory.exists(at: store) {
             Output.say("clientctl: there is no store at \(store) yet")
         }
-        if let damage = try Inventory.damage(at: store) {
-            Output.say("clientctl: \(damage.message) What it said before its last change counts.")
-        }
-        return try Inventory.read(at: store)
+        return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }
     }
 
     /// The seed is what runs when nothing else can, so it had better be there before anything is installed over it.

@@ -78,7 +78,7 @@ struct ArchivePacker {
 }
 
 extension CompressionFailure: ClassifiedFailure {
-    /// Too little memory is this machine's; of a parameter or a fault of the library nobody else can make anything.
+    /// Too little memory is this machine's fault. The rest is ours.
     package var failure: UpdateFailure {
         if case .memory = self { return DiskError("compress", "the archive", code: ENOMEM).failure }
         return UpdateFailure(.internal, subject: "compression", "\(self). Please report it.")

@@ -21,7 +21,10 @@ enum SecretContent: Equatable {
     /// Of PEM and what else has a key as text, the first line that says so. A script or a page that quotes one has code or markup
     /// before it. A header without key material may be a placeholder.
     private static func keyLine(_ text: [UInt8]) -> SecretContent? {
-        for line in text.prefix(headBytes).drop(while: { marks.contains($0) }).split(separator: UInt8(ascii: "\n")) {
+        var rest = text.prefix(headBytes).drop { marks.contains($0) }
+        while !rest.isEmpty {
+            let line = rest.prefix { $0 != UInt8(ascii: "\n") }
+            rest = rest[line.endIndex...].dropFirst()
             let words = String(decoding: line.prefix(128), as: UTF8.self)
             if words.hasPrefix("AGE-SECRET-KEY-") || words.hasPrefix("PuTTY-User-Key-File-")
                 || words.hasPrefix("untrusted comment:") && words.contains("secret key")

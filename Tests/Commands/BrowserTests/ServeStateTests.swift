@@ -288,18 +288,26 @@ import Testing
         #expect(try page.screenshot() != noticed)
     }
 
-    @Test(arguments: [false, true])
-    func `what a session left in the browser goes with it, unless the seed asks to keep it`(keeps: Bool) throws {
-        var seed = DemoClient("embedded")
-        if keeps { seed.head = "<meta name=\"clientctl-site-data\" content=\"keep\">" }
-        try kiosk.folder.writeTree(seed.files, to: "seed")
+    /// The page of somebody who is logged in, and has left something in the browser.
+    private func pageOfUser() throws -> (serving: Serving, page: BrowserPage) {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
-        let left = "[localStorage.left, /left/.test(document.cookie)].join()"
         try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; null")
+        return (serving, page)
+    }
+
+    /// What is left: a value and whether there is a cookie.
+    private let left = "[localStorage.left, /left/.test(document.cookie)].join()"
+
+    @Test(arguments: [false, true])
+    func `what a session left in the browser goes with it, unless the seed asks to keep it`(keeps: Bool) throws {
+        var seed = DemoClient("embedded")
+        if keeps { seed.head = "<meta name=\"clientctl-site-data\" content=\"keep\">" }
+        try kiosk.folder.writeTree(seed.files, to: "seed")
+        let (serving, page) = try pageOfUser()
         // A lock is no end of a session.
         try kiosk.on("lock")
         try shows(page, state: "locked")
@@ -318,13 +326,7 @@ import Testing
 
     @Test(arguments: [["logout", "--forget"], ["logout", "login"]])
     func `what a session left goes with it, whoever comes, and what they leave stays`(commands: [String]) throws {
-        try kiosk.install(.good("1.0.0"))
-        try kiosk.login()
-        let serving = try kiosk.serve()
-        let page = try browser.open(serving.root + "/")
-        try shows(page, "1.0.0")
-        let left = "[localStorage.left, /left/.test(document.cookie)].join()"
-        try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; null")
+        let (serving, page) = try pageOfUser()
         if commands.last == "login" {
             // Before the shell looks again: no guest sees a page.
             try kiosk.on("logout")

@@ -93,22 +93,16 @@ package struct Inventory: Sendable, Equatable {
         try root.sync()
     }
 
-    /// Why the newest ledger of the store at `path` cannot be read, where the one before it is taken instead.
-    package static func damage(at path: String) throws -> UpdateFailure? {
-        do {
-            return try LedgerFile.generations(Directory.open(path)).damage
-        } catch let error as DiskError where error.kind == .missing {
-            return nil
-        }
-    }
-
     /// Reads the picture without a lock, for commands that only look; a store that is not there yet is empty.
     ///
-    /// A version is installed when the ledger says so and its folder has its final name.
-    package static func read(at path: String) throws -> Inventory {
+    /// A version is installed when the ledger says so and its folder has its final name. `tell` hears why the newest ledger cannot be
+    /// read, where the one before it counts.
+    package static func read(at path: String, telling tell: (UpdateFailure) -> Void = { _ in }) throws -> Inventory {
         do {
             let root = try Directory.open(path)
-            return try read(root, ledger: try LedgerFile.read(root) ?? Ledger())
+            let generations = try LedgerFile.generations(root)
+            generations.damage.map(tell)
+            return try read(root, ledger: generations.ledger ?? Ledger())
         } catch let error as DiskError where error.kind == .missing {
             return Inventory(path: path, ledger: Ledger(), bundles: [])
         }

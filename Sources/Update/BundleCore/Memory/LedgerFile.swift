@@ -20,51 +20,50 @@ enum LedgerFile {
 
     /// The same, with the reason why it is not the newest one.
     static func generations(_ store: Directory) throws -> Generations {
-        let trouble: any Error
-        do {
-            if let newest = try read(StoreLayout.ledger, store) { return Generations(ledger: newest, damage: nil) }
-            // Each generation is put in place before the one that it follows loses its name.
-            guard let before = try readBefore(store) else { return Generations(ledger: nil, damage: nil) }
-            return Generations(ledger: before, damage: damage(store, StoreLayout.ledger, "is gone."))
-        } catch let error as UpdateFailure where error.code == .storeDamaged {
-            trouble = error
-        } catch let error as DiskError where error.kind == .permission {
-            trouble = error
+        func damage(_ what: String) -> UpdateFailure {
+            UpdateFailure(
+                .storeDamaged, subject: "\(store.path)/\(StoreLayout.ledger)", "The store's ledger \(what)")
         }
-        guard let before = try readBefore(store) else { throw trouble }
-        let damage = trouble as? UpdateFailure ?? damage(store, StoreLayout.ledger, "cannot be read: \(trouble).")
-        return Generations(ledger: before, damage: damage)
-    }
-
-    /// The ledger before the newest; nil where it is no help. What may pass is thrown: nothing is forgotten for it.
-    private static func readBefore(_ store: Directory) throws -> Ledger? {
-        do {
-            return try read(StoreLayout.ledgerBefore, store)
-        } catch let error as UpdateFailure where error.code == .storeDamaged {
-            return nil
-        } catch let error as DiskError where error.kind == .permission {
-            return nil
+        let newest = try read(StoreLayout.ledger, store)
+        if case .ledger(let ledger) = newest { return Generations(ledger: ledger, damage: nil) }
+        // Each generation is put in place before the one that it follows loses its name.
+        let before = try read(StoreLayout.ledgerBefore, store)
+        switch (newest, before) {
+        case (.unusable(let why), .ledger(let ledger)):
+            return Generations(
+                ledger: ledger, damage: damage("cannot be read: \(why). What it said before its last change counts."))
+        case (_, .ledger(let ledger)):
+            return Generations(
+                ledger: ledger, damage: damage("is gone. What it said before its last change counts."))
+        case (.unusable(let error as DiskError), _) where error.kind == .permission: throw error
+        case (.unusable(let why), _): throw damage("cannot be read: \(why). The next install rebuilds it.")
+        default: return Generations(ledger: nil, damage: nil)
         }
     }
 
-    private static func damage(_ store: Directory, _ name: String, _ what: String) -> UpdateFailure {
-        UpdateFailure(.storeDamaged, subject: "\(store.path)/\(name)", "The store's ledger \(what)")
+    /// What one generation is worth.
+    private enum Found {
+        case ledger(Ledger)
+        case missing
+        /// The other one may be of more use: this one is damaged, or may not be read.
+        case unusable(any Error)
     }
 
-    private static func read(_ name: String, _ store: Directory) throws -> Ledger? {
+    /// Throws what may pass, so that nothing is forgotten for it.
+    private static func read(_ name: String, _ store: Directory) throws -> Found {
         do {
-            guard let kind = try store.kind(of: name) else { return nil }
+            guard let kind = try store.kind(of: name) else { return .missing }
             guard case .file(let size) = kind, size <= maximumBytes,
                 let bytes = try store.contents(name, maximumBytes: maximumBytes)
             else {
                 throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
             }
             let value = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
-            return try Ledger(MemberReader(value, of: "ledger"))
-        } catch let error as DiskError where !error.isUnreadable {
+            return .ledger(try Ledger(MemberReader(value, of: "ledger")))
+        } catch let error as DiskError where !error.isUnreadable && error.kind != .permission {
             throw error
         } catch {
-            throw damage(store, name, "cannot be read: \(error). The next install rebuilds it.")
+            return .unusable(error)
         }
     }
 

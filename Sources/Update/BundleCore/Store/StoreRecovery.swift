@@ -120,7 +120,7 @@ struct StoreRecovery {
             let generations = try LedgerFile.generations(root)
             if let damage = generations.damage {
                 let kept = try keepDamaged() ? " The damaged one is kept as \(StoreLayout.ledger).damaged." : ""
-                warn("\(damage.message) What it said before its last change counts.\(kept)")
+                warn("\(damage.message)\(kept)")
                 if let ledger = generations.ledger { try door.restore(ledger) }
             }
             return generations.ledger ?? Ledger()

@@ -168,6 +168,20 @@ import Testing
         #expect(try device.memory().clock == Day.number(10))
     }
 
+    @Test func `a trust root's time ends with a newer one that is pinned, if that was issued earlier`() async throws {
+        let feed = try TrustFeed()
+        var device = try await settled(feed)
+        try feed.publish(2) {
+            $0.issued = Day.number(200)
+            $0.expires = Day.number(500)
+        }
+        try feed.offer(2, ["1.1.0"])
+        try await device.refuses(.expired, learnt: true)
+        device.anchor = try feed.pinned(feed.trustRoot(3) { $0.issued = Day.number(10) })
+        try await device.installs("1.1.0")
+        #expect(try device.memory().clock == Day.number(10))
+    }
+
     @Test func `TUF-30: a clock far ahead stops installations, nothing else, until it is set`() async throws {
         let feed = try TrustFeed()
         var device = try await settled(feed)
