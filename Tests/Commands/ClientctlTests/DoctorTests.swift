@@ -321,7 +321,7 @@ import Testing
         rm "$mount/fill"
         i=0; while [ $i -lt 340 ]; do : >"$mount/$i" 2>/dev/null; i=$((i + 1)); done
         doctor >"$mount.files"; [ $? = 62 ] || exit 94
-        mount -o remount,ro "$mount" || exit 95
+        mount -o remount,bind,ro "$mount" || exit 95
         doctor >"$mount.readonly"; [ $? = 62 ] || exit 96
         """
 

@@ -47,7 +47,7 @@ import Testing
     @Test(.enabled(if: PrivateMounts.command != nil))
     func `a disk that was read-only before anything was launched shows the seed in place`() throws {
         let (ending, _) = try mounting(
-            Self.install + "install; mount -o remount,ro \"$mount\" || exit 92; launch")
+            Self.install + "install; mount -o remount,bind,ro \"$mount\" || exit 92; launch")
         let launched = ending.succeeded()
         #expect(launched.string("version") == "embedded")
         #expect(launched["inPlace"] == .bool(true))

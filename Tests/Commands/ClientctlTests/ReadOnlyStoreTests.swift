@@ -12,7 +12,7 @@ import Testing
         launch() { "$program" launch --store "$mount/store" --shell-version 1.0.0 --seed "$seed" --json; }
         launch > /dev/null || exit 91
         echo damaged > "$mount/store/ledger.json"
-        mount -o remount,ro "$mount" || exit 92
+        mount -o remount,bind,ro "$mount" || exit 92
         launch
         """
 
@@ -31,7 +31,7 @@ import Testing
     private static let withoutStore = """
         mount=$1 seed=$2 program=$3
         mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
-        mount -o remount,ro "$mount" || exit 92
+        mount -o remount,bind,ro "$mount" || exit 92
         "$program" launch --store "$mount/below/store" --shell-version 1.0.0 --json >/dev/null 2>&1 && exit 93
         "$program" launch --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --json
         """
@@ -56,7 +56,7 @@ import Testing
     private static let laterWritable = """
         mount=$1 seed=$2 program=$3 work=$4
         mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
-        mount -o remount,ro "$mount" || exit 92
+        mount -o remount,bind,ro "$mount" || exit 92
         set -- serve --store "$mount/below/store" --shell-version 1.0.0 --seed "$seed" --port 0
         "$program" "$@" --once 2>/dev/null && exit 93
         "$program" "$@" >"$work/out" 2>"$work/errors" &
@@ -64,7 +64,7 @@ import Testing
         page() { curl -s -H 'Accept: text/html' "$(cat "$work/out")"; }
         page >"$work/page"
         curl -s "$(cat "$work/out")app.js" >"$work/script"
-        mount -o remount,rw "$mount" || exit 95
+        mount -o remount,bind,rw "$mount" || exit 95
         until [ -d "$mount/below/store" ]; do kill -0 $! || exit 96; sleep 0.05; done
         # Until its shell has begun, the page of before is answered.
         for try in $(seq 1200); do
@@ -104,7 +104,7 @@ import Testing
     private static let withoutSeed = """
         mount=$1 program=$2 work=$3
         mount -t tmpfs -o size=2m,mode=700 tmpfs "$mount" || exit 90
-        mount -o remount,ro "$mount" || exit 92
+        mount -o remount,bind,ro "$mount" || exit 92
         "$program" serve --store "$mount/store" --shell-version 1.0.0 --port 0 >"$work/out" 2>"$work/errors" &
         until grep -q "Until then nothing is shown" "$work/errors"; do kill -0 $! || exit 94; sleep 0.05; done
         kill $! && wait $!

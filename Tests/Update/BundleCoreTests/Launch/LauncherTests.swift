@@ -377,8 +377,8 @@ struct LauncherTests {
         let bench = try await LaunchBench(installing: "1.0.0")
         #expect(chmod(bench.store, 0o500) == 0)
         defer { chmod(bench.store, 0o700) }
-        let failure = #expect(throws: UpdateFailure.self) { try bench.launch() }
-        #expect(failure?.code == .permissionDenied)
+        let error = #expect(throws: DiskError.self) { try bench.launch() }
+        #expect(error?.failure.code == .permissionDenied)
     }
 
     @Test func `a store that everybody may write to is refused`() async throws {
