@@ -48,9 +48,6 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Whether the disk takes no writes at all at present: full, or mounted for reading only.
     package var isWriteRefusal: Bool { kind == .full || code == EROFS }
 
-    /// Whether the disk is in trouble, be it for good, rather than this user without the right.
-    package var isTrouble: Bool { code != EACCES }
-
     /// Whether bytes cannot be read that are there: another copy of them may be.
     package var isUnreadable: Bool { [EIO, EUCLEAN, EBADMSG].contains(code) }
 

@@ -61,7 +61,7 @@ struct BucketReading: ParsableArguments {
                 of: "The environment", id, Self.variable("AWS_SECRET_ACCESS_KEY"), Self.variable("AWS_SESSION_TOKEN"))
         }
         let named = Self.variable("AWS_SHARED_CREDENTIALS_FILE")
-        let path = named ?? Self.variable("HOME").map { "\($0)/.aws/credentials" }
+        let path = Self.sharedFile
         if let profile = Self.variable("AWS_PROFILE"), path.map(File.exists) != true {
             throw UpdateFailure(
                 .configInvalid, subject: "AWS_PROFILE",
@@ -75,6 +75,11 @@ struct BucketReading: ParsableArguments {
                     + "--credential-command.")
         }
         return try BucketCredentials.file(at: path, profile: Self.variable("AWS_PROFILE") ?? "default")
+    }
+
+    /// Where AWS's tools have keys in a file, whether it is there or not.
+    static var sharedFile: String? {
+        variable("AWS_SHARED_CREDENTIALS_FILE") ?? variable("HOME").map { "\($0)/.aws/credentials" }
     }
 
     /// A variable that is empty is none.

@@ -216,7 +216,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         options.allowed = try ExcludeOptions.patterns("allow", allow, settings)
         options.secretFiles =
             try settings.list("key", key) + channelOptions.keyFiles(settings)
-            + [passphrase.file(settings)].compactMap(\.self)
+            + [passphrase.file(settings), BucketReading.sharedFile].compactMap(\.self)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
         options.deltas = try settings.isOn("no-deltas", noDeltas) ? nil : try deltas.terms(settings)

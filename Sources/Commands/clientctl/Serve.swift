@@ -153,7 +153,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             complaints.hear(event)
         }
         if isOnce { try await shell.checkForUpdates() }
-        let boot = Self.boot(sessions, shell, host, agent)
+        let boot = Self.boot(sessions, shell, bridge, agent)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let server = try await PageServer.start(
             serverConfiguration(
@@ -185,11 +185,17 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
 extension Serve {
     private static func boot(
-        _ sessions: FileSessionRepository, _ shell: ClientShell, _ host: LoopbackHost, _ agent: ServeAgent
+        _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent
     ) -> ShellBootSequence {
-        ShellBootSequence(
-            sessions: sessions, shell, host,
-            say: { Log.note(LogLine(level: .info, event: "state", message: $0)) }, tell: { agent.note($0) })
+        let launch = ShellLaunch(shell) { await bridge.noteEnded(sessions, at: .now) }
+        // Whoever has just logged in waits for what their token gives.
+        return ShellBootSequence(
+            sessions: sessions, launch, bridge, say: logState, tell: { agent.note($0) },
+            welcome: { await shell.checkSoon(within: .zero) })
+    }
+
+    private static func logState(_ message: String) {
+        Log.note(LogLine(level: .info, event: "state", message: message))
     }
 
     /// Runs `tasks` until `end` is there; the exit status that it tells.
@@ -374,59 +380,72 @@ extension Serve {
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals { end.finish() }
         defer { signals.cancel() }
-        let server = try await seedServer(container, refusal, kiosk, agent, sessions, settings)
+        let screen = try await screenWithoutStore(container, refusal, kiosk, agent, sessions, settings)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
-                await withTaskGroup { screen in
-                    if let server { screen.addTask { await kiosk.run("http://127.0.0.1:\(server.port)/") } }
+                await withTaskGroup { group in
+                    group.addTask { await kiosk.run("http://127.0.0.1:\(screen.server.port)/") }
+                    group.addTask {
+                        await screen.boot.again(every: container.configuration.storeInterval, after: screen.shown)
+                    }
                     for await _ in running {}
-                    screen.cancelAll()
+                    group.cancelAll()
                 }
                 return nil
             }
-            group.addTask { try await Self.shell(container, bridge) }
+            group.addTask { try await Self.shell(container, bridge, after: refusal) }
             defer { group.cancelAll() }
             return try await group.next().flatMap(\.self)
         }
-        await server?.stop(grace: .zero)
-        return shell.map { ($0, server?.port) }
+        await screen.server.stop(grace: .zero)
+        return shell.map { ($0, screen.server.port) }
     }
 
-    private static func shell(_ container: DeviceContainer, _ bridge: LoopbackBridge) async throws -> ClientShell {
+    /// Whatever the store is meanwhile, the screen stays as it is until it can be had.
+    private static func shell(
+        _ container: DeviceContainer, _ bridge: LoopbackBridge, after refusal: any Error
+    ) async throws -> ClientShell {
+        var said = UpdateFailure(refusal).message
         while true {
+            try await Task.sleep(for: diskInterval)
             do {
                 return try container.shell(bridge: bridge)
-            } catch  where Launcher.isWithoutStore(error) {
-                try await Task.sleep(for: diskInterval)
+            } catch {
+                let message = UpdateFailure(error).message
+                if message != said { say("\(message) It is tried every 2 seconds.") }
+                said = message
             }
         }
     }
 
-    /// What shows the seed while `refusal` lasts; nil, after saying so, where there is none to show or the device is locked.
-    private func seedServer(
+    /// What shows the seed while `refusal` lasts, or says why there is none, to whoever may see it.
+    private func screenWithoutStore(
         _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ settings: Settings
-    ) async throws -> PageServer? {
+    ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
-        let host: SeedHost
-        let application: String?
+        var launched: Launched?
+        var reason = UpdateFailure(refusal)
         do {
-            // Where the session cannot be read, guests see the seed, as they do with a store.
-            if let record = try? sessions.record(), record.lock != nil { throw refusal }
-            let launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
-            host = try SeedHost(launched, because: UpdateFailure(refusal))
-            application = try device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
+            launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
         } catch {
-            Self.say(
-                "\(UpdateFailure(error).message) Until then nothing is shown; it is tried every 2 seconds.")
-            return nil
+            reason = UpdateFailure(error)
+            Self.say("\(reason.message) Until then nothing is shown; it is tried every 2 seconds.")
         }
+        let bridge = LoopbackBridge()
+        let host = try SeedHost(launched, because: reason, bridge)
+        let boot = ShellBootSequence(
+            sessions: sessions, SeedLaunch(host) { await bridge.noteEnded(sessions, at: .now) }, bridge,
+            say: { [reason] in if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
+        let shown = try await boot.first(waits: true)
+        let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         let server = try await PageServer.start(
             serverConfiguration(
                 settings, agent, kiosk, nil, application: application, server: container.followedServer),
             host: host)
-        try announce(server, [.embedded], next: .embedded, settings)
+        let name = launched?.name
+        try announce(server, name.map { [$0] } ?? [], next: name, settings)
         agent.ready(server)
-        return server
+        return (server, boot, shown)
     }
 }

@@ -1,5 +1,4 @@
 import BundleValues
-import ClientShell
 import LoopbackShell
 import ShellBoot
 
@@ -9,24 +8,26 @@ struct ShellBootSequence {
     private let sessions: any SessionRepository
     private let coordinator: ShellCoordinator
     private let bootstrapper: AppBootstrapper
-    private let shell: ClientShell
     private let say: @Sendable (String) -> Void
     private let tell: @Sendable (LaunchState) -> Void
+    private let welcome: @Sendable () async -> Void
 
-    /// `say` gets what an operator wants to read, `tell` every state that is shown.
+    /// Shows what `launch` makes ready by `bridge`. `say` gets what an operator wants to read, `tell` every state that is shown, and
+    /// `welcome` is called when somebody has logged in.
     init(
-        sessions: any SessionRepository, _ shell: ClientShell, _ host: LoopbackHost,
-        say: @escaping @Sendable (String) -> Void, tell: @escaping @Sendable (LaunchState) -> Void
+        sessions: any SessionRepository, _ launch: any PrepareLaunchUseCase, _ bridge: LoopbackBridge,
+        say: @escaping @Sendable (String) -> Void, tell: @escaping @Sendable (LaunchState) -> Void,
+        welcome: @escaping @Sendable () async -> Void = {}
     ) {
         self.sessions = sessions
         self.tell = tell
-        self.shell = shell
+        self.welcome = welcome
         self.say = say
-        let coordinator = ShellCoordinator(host, report: { say(UpdateFailure($0).message) })
+        let coordinator = ShellCoordinator(bridge, report: { say(UpdateFailure($0).message) })
         self.coordinator = coordinator
         bootstrapper = AppBootstrapper(
             restoreSession: RestoreSession(sessions, now: { .now }, report: { coordinator.report($0) }),
-            prepareLaunch: ShellLaunch(shell, host, sessions, now: { .now }), router: coordinator)
+            prepareLaunch: launch, router: coordinator)
     }
 
     /// What is shown, and to whom.
@@ -67,8 +68,7 @@ struct ShellBootSequence {
             do { try await Task.sleep(for: interval) } catch { return }
             await bootstrapper.start()
             let now = await user
-            // Whoever has just logged in waits for what their token gives.
-            if let now, now != known { await shell.checkSoon(within: .zero) }
+            if let now, now != known { await welcome() }
             known = now
             guard let state = coordinator.state, state != said else { continue }
             tell(state)

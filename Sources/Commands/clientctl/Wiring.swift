@@ -356,10 +356,10 @@ enum Wiring {
 
     /// The picture of a store; says so on stderr where there is none yet, since the path may be wrong.
     static func inventory(_ store: String) throws -> Inventory {
-        if File.exists(store) { try StoreMark.require(in: try Directory.open(store)) }
-        if try !Inventory.exists(at: store) {
-            Output.say("clientctl: there is no store at \(store) yet")
-        }
+        let folder = File.exists(store) ? try Directory.open(store) : nil
+        if let folder { try StoreMark.require(in: folder) }
+        // A device may be locked before anything else.
+        if try folder?.list().isEmpty != false { Output.say("clientctl: there is no store at \(store) yet") }
         return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }
     }
 

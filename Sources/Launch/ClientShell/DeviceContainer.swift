@@ -5,6 +5,7 @@ package import BundlePlatform
 import BundleSigning
 public import MeteorSource
 public import ShellBoot
+import Synchronization
 
 /// A device, composed out of real collaborators: the one place that does so, for the command line, for programs that embed a
 /// shell, and for tests with a clock of their own.
@@ -170,11 +171,17 @@ public struct DeviceContainer: Sendable {
         }
     }
 
-    /// A shell that takes its updates from the sources, in front of the web view behind `bridge`.
+    /// A shell that takes its updates from the sources, in front of the web view behind `bridge`. Where a source cannot be asked, be
+    /// it that its keys cannot be read, the device shows what it has, and each check fails and tries again.
     public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
-        try ClientShell(
-            configuration, update: try hasSource ? allOf(sources().map(\.step)) : nil, bridge: bridge, clock: clock,
-            now: now, warn: warn)
+        let late = hasSource ? LateSources { allOf(try sources().map(\.step)) } : nil
+        let step: UpdateStep? = if let late { late.check } else { nil }
+        let shell = try ClientShell(
+            configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
+        if let trouble = late?.trouble() {
+            warn("\(UpdateFailure(trouble).message) Until then the device shows what it has; each check tries again.")
+        }
+        return shell
     }
 
     /// The same with a step of its own in the place of the sources', and chance by `random`.
@@ -184,6 +191,41 @@ public struct DeviceContainer: Sendable {
     ) throws -> ClientShell {
         try ClientShell(
             configuration, update: update, bridge: bridge, clock: clock, random: random, now: now, warn: warn)
+    }
+}
+
+/// The sources of a device whose keys may come later: a disk may be mounted late.
+private final class LateSources: Sendable {
+    private let make: @Sendable () throws -> UpdateStep
+    private let made = Mutex<UpdateStep?>(nil)
+
+    init(_ make: @escaping @Sendable () throws -> UpdateStep) { self.make = make }
+
+    private func step() throws -> UpdateStep {
+        try made.withLock { made in
+            let step = try made ?? make()
+            made = step
+            return step
+        }
+    }
+
+    /// Why none can be asked now; nil where they can.
+    func trouble() -> (any Error)? {
+        do {
+            _ = try step()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Asks them all.
+    func check() async -> CheckResult {
+        do {
+            return try await step()()
+        } catch {
+            return CheckResult(failures: [error], hasResponse: false, pace: nil)
+        }
     }
 }
 

@@ -69,7 +69,7 @@ struct ShellWork {
             case .abandoned: try verdicts.abandon(launched.name, launched.token)
             }
             return .done(wasKnown: false)
-        } catch let error as DiskError where error.isTrouble {
+        } catch let error as DiskError {
             launcher.refuseTrials()
             return .refused(error.failure)
         } catch {

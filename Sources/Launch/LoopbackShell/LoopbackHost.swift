@@ -3,7 +3,7 @@ import BundleDisk
 package import BundleServe
 package import BundleValues
 package import ClientShell
-import ShellBoot
+package import ShellBoot
 import Synchronization
 
 /// Joins a shell and the loopback server: pages call the shell, the shell's events go to pages. What is shown is the bridge's
@@ -126,21 +126,6 @@ package final class LoopbackHost: PageHost {
             return await group.next().flatMap(\.self) ?? ["outcome": .string("checking")]
         }
     }
-
-    /// The state that is shown; nil while the device starts.
-    var state: LaunchState? { bridge.withScreen { $0.state } }
-
-    /// Shows `state` from now on.
-    func show(_ state: LaunchState?) throws { try bridge.show(state) }
-
-    /// Whether one has ended since pages were shown.
-    var hasSessionEnded: Bool { bridge.withScreen { $0.hasEnded } }
-
-    /// Notes which session of the device was the last that ended, before what comes is shown.
-    func note(ended: String?) { bridge.withScreen { $0.note(ended: ended) } }
-
-    /// Whether this trouble is another one than before.
-    func isNew(trouble: String) -> Bool { bridge.withScreen { $0.isNew(trouble: trouble) } }
 
     func pass(_ event: ShellEvent) {
         observe(event)
@@ -333,6 +318,12 @@ package final class LoopbackBridge: ShellBridge {
         let notice: ServerConfiguration.Bridge? =
             if case .updateRequired(let minimum) = state { try UpdateNotice(minimum: minimum).script() } else { nil }
         end { $0.show(state, ownPage: ownPage, notice: notice) }
+    }
+
+    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown. What cannot be read may go on.
+    package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async {
+        guard let record = try? await sessions.record() else { return }
+        withScreen { $0.note(ended: record.endings(at: time)?.name) }
     }
 
     /// The page of a launch; nil where all pages were forgotten since `generation`.

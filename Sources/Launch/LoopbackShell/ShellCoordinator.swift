@@ -1,35 +1,39 @@
-package import BundleValues
+import BundleValues
 package import ClientShell
 package import ShellBoot
 
 /// Answers for what a browser on this machine sees: which state is which page.
 package final class ShellCoordinator: Coordinator, LaunchRouting {
-    private let host: LoopbackHost
+    private let bridge: LoopbackBridge
     private let observe: @Sendable (any Error) -> Void
 
-    /// For the pages of `host`; `observe` receives why a state cannot be shown, once for as long as it is the same.
-    package init(_ host: LoopbackHost, report observe: @escaping @Sendable (any Error) -> Void) {
-        self.host = host
+    /// For the pages behind `bridge`; `observe` receives why a state cannot be shown, once for as long as it is the same.
+    package init(_ bridge: LoopbackBridge, report observe: @escaping @Sendable (any Error) -> Void) {
+        self.bridge = bridge
         self.observe = observe
     }
 
     /// What is shown; nil before anything was routed to.
-    package var state: LaunchState? { host.state }
+    package var state: LaunchState? { bridge.withScreen { $0.state } }
 
     /// Nothing of a client is shown until something is routed to.
     package func start() async { show(nil) }
 
     /// Shows `state`; pages that are open load themselves again. One that cannot be shown is tried again with the next.
-    package func route(to state: LaunchState) async { if self.state != state || host.hasSessionEnded { show(state) } }
+    package func route(to state: LaunchState) async {
+        let isShown = bridge.withScreen { $0.state == state && !$0.hasEnded }
+        if !isShown { show(state) }
+    }
 
     /// Passes on what is wrong with the boot, once for as long as it is the same.
     package func report(_ error: any Error) {
-        if host.isNew(trouble: UpdateFailure(error).message) { observe(error) }
+        let message = UpdateFailure(error).message
+        if bridge.withScreen({ $0.isNew(trouble: message) }) { observe(error) }
     }
 
     private func show(_ state: LaunchState?) {
         do {
-            try host.show(state)
+            try bridge.show(state)
         } catch {
             report(error)
         }
@@ -46,18 +50,6 @@ package struct ShellLaunch: PrepareLaunchUseCase {
     package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Void = {}) {
         self.shell = shell
         self.noteEnded = noteEnded
-    }
-
-    /// The same, where pages of `host` leave nothing behind when one of `sessions` ends.
-    package init(
-        _ shell: ClientShell, _ host: LoopbackHost, _ sessions: any SessionRepository,
-        now: @escaping @Sendable () -> Timestamp
-    ) {
-        self.init(shell) {
-            // What cannot be read may go on.
-            guard let record = try? await sessions.record() else { return }
-            host.note(ended: record.endings(at: now())?.name)
-        }
     }
 
     /// Leaves what others have been shown, and makes ready what is for this session.

@@ -1,3 +1,4 @@
+import BundleSigning
 import BundleValues
 import Glibc
 
@@ -10,10 +11,10 @@ enum SecretContent: Equatable {
 
     /// What `bytes` hold; nil for nothing secret.
     static func find(in bytes: [UInt8]) -> SecretContent? {
-        if isDER(bytes) { return .keyFile }
-        let text = isWide(bytes) ? bytes.filter { $0 != 0 } : bytes
+        if isDER(bytes) || isPGP(bytes) { return .keyFile }
+        let text = Array((isWide(bytes) ? bytes.filter { $0 != 0 } : bytes).drop { marks.contains($0) })
         if let found = keyLine(text) { return found }
-        return holdsPEM(text) || isJWK(text) ? .keyInside : nil
+        return holdsPEM(text) || holdsAge(text) || holdsEncodedPEM(text) || isJWK(text) ? .keyInside : nil
     }
 
     // MARK: Key files
@@ -21,7 +22,7 @@ enum SecretContent: Equatable {
     /// Of PEM and what else has a key as text, the first line that says so. A script or a page that quotes one has code or markup
     /// before it. A header without key material may be a placeholder.
     private static func keyLine(_ text: [UInt8]) -> SecretContent? {
-        var rest = text.prefix(headBytes).drop { marks.contains($0) }
+        var rest = text.prefix(headBytes)
         while !rest.isEmpty {
             let line = rest.prefix { $0 != UInt8(ascii: "\n") }
             rest = rest[line.endIndex...].dropFirst()
@@ -36,7 +37,8 @@ enum SecretContent: Equatable {
             {
                 return holdsPEM(text) ? .keyFile : .keyInside
             }
-            if line.contains(where: "<{`\"'".utf8.contains) { return nil }
+            let isComment = line.first == UInt8(ascii: "#")
+            if !isComment && line.contains(where: "<{`\"'".utf8.contains) { return nil }
         }
         return nil
     }
@@ -80,6 +82,21 @@ enum SecretContent: Equatable {
             || algorithm.starts(with: [0x06, 0x0A, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x0C, 0x01])
     }
 
+    /// A secret key as gpg writes it: its packet comes first (RFC 9580, 4.2 and 5.5.3).
+    private static func isPGP(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count > 32 else { return false }
+        let body: Int
+        switch (bytes[0], bytes[1]) {
+        case (0x94, _), (0xC5, 0..<192): body = 2
+        case (0x95, _), (0xC5, 192..<224): body = 3
+        case (0x96, _): body = 5
+        case (0xC5, 255): body = 6
+        default: return false
+        }
+        // The version, when it was made, the algorithm.
+        return (3...6).contains(bytes[body]) && [1, 2, 3, 16, 17, 18, 19, 22, 25, 26, 27, 28].contains(bytes[body + 5])
+    }
+
     /// The length that is stated at `index`, and where what has that length begins (X.690, section 8.1.3).
     private static func derLength(_ bytes: [UInt8], at index: Int) -> (length: Int, start: Int)? {
         guard index < bytes.count else { return nil }
@@ -95,13 +112,37 @@ enum SecretContent: Equatable {
 
     /// A header of a private key with key material behind it: libraries that only name the header have none.
     private static func holdsPEM(_ text: [UInt8]) -> Bool {
-        let mark = Array("PRIVATE KEY".utf8)
+        holds("PRIVATE KEY", in: text) { before, rest in
+            find(Array("BEGIN".utf8), in: before.suffix(32)) != nil && startsWithKey(Array(rest.prefix(2048)))
+        }
+    }
+
+    /// The identity of age, which is one word.
+    private static func holdsAge(_ text: [UInt8]) -> Bool {
+        holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 }
+    }
+
+    /// The header of a PEM file that is written in base64, as it stands in settings and in secrets of a cluster.
+    private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool {
+        let start = "LS0tLS1CRUdJTi"
+        return holds(start, in: text) { _, rest in
+            let words = Array(start.utf8) + rest.prefix(128).filter(isBase64)
+            let bytes = try? Base64.decode(String(decoding: words.prefix(words.count / 4 * 4), as: UTF8.self))
+            return String(decoding: bytes ?? [], as: UTF8.self).contains("PRIVATE KEY")
+        }
+    }
+
+    /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it.
+    private static func holds(
+        _ mark: String, in text: [UInt8],
+        _ isIt: (Slice<UnsafeRawBufferPointer>, Slice<UnsafeRawBufferPointer>) -> Bool
+    ) -> Bool {
+        let mark = Array(mark.utf8)
         return text.withUnsafeBytes { whole in
             var rest = whole[...]
             while let place = find(mark, in: rest) {
                 rest = whole[(place + mark.count)...]
-                let hasBegin = find(Array("BEGIN".utf8), in: whole[max(0, place - 32)..<place]) != nil
-                if hasBegin && startsWithKey(Array(rest.prefix(2048))) { return true }
+                if isIt(whole[..<place], rest) { return true }
             }
             return false
         }
@@ -122,16 +163,20 @@ enum SecretContent: Equatable {
     }
 
     /// Whether `text`, which follows the words of a header, goes on as a key does: the end of the header, perhaps lines such as
-    /// `Proc-Type: 4,ENCRYPTED`, then base64 of a key. Line ends may be written as in a string literal, or as markup.
+    /// `Proc-Type: 4,ENCRYPTED`, then base64 of a key. Line ends may be written as in a string literal, or as markup, and lines be shorter
+    /// than a key's.
     private static func startsWithKey(_ text: [UInt8]) -> Bool {
         var text = String(decoding: text, as: UTF8.self)[...]
         if text.hasPrefix(" BLOCK") { text = text.dropFirst(6) }
         guard text.hasPrefix("-----") || text.hasPrefix(" ----") else { return false }
-        let lines = String(text.dropFirst(5)).replacing("\\r", with: "\n").replacing("\\n", with: "\n")
-            .replacing(/<br ?\/?>/, with: "\n").split(whereSeparator: \.isNewline)
+        let lines = String(text.dropFirst(5)).replacing(/\\r|\\n|\\u000[aAdD]|<br ?\/?>/, with: "\n")
+            .split(whereSeparator: \.isNewline)
             .map { $0.drop { "\"'`+,; \t\\".contains($0) } }.filter { !$0.isEmpty }
-        guard let first = lines.prefix(16).first(where: { !$0.contains(": ") }) else { return false }
-        return beginnings.contains(where: first.hasPrefix) && first.utf8.prefix(while: isBase64).count >= 48
+        guard let start = lines.prefix(16).firstIndex(where: { !$0.contains(": ") }),
+            beginnings.contains(where: lines[start].hasPrefix)
+        else { return false }
+        let key = lines[start...].map { $0.utf8.prefix(while: isBase64).count }.prefix { $0 >= 16 }
+        return key.reduce(0, +) >= 48
     }
 
     /// How base64 of keys begins: a DER sequence, `openssh-key-v1`, the number of SSH2, and the packets of PGP.
@@ -146,7 +191,7 @@ enum SecretContent: Equatable {
         }
     }
 
-    /// A private JSON Web Key (RFC 7517), alone or in a set: a key type, and the member `d`.
+    /// A private JSON Web Key (RFC 7517), alone or inside something: a key type, and the member `d`.
     private static func isJWK(_ text: [UInt8]) -> Bool {
         guard text.count <= 64 << 10,
             text.first(where: { !" \t\r\n".utf8.contains($0) }).map("{[".utf8.contains) == true,
@@ -162,7 +207,7 @@ enum SecretContent: Equatable {
             if case .string? = object["kty"], case .string(let secret)? = object["d"], secret.utf8.count >= 20 {
                 true
             } else {
-                isJWK(object["keys"] ?? .null)
+                object.members.contains { isJWK($0.value) }
             }
         default: false
         }

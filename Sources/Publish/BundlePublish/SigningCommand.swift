@@ -110,13 +110,12 @@ package struct SigningCommand: Sendable {
             }
             signature += output.read(atMost: Self.maximumSignatureBytes + 1 - signature.count)
             if signature.count > Self.maximumSignatureBytes {
-                if ended != process { end(process) }
-                throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes")
+                let left = ended != process ? end(process) : ""
+                throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes\(left)")
             }
             if ended == process { break }
             if ContinuousClock.now >= deadline {
-                end(process)
-                throw refusal("did not end within \(DurationText(limit))")
+                throw refusal("did not end within \(DurationText(limit))\(end(process))")
             }
             output.await(milliseconds: 5)
         }
@@ -125,17 +124,20 @@ package struct SigningCommand: Sendable {
         return (status >> 8 & 0xFF, signature)
     }
 
-    private func end(_ process: pid_t) {
-        ProcessTree.end(process)
-        waitpid(process, nil, 0)
+    /// Ends it with all that it started; what is to be said of what goes on.
+    private func end(_ process: pid_t) -> String {
+        let isEnded = ProcessTree.end(process)
+        // Another user's program, such as one of sudo's, cannot be killed, nor one that waits for a dead disk.
+        for _ in 0..<200 where waitpid(process, nil, WNOHANG) == 0 { usleep(5_000) }
+        return isEnded ? "" : ", and goes on, since it became another user's: end it by hand"
     }
 }
 
 /// A program with all that it started. They are no group of their own: a token's tool asks for its PIN at the terminal, which only
 /// the group in front may read.
 private enum ProcessTree {
-    /// Ends them. First they stand still, so that none starts another meanwhile.
-    static func end(_ process: pid_t) {
+    /// Ends them. First they stand still, so that none starts another meanwhile. False where one may not be ended.
+    static func end(_ process: pid_t) -> Bool {
         var still: Set<pid_t> = []
         var found: Set<pid_t> = [process]
         while !found.isEmpty {
@@ -143,7 +145,7 @@ private enum ProcessTree {
             still.formUnion(found)
             found = below(still).subtracting(still)
         }
-        for one in still { kill(one, SIGKILL) }
+        return still.count { kill($0, SIGKILL) != 0 && errno == EPERM } == 0
     }
 
     /// The processes that one of `parents` has started (proc_pid_stat(5): the parent is the second word after the name).

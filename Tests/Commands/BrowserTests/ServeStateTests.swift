@@ -295,7 +295,7 @@ import Testing
         let serving = try kiosk.serve()
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
-        try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; null")
+        try page.evaluate("localStorage.left = 'mine'; document.cookie = 'left=1; Max-Age=999'; window.isOld = 1; null")
         return (serving, page)
     }
 
@@ -334,7 +334,8 @@ import Testing
         } else {
             try kiosk.on(commands[0], Array(commands.dropFirst()))
         }
-        try page.wait(until: "\(left) === ',false'")
+        // The page of before sees what is cleared, too, and is about to load anew then.
+        try page.wait(until: "!window.isOld && \(left) === ',false'")
         try shows(page, "1.0.0")
         try page.evaluate("localStorage.left = 'theirs'; null")
         try page.navigate(serving.root + "/?again")

@@ -155,22 +155,100 @@ import Testing
         #expect(launched.errors.contains("chmod o-w"))
     }
 
+    /// Waits until the page of `serve` has `words`. The server of the seed ends before that of the shell begins.
+    private func shows(_ words: String, _ serve: ServeRun) throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while (try? serve.ask("GET /", ["Accept: text/html"]).text.contains(words)) != true {
+            let said = try serve.program.printed().errors
+            try #require(ContinuousClock.now < deadline, "\(words): \(said)")
+            poll(nil, 0, 50)
+        }
+    }
+
+    private func said(_ words: String, _ serve: ServeRun) throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !serve.program.printed().errors.contains(words) {
+            try #require(ContinuousClock.now < deadline, "nothing of \(words)")
+            poll(nil, 0, 50)
+        }
+    }
+
     @Test func `serve shows the seed while a folder of the store is something else, and goes on after`() throws {
         try installedGood()
         let path = "\(site.store)/downloads"
         try Clientctl.stock(["rm", "-rf", path])
         try #require(symlink(try site.folder.makeFolder("elsewhere"), path) == 0)
         let serve = try ServeRun(["--store", site.store, "--shell-version", "1.5.0", "--seed", seed])
-        func page() throws -> String { try serve.ask("GET /", ["Accept: text/html"]).text }
-        #expect(try page().contains("<title>seed</title>"))
+        try shows("<title>seed</title>", serve)
         try #require(unlink(path) == 0)
+        try shows("<title>1.0.0</title>", serve)
+        try serve.stop()
+    }
+
+    @Test(arguments: [true, false])
+    func `a lock hides the seed of a store that cannot be had, and is found`(isLocked: Bool) throws {
+        try installedGood()
+        let path = "\(site.store)/downloads"
+        try Clientctl.stock(["rm", "-rf", path])
+        try #require(symlink(try site.folder.makeFolder("elsewhere"), path) == 0)
+        if isLocked { try Clientctl.run(["lock", "--store", site.store]).succeeded() }
+        let serve = try ServeRun(["--store", site.store, "--shell-version", "1.5.0", "--seed", seed])
+        if !isLocked {
+            try shows("<title>seed</title>", serve)
+            #expect(try serve.ask("GET /app.js").text == "seed()")
+            try Clientctl.run(["lock", "--store", site.store]).succeeded()
+        }
+        try shows("data-state=\"locked\"", serve)
+        #expect(try serve.ask("GET /app.js").status == 404)
+        try Clientctl.run(["unlock", "--store", site.store]).succeeded()
+        try shows("<title>seed</title>", serve)
+        #expect(try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil)
+        let token = try site.folder.write(bytes("t0ken\n"), to: "token")
+        try Clientctl.run(["login", "--store", site.store, "--token-file", token]).succeeded()
+        try Clientctl.run(["logout", "--store", site.store]).succeeded()
         let deadline = ContinuousClock.now + .seconds(60)
-        // The server of the seed ends before that of the shell begins.
-        while (try? page().contains("<title>1.0.0</title>")) != true {
+        // What the session left is not for whoever comes.
+        while try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil {
+            try #require(ContinuousClock.now < deadline)
+            poll(nil, 0, 50)
+        }
+        try serve.stop()
+    }
+
+    @Test func `a store that becomes something else meanwhile is told, and keeps the seed on the screen`() throws {
+        let store = try site.folder.write(bytes("a file"), to: "other")
+        let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", seed])
+        try shows("<title>seed</title>", serve)
+        try #require(unlink(store) == 0)
+        _ = try site.folder.writeTree(["readme": bytes("not ours")], to: "other.new")
+        try #require(rename("\(store).new", store) == 0)
+        try said("is no store", serve)
+        try shows("<title>seed</title>", serve)
+        try #require(unlink("\(store)/readme") == 0)
+        let deadline = ContinuousClock.now + .seconds(60)
+        while access("\(store)/clients", F_OK) != 0 {
             let said = try serve.program.printed().errors
             try #require(ContinuousClock.now < deadline, "\(said)")
             poll(nil, 0, 50)
         }
+        try shows("<title>seed</title>", serve)
+        try serve.stop()
+    }
+
+    @Test func `a key that cannot be read keeps no client from the screen, and is read when it is there`() throws {
+        try installedGood()
+        try site.publish("1.1.0")
+        let key = site.folder.file("late.pem")
+        let serve = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--manifest",
+            "\(site.feed)/manifest.json", "--trust", key,
+        ])
+        try shows("<title>1.0.0</title>", serve)
+        #expect(try serve.program.printed().errors.contains("late.pem does not exist"))
+        let token = try serve.loadPage()
+        #expect(try serve.call("checkForUpdates", token: token).text.contains("late.pem does not exist"))
+        try Clientctl.stock(["cp", site.trust, key])
+        #expect(try serve.call("checkForUpdates", token: token).text.contains("updateAvailable"))
         try serve.stop()
     }
 
@@ -239,26 +317,45 @@ import Testing
         try serve.stop()
     }
 
+    /// Gives the store to a user without rights, who can reach it then: tests work in folders that are root's alone.
+    private func giveStoreAway() throws {
+        try Clientctl.stock(["cp", Clientctl.path, site.folder.file("clientctl")])
+        try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
+        try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
+        try Clientctl.stock(["chown", "-R", "4321", site.store])
+    }
+
+    private func asOwner(_ arguments: [String]) throws -> Outcome {
+        Outcome(
+            try Program.run(
+                ["setpriv", "--reuid", "4321", "--clear-groups", site.folder.file("clientctl")] + arguments,
+                environment: Clientctl.environment()))
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root becomes somebody else"))
+    func `a store that its owner may not write to shows the client that has proved itself`() throws {
+        try installedGood()
+        try site.publish("1.1.0")
+        try Clientctl.run(site.arguments("install", "\(site.feed)/manifest.json")).succeeded()
+        try giveStoreAway()
+        try Clientctl.stock(["chmod", "500", site.store])
+        let launched = try asOwner(launch).succeeded()
+        // The newer one is on trial, and no start of it could be counted.
+        #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
+        #expect(launched.errors.contains("without a record of it"), "\(launched.errors)")
+        try Clientctl.stock(["chmod", "700", site.store])
+        #expect(try asOwner(launch).succeeded().string("version") == "1.1.0")
+    }
+
     @Test(.enabled(if: geteuid() == 0, "only root makes what somebody else may not read"))
     func
         `a ledger that its owner may not read is told by the one before it, and a store that cannot be made by the seed`()
         throws
     {
-        // What the owner can reach: tests work in folders that are root's alone.
-        let program = site.folder.file("clientctl")
-        try Clientctl.stock(["cp", Clientctl.path, program])
-        try Clientctl.stock(["chmod", "a+rx", "\(site.folder.path)/.."])
-        func asOwner(_ arguments: [String]) throws -> Outcome {
-            Outcome(
-                try Program.run(
-                    ["setpriv", "--reuid", "4321", "--clear-groups", program] + arguments,
-                    environment: Clientctl.environment()))
-        }
         try installedGood()
         // The change that is lost is another one than the confirmation.
         try Clientctl.run(launch).succeeded()
-        try Clientctl.stock(["chmod", "-R", "a+rX", site.folder.path])
-        try Clientctl.stock(["chown", "-R", "4321", site.store])
+        try giveStoreAway()
         let path = "\(site.store)/ledger.json"
         try Clientctl.stock(["chown", "0", path])
         try Clientctl.stock(["chmod", "600", path])

@@ -170,6 +170,9 @@ import Testing
             return try contents(ofFile: place)
         }
         let lines = pem.split(separator: "\n")
+        let narrow = stride(from: 0, to: 64, by: 24).map { lines[1].dropFirst($0).prefix(24) }
+        let age = "AGE-SECRET-KEY-1" + String(repeating: "Q", count: 58)
+        let jwk = "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"d\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"
         let wide = pem.utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
         let certificates = String(
             repeating: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", count: 400)
@@ -183,6 +186,9 @@ import Testing
             "sealed.der": try made(
                 "openssl", "pkcs8", "-topk8", "-passout", "pass:x", "-in", key, "-outform", "DER"),
             "store.bin": try made("openssl", "pkcs12", "-export", "-nocerts", "-passout", "pass:x", "-inkey", key),
+            "age.txt": bytes("# Bob's \"key\"\n\(age)\n"),
+            "ring.gpg": [0x94, 0x58, 4, 0x65, 0, 0, 0, 22] + [UInt8](repeating: 0xAA, count: 82),
+            "new.gpg": [0xC5, 0x58, 6, 0x65, 0, 0, 0, 27] + [UInt8](repeating: 0xAA, count: 82),
         ]
         let inside: [String: [UInt8]] = [
             "kiosk.pem": bytes("Bag Attributes\n    friendlyName: Joe's kiosk\n" + pem),
@@ -191,9 +197,12 @@ import Testing
             "plain.txt": bytes("-----BEGIN PRIVATE KEY-----\nyours\n"),
             "account.json": bytes("{\"private_key\": \"\(lines.joined(separator: "\\n"))\"}"),
             "app/deep.js": bytes(String(repeating: "let a = 1;\n", count: 9_000) + "const k = `\(pem)`;"),
-            "jwk.json": bytes(
-                "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"d\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}]}"
-            ),
+            "jwk.json": bytes("{\"keys\":[\(jwk)]}"), "deep.json": bytes("{\"signing\":{\"now\":\(jwk)}}"),
+            "mark.json": [0xEF, 0xBB, 0xBF] + bytes(jwk), "age.js": bytes("const key = '\(age)';"),
+            "escaped.js": bytes("k='" + lines.joined(separator: "\\u000A") + "'"),
+            "narrow.js": bytes(
+                "k=['-----BEGIN RSA PRIVATE KEY-----',\n" + narrow.map { "'\($0)',\n" }.joined() + "].join('\\n')"),
+            "secret.yml": bytes("tls.key: ") + (try made("openssl", "base64", "-A", "-in", key)),
         ]
         for (name, content) in whole.merging(inside, uniquingKeysWith: { one, _ in one }) {
             _ = try site.folder.writeTree([name: content], to: "web")
@@ -254,6 +263,8 @@ import Testing
         ("pem.js", "let a = '\n-----BEGIN PRIVATE KEY-----"),
         ("forge.js", "b=a('-----BEGIN RSA PRIVATE KEY-----\\n',c)+'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'"),
         ("jwk.json", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"),
+        ("age.md", "identities start with AGE-SECRET-KEY-1, and are secret"),
+        ("ca.yml", "ca.crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=\n"),
         (".environment", "1"), ("releases/v1/index.html", "1"),
         ("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"), ("Main.class", "\u{0}"), (".well-known/x", "env"),
     ])

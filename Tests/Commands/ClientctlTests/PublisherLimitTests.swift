@@ -358,4 +358,23 @@ import Testing
         #expect(refused.errors.contains("65536 bytes"))
         #expect(try TreeSnapshot(of: scratch).paths == [])
     }
+
+    @Test(.enabled(if: Clientctl.isRoot, "only root becomes somebody else"))
+    func `a signing command that nobody may end is named, and not waited for`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let id = site.folder.file("id")
+        // Root without the right to end what is another user's, as a user is to what sudo starts.
+        let signer =
+            "echo $$ > \(id); exec setpriv --reuid 4321 --clear-groups sh -c 'head -c 99999 /dev/zero; exec sleep 600'"
+        let ending = try Program.run(
+            [
+                "setpriv", "--bounding-set", "-kill", "--inh-caps", "-all", Clientctl.path, "publish", source,
+                "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json", "--sign-command", signer,
+                "--public", site.trust,
+            ], environment: Clientctl.environment())
+        let process = try #require(
+            pid_t(String(decoding: try contents(ofFile: id), as: UTF8.self).split(separator: "\n")[0]))
+        #expect(kill(process, SIGKILL) == 0)
+        #expect(Outcome(ending).failed(78, "configInvalid").errors.contains("end it by hand"), "\(ending.errors)")
+    }
 }

@@ -22,7 +22,7 @@ import Testing
 
         init(_ record: SessionRecord = .open, installed: String? = "1.0.0", hasSeed: Bool = true) async throws {
             bench = try await LoopbackBench(installed: installed, starts: false, hasSeed: hasSeed)
-            coordinator = ShellCoordinator(bench.host, report: { Issue.record($0) })
+            coordinator = ShellCoordinator(bench.bridge, report: { Issue.record($0) })
             sessions = InMemorySessionRepository(record)
             bootstrapper = AppBootstrapper(
                 restoreSession: RestoreSession(sessions, now: { Timestamp(clamping: 1000) }, report: { _ in }),
@@ -237,7 +237,9 @@ import Testing
     @Test func `trouble of the boot is reported once for as long as it is the same`() async throws {
         let device = try await Device()
         let reports = AsyncStream<String>.makeStream()
-        let coordinator = ShellCoordinator(device.host) { reports.continuation.yield(UpdateFailure($0).message) }
+        let coordinator = ShellCoordinator(device.bench.bridge) {
+            reports.continuation.yield(UpdateFailure($0).message)
+        }
         for message in ["one", "one", "two", "one"] {
             coordinator.report(UpdateFailure(.internal, subject: "x", message))
         }

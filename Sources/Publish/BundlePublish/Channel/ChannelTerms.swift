@@ -104,7 +104,7 @@ enum PublisherClock: Equatable {
         case .leaps(let expires):
             UpdateFailure(
                 .configInvalid, subject: subject,
-                "This machine's clock says \(issuedAt), and what the feed has before this \(subject) expired at \(expires). "
+                "The \(subject) would be issued at \(issuedAt), and what the feed has before it expired at \(expires). "
                     + advice)
         }
     }

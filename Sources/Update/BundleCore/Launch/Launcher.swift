@@ -107,7 +107,7 @@ public struct Launcher: Sendable {
                 try StoreRecovery(folders, at: time, warn: warn).run()
             }
             return true
-        } catch let error as DiskError where error.isTrouble {
+        } catch let error as DiskError {
             warn("\(error.failure.message) Until then only a client that has proved itself is shown.")
             return false
         }
@@ -313,10 +313,9 @@ public struct Launcher: Sendable {
         }
     }
 
-    /// Whether the disk takes no writes, be it that the ledger cannot be repaired for that.
+    /// Whether nothing can be written, be it that the ledger cannot be repaired for that.
     private func isRefusal(_ error: any Error) -> Bool {
-        if let error = error as? DiskError { return error.isTrouble }
-        return !writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged
+        error is DiskError || (!writes.isStartWritten && (error as? UpdateFailure)?.code == .storeDamaged)
     }
 
     private var nothingForGuests: UpdateFailure {

@@ -24,6 +24,10 @@ enum LedgerFile {
             UpdateFailure(
                 .storeDamaged, subject: "\(store.path)/\(StoreLayout.ledger)", "The store's ledger \(what)")
         }
+        func loss(_ what: String, _ why: any Error) -> any Error {
+            if let error = why as? DiskError, error.kind == .permission { return error }
+            return damage("\(what). An install or a launch rebuilds it.")
+        }
         let newest = try read(StoreLayout.ledger, store)
         if case .ledger(let ledger) = newest { return Generations(ledger: ledger, damage: nil) }
         // Each generation is put in place before the one that it follows loses its name.
@@ -35,8 +39,8 @@ enum LedgerFile {
         case (_, .ledger(let ledger)):
             return Generations(
                 ledger: ledger, damage: damage("is gone. What it said before its last change counts."))
-        case (.unusable(let error as DiskError), _) where error.kind == .permission: throw error
-        case (.unusable(let why), _): throw damage("cannot be read: \(why). The next install rebuilds it.")
+        case (.unusable(let why), _): throw loss("cannot be read: \(why)", why)
+        case (_, .unusable(let why)): throw loss("is gone, and the one before it cannot be read: \(why)", why)
         default: return Generations(ledger: nil, damage: nil)
         }
     }

@@ -86,8 +86,6 @@ struct LedgerDoor {
         let written = generations.damage == nil ? generations.ledger : nil
         // Whoever wrote the same may have been stopped before it was durable, and now it is answered for.
         if next == written, !always { return try root.sync() }
-        // What was said before the ledger was lost is not what was said before this.
-        if generations.ledger == nil { try root.removeTree(StoreLayout.ledgerBefore) }
         do {
             try LedgerFile.write(next, to: root, keepingLast: written != nil && next != written)
         } catch {

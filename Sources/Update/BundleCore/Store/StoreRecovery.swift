@@ -125,7 +125,9 @@ struct StoreRecovery {
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
-            let kept = try setAside() ? " It is kept as \(StoreLayout.ledger).damaged." : ""
+            let isKept = try setAside(StoreLayout.ledger) || setAside(StoreLayout.ledgerBefore)
+            try root.removeTree(StoreLayout.ledgerBefore)
+            let kept = isKept ? " It is kept as \(StoreLayout.ledger).damaged." : ""
             warn("\(failure.message) Blocks recorded in it are lost.\(kept)")
             return Ledger()
         }
@@ -134,7 +136,7 @@ struct StoreRecovery {
     /// The name goes on: without it, a stop now would leave a store that has forgotten everything.
     /// False where nothing is kept.
     private func keepDamaged() throws -> Bool {
-        guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside() }
+        guard case .file? = try root.kind(of: StoreLayout.ledger) else { return try setAside(StoreLayout.ledger) }
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
         try root.removeTree(aside)
         do {
@@ -146,18 +148,18 @@ struct StoreRecovery {
         }
     }
 
-    /// Frees the name. What is neither a file nor a folder holds nothing, and Landlock lets nobody rename it. False where nothing is
-    /// kept.
-    private func setAside() throws -> Bool {
+    /// Frees the `name` of a ledger. What is neither a file nor a folder holds nothing, and Landlock lets nobody rename it. False where
+    /// nothing is kept.
+    private func setAside(_ name: String) throws -> Bool {
         let aside = StoreLayout.ledger + StoreLayout.damagedSuffix
-        switch try root.kind(of: StoreLayout.ledger) {
+        switch try root.kind(of: name) {
         case nil: return false
         case .file, .directory:
             try root.removeTree(aside)
-            try root.rename(StoreLayout.ledger, to: aside)
+            try root.rename(name, to: aside)
             return true
         default:
-            try root.removeFile(StoreLayout.ledger)
+            try root.removeFile(name)
             return false
         }
     }

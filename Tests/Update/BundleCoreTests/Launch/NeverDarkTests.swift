@@ -168,14 +168,21 @@ struct NeverDarkTests {
         #expect(bench.warnings.lines.contains { $0.contains("before its last change counts") })
     }
 
-    @Test func `a ledger that is lost together with the one before it is forgotten`() async throws {
+    @Test func `a ledger that is lost together with the one before it is told, and begins anew`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try Self.twice(bench)
         try bench.remove("ledger.json")
         try bench.root().removeFile("ledger.before.json")
         try bench.root().createDurableFile("ledger.before.json", [0])
+        let failure = #expect(throws: UpdateFailure.self) { try bench.ledger() }
+        #expect(failure?.code == .storeDamaged && failure?.message.contains("is gone") == true)
+        #expect(try Inventory.settled(at: bench.store) == nil)
         _ = try bench.open()
         #expect(try bench.ledger().blocks == [])
+        #expect(bench.warnings.lines.contains { $0.contains("Blocks recorded in it are lost. It is kept as") })
+        #expect(try bench.root().contents("ledger.json.damaged", maximumBytes: 9) == [0])
+        #expect(try bench.root().kind(of: "ledger.before.json") == nil)
+        #expect(try Inventory.settled(at: bench.store)?.ledger.entries.count == 2)
     }
 
     @Test func `a stop while the last ledger is kept leaves both`() async throws {

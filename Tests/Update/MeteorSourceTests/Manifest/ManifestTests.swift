@@ -51,7 +51,7 @@ import Testing
         let message = try #require(try ManifestText.refusal(of: text))
         #expect(message.contains("Error parsing asset manifest: the server answered with an HTML page"))
         #expect(message.contains("restarting"))
-        #expect(message.contains("mobile platform"))
+        #expect(message.contains("mobile platform") && message.contains("captive portal"))
     }
 
     @Test func `SW-07, AN-12: hash, digest, size and source map are carried over`() throws {
