@@ -142,7 +142,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
-        guard let (shell, port) = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
+        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
+        let (shell, port) = (begun.shell, begun.port)
         let reporter = try reporting.begin(update, settings)
         let verdict = FirstVerdict()
         let complaints = PageComplaints(configuration.device.store)
@@ -160,14 +161,15 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
                 settings, agent, kiosk, port, application: await shell.meteorAppId(), server: container.followedServer),
             host: host)
         // Whoever reads the address may end it at once.
-        let signals = StopSignals { verdict.stop() }
+        let signals = begun.signals ?? StopSignals()
+        signals.then { verdict.stop() }
         try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
             { await kiosk.run("http://127.0.0.1:\(server.port)/") },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
-            { await agent.run(shell, server) },
+            { await agent.run(server, shell) },
             { if !isOnce { await reporter?.run(Report.note) } },
             { [listening] in
                 if isOnce { await verdict.limit(configuration.startupTimeout) } else { await listening.run(shell) }
@@ -360,14 +362,15 @@ extension Serve {
     private static let diskInterval = Duration.seconds(2)
 
     /// The shell, as soon as its store can be had: a disk may be mounted late, emptied or mended, and ending brings back none of it. Until
-    /// then the seed is shown from its own folder, on the port that is returned. Nil where the program is to end before.
+    /// then the seed is shown from its own folder, on the port that is returned with who listens for the program's end. Nil where it
+    /// is to end before.
     private func shell(
         _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ settings: Settings
-    ) async throws -> (shell: ClientShell, port: Int?)? {
+    ) async throws -> (shell: ClientShell, port: Int?, signals: StopSignals?)? {
         let refusal: any Error
         do {
-            return (try container.shell(bridge: bridge), nil)
+            return (try container.shell(bridge: bridge), nil, nil)
         } catch  where Launcher.isWithoutStore(error) {
             // A path that is wrong is told at once where there is nothing to show meanwhile.
             let isPassing = (error as? DiskError)?.isWriteRefusal == true
@@ -378,8 +381,8 @@ extension Serve {
         }
         // Whoever reads what it says may end it at once.
         let (running, end) = AsyncStream<Void>.makeStream()
-        let signals = StopSignals { end.finish() }
-        defer { signals.cancel() }
+        let signals = StopSignals()
+        signals.then { end.finish() }
         let screen = try await screenWithoutStore(container, refusal, kiosk, agent, sessions, settings)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
@@ -388,6 +391,7 @@ extension Serve {
                     group.addTask {
                         await screen.boot.again(every: container.configuration.storeInterval, after: screen.shown)
                     }
+                    group.addTask { await agent.run(screen.server) }
                     for await _ in running {}
                     group.cancelAll()
                 }
@@ -398,7 +402,7 @@ extension Serve {
             return try await group.next().flatMap(\.self)
         }
         await screen.server.stop(grace: .zero)
-        return shell.map { ($0, screen.server.port) }
+        return shell.map { ($0, screen.server.port, signals) }
     }
 
     /// Whatever the store is meanwhile, the screen stays as it is until it can be had.
@@ -424,26 +428,22 @@ extension Serve {
         _ sessions: FileSessionRepository, _ settings: Settings
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
-        var launched: Launched?
-        var reason = UpdateFailure(refusal)
-        do {
-            launched = try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
-        } catch {
-            reason = UpdateFailure(error)
-            Self.say("\(reason.message) Until then nothing is shown; it is tried every 2 seconds.")
-        }
+        let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge()
-        let host = try SeedHost(launched, because: reason, bridge)
+        let host = try SeedHost(bridge, because: reason) {
+            try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
+        }
         let boot = ShellBootSequence(
             sessions: sessions, SeedLaunch(host) { await bridge.noteEnded(sessions, at: .now) }, bridge,
-            say: { [reason] in if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
+            say: { if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
         let shown = try await boot.first(waits: true)
+        let name = host.seed
+        if name == nil { Self.say("\(reason.message) Until then nothing is shown; it is tried every 2 seconds.") }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         let server = try await PageServer.start(
             serverConfiguration(
                 settings, agent, kiosk, nil, application: application, server: container.followedServer),
             host: host)
-        let name = launched?.name
         try announce(server, name.map { [$0] } ?? [], next: name, settings)
         agent.ready(server)
         return (server, boot, shown)

@@ -21,16 +21,17 @@ final class ServeAgent: Sendable {
     private let file: MetricsFile?
     private let counted = Mutex(ShellMetrics(startedAt: .now))
     private let began = SuspendingClock().now
-    private let news: AsyncStream<Void>
-    private let tell: AsyncStream<Void>.Continuation
+    /// Of whoever writes the file at present.
+    private let news = Mutex<AsyncStream<Void>.Continuation?>(nil)
 
     /// For the clients in `store`; `file` is where metrics are written, beside being answered.
     init(_ manager: ServiceManager, store: String, file: MetricsFile?) {
         self.manager = manager
         self.store = store
         self.file = file
-        (news, tell) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
+
+    private func tell() { _ = news.withLock { $0?.yield() } }
 
     // MARK: What happens
 
@@ -42,25 +43,25 @@ final class ServeAgent: Sendable {
         }
         let reading = SuspendingClock().now - began
         counted.withLock { $0.note(event, at: .now, reading: reading) }
-        tell.yield()
+        tell()
     }
 
     /// Takes in how far an update is.
     func note(_ event: UpdateEvent) {
         counted.withLock { $0.note(event) }
-        tell.yield()
+        tell()
     }
 
     /// Takes in what is on the screen.
     func note(_ state: LaunchState) {
         counted.withLock { $0.note(state) }
-        tell.yield()
+        tell()
     }
 
     /// Takes in whether the connection to `peer` stands.
     func note(link peer: String, isUp: Bool) {
         counted.withLock { $0.note(link: peer, isUp: isUp) }
-        tell.yield()
+        tell()
     }
 
     /// The server listens.
@@ -76,13 +77,13 @@ final class ServeAgent: Sendable {
 
     // MARK: While it runs
 
-    /// Gives signs of life and writes the file, until it is cancelled.
-    func run(_ shell: ClientShell, _ server: PageServer) async {
+    /// Gives signs of life and writes the file, until it is cancelled. There is no `shell` while the store cannot be had.
+    func run(_ server: PageServer, _ shell: ClientShell? = nil) async {
         await withTaskGroup { group in
             group.addTask { [manager] in
                 // A page needs both: files come by the one, its launch by the other.
                 await manager.beat {
-                    _ = await shell.currentVersion
+                    _ = await shell?.currentVersion
                     await server.answer()
                 }
             }
@@ -100,15 +101,17 @@ final class ServeAgent: Sendable {
 
     private func keepFile() async {
         guard let file else { return }
+        let (changes, teller) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        news.withLock { $0 = teller }
         await withTaskGroup { group in
-            group.addTask { [tell] in
+            group.addTask {
                 while !Task.isCancelled {
-                    tell.yield()
+                    teller.yield()
                     try? await Task.sleep(for: Self.longestSilence)
                 }
             }
             var trouble: UpdateFailure?
-            for await _ in news {
+            for await _ in changes {
                 let found = await write(file)
                 if let found, found != trouble { Log.note(LogLine(found, event: "metrics")) }
                 trouble = found

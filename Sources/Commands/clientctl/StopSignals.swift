@@ -1,23 +1,19 @@
 import Dispatch
 import Glibc
+import Synchronization
 
-/// Notes SIGTERM and SIGINT from the moment it is made, in place of ending the program.
+/// Notes SIGTERM and SIGINT from the moment it is made, in place of ending the program. One for all that is to be ended: what comes
+/// between the end of one and the beginning of the next would be lost.
 struct StopSignals {
-    private let stream: AsyncStream<Void>
+    private let heard = Heard()
     private let sources: [any DispatchSourceSignal]
 
-    /// `then` is called when the first one has come.
-    init(then: @escaping @Sendable () -> Void = {}) {
-        let (stream, told) = AsyncStream<Void>.makeStream()
-        self.stream = stream
+    init() {
         // Dispatch listens a moment after `resume`, and what comes before would be lost.
         let listening = DispatchSemaphore(value: 0)
-        sources = [SIGTERM, SIGINT].map { number in
+        sources = [SIGTERM, SIGINT].map { [heard] number in
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler {
-                told.finish()
-                then()
-            }
+            source.setEventHandler { heard.stop() }
             source.setRegistrationHandler { listening.signal() }
             source.resume()
             return source
@@ -25,15 +21,36 @@ struct StopSignals {
         for _ in sources { listening.wait() }
     }
 
+    /// Has `body` called when the first one comes, or at once if it has come.
+    func then(_ body: @escaping @Sendable () -> Void) { heard.then(body) }
+
     /// Returns when one of them has come.
     func wait() async {
+        let (stream, told) = AsyncStream<Void>.makeStream()
+        then { told.finish() }
         for await _ in stream {}
-        cancel()
+        for source in sources { source.cancel() }
     }
 
-    /// Notes them no more.
-    func cancel() {
-        for source in sources { source.cancel() }
+    private final class Heard: Sendable {
+        /// Who wants to know; nil when it has come.
+        private let waiting = Mutex<[@Sendable () -> Void]?>([])
+
+        func then(_ body: @escaping @Sendable () -> Void) {
+            let hasCome = waiting.withLock { waiting in
+                waiting?.append(body)
+                return waiting == nil
+            }
+            if hasCome { body() }
+        }
+
+        func stop() {
+            let told = waiting.withLock { waiting in
+                defer { waiting = nil }
+                return waiting ?? []
+            }
+            for body in told { body() }
+        }
     }
 }
 

@@ -98,16 +98,24 @@ public struct DeviceContainer: Sendable {
 
     /// The sources that are followed, each joined to the device, in the order of their channels.
     package func sources() throws -> [any DeviceSource] {
-        try order.compactMap { name in
-            if configuration.device.sources == nil, !remembered.contains(name) {
-                warn(
-                    "the source \(name) is switched off in this store: what it brings does not run until it is named with "
-                        + "--sources")
-            }
-            switch name {
-            case .archive: return try feed.map(archives)
-            case .meteor: return try server.map(pushes)
-            }
+        try followed().compactMap(source)
+    }
+
+    /// The names of the sources that are followed, in order; warns of those whose clients do not run.
+    private func followed() -> [SourceName] {
+        let order = order
+        for name in order where configuration.device.sources == nil && !remembered.contains(name) {
+            warn(
+                "the source \(name) is switched off in this store: what it brings does not run until it is named with "
+                    + "--sources")
+        }
+        return order
+    }
+
+    private func source(_ name: SourceName) throws -> (any DeviceSource)? {
+        switch name {
+        case .archive: try feed.map(archives)
+        case .meteor: try server.map(pushes)
         }
     }
 
@@ -135,8 +143,8 @@ public struct DeviceContainer: Sendable {
     private func pushes(_ server: Server) throws -> any DeviceSource {
         let layout = MeteorBundles(platform: server.source.platform)
         let seed = try configuration.device.seed.map { try SeedFolder(at: $0, layout: layout) }
-        if let trouble = seed?.trouble { warn(trouble) }
         let source = try MeteorSource(server.source, seed: seed, fetcher: server.fetcher, report: report)
+        if let trouble = seed?.trouble { warn(trouble) }
         return joined(source, appId: nil, nil)
     }
 
@@ -174,11 +182,11 @@ public struct DeviceContainer: Sendable {
     /// A shell that takes its updates from the sources, in front of the web view behind `bridge`. Where a source cannot be asked, be
     /// it that its keys cannot be read, the device shows what it has, and each check fails and tries again.
     public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
-        let late = hasSource ? LateSources { allOf(try sources().map(\.step)) } : nil
-        let step: UpdateStep? = if let late { late.check } else { nil }
+        let late = hasSource ? followed().map { name in LateSource { try source(name)?.step ?? allOf([]) } } : []
+        let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
         let shell = try ClientShell(
             configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
-        if let trouble = late?.trouble() {
+        for trouble in late.compactMap({ $0.trouble() }) {
             warn("\(UpdateFailure(trouble).message) Until then the device shows what it has; each check tries again.")
         }
         return shell
@@ -194,8 +202,8 @@ public struct DeviceContainer: Sendable {
     }
 }
 
-/// The sources of a device whose keys may come later: a disk may be mounted late.
-private final class LateSources: Sendable {
+/// A source whose keys may come later: a disk may be mounted late.
+private final class LateSource: Sendable {
     private let make: @Sendable () throws -> UpdateStep
     private let made = Mutex<UpdateStep?>(nil)
 
@@ -209,7 +217,7 @@ private final class LateSources: Sendable {
         }
     }
 
-    /// Why none can be asked now; nil where they can.
+    /// Why it cannot be asked now; nil where it can.
     func trouble() -> (any Error)? {
         do {
             _ = try step()
@@ -219,7 +227,7 @@ private final class LateSources: Sendable {
         }
     }
 
-    /// Asks them all.
+    /// Asks it.
     func check() async -> CheckResult {
         do {
             return try await step()()

@@ -3,35 +3,69 @@ package import BundleServe
 package import BundleValues
 import ClientShell
 package import ShellBoot
+import Synchronization
 
 /// Shows the seed from its own folder while the store cannot be had, and there is no shell: nothing is remembered, and no other client
 /// can be shown. Where there is no seed, its pages say why.
 package final class SeedHost: PageHost {
-    private let bridge: LoopbackBridge
-    private let launched: Launched?
-    private let reason: UpdateFailure
-    private let nothing: Page
-
-    /// For pages behind `bridge`, and the launch of the seed without a store for this reason; nil where there is none.
-    package init(_ launched: Launched?, because reason: UpdateFailure, _ bridge: LoopbackBridge) throws {
-        (self.launched, self.reason, self.bridge) = (launched, reason, bridge)
-        nothing = try StatePage.starting.page()
-        guard let launched else { return }
-        try bridge.setServerBasePath(launched.prepared.client)
-        bridge.update(ShellStatus(token: launched.token, current: launched.name))
+    /// What is shown, and when it was made ready.
+    private struct Shown {
+        var launched: Launched
+        var generation: Int
     }
 
-    /// What there is to be shown.
-    var readiness: LaunchReadiness { launched == nil ? .failed(reason) : .ready }
+    private let bridge: LoopbackBridge
+    private let launch: @Sendable () throws -> Launched
+    private let reason: UpdateFailure
+    private let nothing: Page
+    /// Nil until there is a seed.
+    private let shown = Mutex<Shown?>(nil)
 
-    /// Counts up when the device is locked or unlocked.
+    /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one.
+    package init(
+        _ bridge: LoopbackBridge, because reason: UpdateFailure, launch: @escaping @Sendable () throws -> Launched
+    ) throws {
+        (self.bridge, self.reason, self.launch) = (bridge, reason, launch)
+        nothing = try StatePage.starting.page()
+    }
+
+    /// The seed; nil where there is none yet.
+    package var seed: ClientName? { shown.withLock { $0?.launched.name } }
+
+    /// Makes the seed ready, which may come later than its shell.
+    func prepare() -> LaunchReadiness {
+        if seed != nil { return .ready }
+        do {
+            let launched = try launch()
+            try bridge.setServerBasePath(launched.prepared.client)
+            // Its token is one that no page has.
+            shown.withLock { $0 = Shown(launched: launched, generation: -1) }
+            return .ready
+        } catch {
+            return .failed(UpdateFailure(error))
+        }
+    }
+
+    /// The launch of what is shown now: pages of before a lock, or of a session that ended, are not those of it.
+    private func current(_ generation: Int) throws -> Launched? {
+        try shown.withLock { shown in
+            guard let before = shown else { return nil }
+            if before.generation == generation { return before.launched }
+            let launched = try before.launched.renewed()
+            shown = Shown(launched: launched, generation: generation)
+            bridge.update(ShellStatus(token: launched.token, current: launched.name))
+            return launched
+        }
+    }
+
+    /// Counts up when the device is locked or unlocked, and when a session ends.
     package var generation: Int { bridge.withScreen { $0.generation } }
 
     /// The seed's page, or the one that stands in its place.
     package func page(isBrowser: Bool) async throws -> Page {
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
-            guard let launched, ownPage == nil else { return ownPage ?? nothing }
+            guard ownPage == nil, let launched = try current(generation) else { return ownPage ?? nothing }
             if let page = try bridge.page(of: launched, in: generation) { return page }
         }
     }
@@ -41,23 +75,26 @@ package final class SeedHost: PageHost {
 
     /// The seed's files again.
     package func site(named name: String) async throws -> Site? {
-        try await clients().contains(name) ? bridge.withScreen { $0.next?.site } : nil
+        guard let seed, seed.description == name else { return nil }
+        return bridge.withScreen { $0.mayShow(seed) ? $0.next?.site : nil }
     }
 
     /// The seed, as far as it may be shown.
     package func clients() async throws -> [String] {
-        guard let name = launched?.name, bridge.withScreen({ $0.mayShow(name) }) else { return [] }
-        return [name.description]
+        guard let seed, bridge.withScreen({ $0.mayShow(seed) }) else { return [] }
+        return [seed.description]
     }
 
     /// That there is something else to load, at the latest when the server ends and the page finds the shell in its place.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
+        _ = try current(generation)
         guard let events = bridge.listen(token: token) else { throw LoopbackHost.staleLaunch }
         return events
     }
 
     /// A page may say how it is doing, and that it has started.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        let launched = try current(generation)
         let (isCurrent, isOwnPage) = bridge.withScreen { ($0.isCurrent(token), $0.ownPage != nil) }
         guard isCurrent else { throw LoopbackHost.staleLaunch }
         switch method {
@@ -88,6 +125,6 @@ package struct SeedLaunch: PrepareLaunchUseCase {
     /// The same for every session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
         await noteEnded()
-        return host.readiness
+        return host.prepare()
     }
 }

@@ -82,19 +82,28 @@ enum SecretContent: Equatable {
             || algorithm.starts(with: [0x06, 0x0A, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x0C, 0x01])
     }
 
-    /// A secret key as gpg writes it: its packet comes first (RFC 9580, 4.2 and 5.5.3).
+    /// A secret key as gpg writes it: its packet comes first, and another one follows (RFC 9580, 4.2 and 5.5.3).
     private static func isPGP(_ bytes: [UInt8]) -> Bool {
         guard bytes.count > 32 else { return false }
-        let body: Int
+        func number(_ count: Int, at index: Int) -> Int {
+            bytes[index..<index + count].reduce(0) { $0 << 8 | Int($1) }
+        }
+        let packet: (start: Int, length: Int)
         switch (bytes[0], bytes[1]) {
-        case (0x94, _), (0xC5, 0..<192): body = 2
-        case (0x95, _), (0xC5, 192..<224): body = 3
-        case (0x96, _): body = 5
-        case (0xC5, 255): body = 6
+        case (0x94, let length),
+            (0xC5, let length) where length < 192:
+            packet = (2, Int(length))
+        case (0x95, _): packet = (3, number(2, at: 1))
+        case (0xC5, 192..<224): packet = (3, number(2, at: 1) - (192 << 8) + 192)
+        case (0x96, _): packet = (5, number(4, at: 1))
+        case (0xC5, 255): packet = (6, number(4, at: 2))
         default: return false
         }
+        let end = packet.start + packet.length
+        guard packet.length >= 24, end <= bytes.count, end == bytes.count || bytes[end] >= 0x80 else { return false }
         // The version, when it was made, the algorithm.
-        return (3...6).contains(bytes[body]) && [1, 2, 3, 16, 17, 18, 19, 22, 25, 26, 27, 28].contains(bytes[body + 5])
+        return (3...6).contains(bytes[packet.start])
+            && [1, 2, 3, 16, 17, 18, 19, 22, 25, 26, 27, 28].contains(bytes[packet.start + 5])
     }
 
     /// The length that is stated at `index`, and where what has that length begins (X.690, section 8.1.3).
@@ -122,17 +131,19 @@ enum SecretContent: Equatable {
         holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 }
     }
 
-    /// The header of a PEM file that is written in base64, as it stands in settings and in secrets of a cluster.
+    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster.
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool {
         let start = "LS0tLS1CRUdJTi"
         return holds(start, in: text) { _, rest in
-            let words = Array(start.utf8) + rest.prefix(128).filter(isBase64)
+            let lines = rest.prefix(2048).prefix { isBase64($0) || " \r\n\t".utf8.contains($0) }
+            let words = Array(start.utf8) + lines.filter(isBase64)
             let bytes = try? Base64.decode(String(decoding: words.prefix(words.count / 4 * 4), as: UTF8.self))
-            return String(decoding: bytes ?? [], as: UTF8.self).contains("PRIVATE KEY")
+            return bytes.map(holdsPEM) == true
         }
     }
 
-    /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it.
+    /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it. Where it stands more often than in
+    /// any program, the rest is not looked at: that would take minutes.
     private static func holds(
         _ mark: String, in text: [UInt8],
         _ isIt: (Slice<UnsafeRawBufferPointer>, Slice<UnsafeRawBufferPointer>) -> Bool
@@ -140,7 +151,8 @@ enum SecretContent: Equatable {
         let mark = Array(mark.utf8)
         return text.withUnsafeBytes { whole in
             var rest = whole[...]
-            while let place = find(mark, in: rest) {
+            for _ in 0..<1_000 {
+                guard let place = find(mark, in: rest) else { return false }
                 rest = whole[(place + mark.count)...]
                 if isIt(whole[..<place], rest) { return true }
             }
@@ -191,7 +203,7 @@ enum SecretContent: Equatable {
         }
     }
 
-    /// A private JSON Web Key (RFC 7517), alone or inside something: a key type, and the member `d`.
+    /// A private JSON Web Key (RFC 7517), alone or inside something: a key type, and what is secret in keys of that type.
     private static func isJWK(_ text: [UInt8]) -> Bool {
         guard text.count <= 64 << 10,
             text.first(where: { !" \t\r\n".utf8.contains($0) }).map("{[".utf8.contains) == true,
@@ -203,13 +215,20 @@ enum SecretContent: Equatable {
     private static func isJWK(_ value: JSONValue) -> Bool {
         switch value {
         case .array(let values): values.contains(where: isJWK)
-        case .object(let object):
-            if case .string? = object["kty"], case .string(let secret)? = object["d"], secret.utf8.count >= 20 {
-                true
-            } else {
-                object.members.contains { isJWK($0.value) }
-            }
+        case .object(let object): isSecret(object) || object.members.contains { isJWK($0.value) }
         default: false
         }
+    }
+
+    /// The members `d` and `k` of RFC 7518, sections 6.2 to 6.4, in base64url.
+    private static func isSecret(_ key: JSONObject) -> Bool {
+        let secret: String? =
+            switch key["kty"]?.stringValue {
+            case "RSA", "EC", "OKP": key["d"]?.stringValue
+            case "oct": key["k"]?.stringValue
+            default: nil
+            }
+        guard let secret, secret.utf8.count >= 20 else { return false }
+        return secret.utf8.allSatisfy { isBase64($0) || "-_".utf8.contains($0) }
     }
 }

@@ -193,8 +193,10 @@ import Testing
         try #require(symlink(try site.folder.makeFolder("elsewhere"), path) == 0)
         if isLocked { try Clientctl.run(["lock", "--store", site.store]).succeeded() }
         let serve = try ServeRun(["--store", site.store, "--shell-version", "1.5.0", "--seed", seed])
+        var before: String?
         if !isLocked {
             try shows("<title>seed</title>", serve)
+            before = try serve.loadPage()
             #expect(try serve.ask("GET /app.js").text == "seed()")
             try Clientctl.run(["lock", "--store", site.store]).succeeded()
         }
@@ -202,6 +204,8 @@ import Testing
         #expect(try serve.ask("GET /app.js").status == 404)
         try Clientctl.run(["unlock", "--store", site.store]).succeeded()
         try shows("<title>seed</title>", serve)
+        if let before { #expect(try serve.call("getCurrentVersion", token: before).status == 403) }
+        #expect(try serve.call("getCurrentVersion", token: serve.loadPage()).text.contains("embedded"))
         #expect(try serve.ask("GET /", ["Accept: text/html"])["Clear-Site-Data"] == nil)
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")
         try Clientctl.run(["login", "--store", site.store, "--token-file", token]).succeeded()
@@ -215,7 +219,10 @@ import Testing
         try serve.stop()
     }
 
-    @Test func `a store that becomes something else meanwhile is told, and keeps the seed on the screen`() throws {
+    @Test(arguments: [false, true])
+    func `a store that becomes something else meanwhile is told, and keeps the seed on the screen`(
+        isStoppedAtOnce: Bool
+    ) throws {
         let store = try site.folder.write(bytes("a file"), to: "other")
         let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", seed])
         try shows("<title>seed</title>", serve)
@@ -229,9 +236,35 @@ import Testing
         while access("\(store)/clients", F_OK) != 0 {
             let said = try serve.program.printed().errors
             try #require(ContinuousClock.now < deadline, "\(said)")
-            poll(nil, 0, 50)
+            poll(nil, 0, 1)
         }
+        // Whoever ends it while the shell takes the place of the seed is heard.
+        if !isStoppedAtOnce { try shows("<title>seed</title>", serve) }
+        try serve.stop()
+    }
+
+    @Test func `a seed that comes later than serve is shown without a store, too`() throws {
+        let (store, late) = (try site.folder.write(bytes("a file"), to: "other"), site.folder.file("late"))
+        let serve = try ServeRun(["--store", store, "--shell-version", "1.5.0", "--seed", late])
+        try shows("data-state=\"failure\"", serve)
+        #expect(try serve.program.printed().errors.contains(store))
+        try Clientctl.stock(["cp", "-r", seed, "\(late).new"])
+        try #require(rename("\(late).new", late) == 0)
         try shows("<title>seed</title>", serve)
+        try serve.stop()
+    }
+
+    @Test func `a key that cannot be read keeps no other source from being asked`() throws {
+        try installedGood()
+        let meteor = try LoopbackServer()
+        let serve = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--manifest",
+            "\(site.feed)/manifest.json", "--trust", site.folder.file("nowhere.pem"), "--meteor",
+            meteor.url("/").display,
+        ])
+        try shows("<title>1.0.0</title>", serve)
+        _ = try serve.call("checkForUpdates", token: serve.loadPage())
+        #expect(meteor.requests.contains { $0.target.hasPrefix("/__cordova/manifest.json") })
         try serve.stop()
     }
 
@@ -362,6 +395,13 @@ import Testing
         let launched = try asOwner(launch).succeeded()
         #expect(launched.string("version") == "1.0.0", "\(launched.errors)")
         #expect(launched.errors.contains("before its last change counts"), "\(launched.errors)")
+        // Whoever may read the one before a damaged one finds what it says.
+        let before = "\(site.store)/ledger.before.json"
+        try Clientctl.stock([
+            "sh", "-c", "echo x > \(path); chown 4321 \(path); chown 0 \(before); chmod 600 \(before)",
+        ])
+        #expect(try asOwner(launch).succeeded().string("version") == "embedded")
+        #expect(access(before, F_OK) == 0)
         let nowhere = launch.map { $0 == site.store ? "\(site.folder.path)/new/store" : $0 }
         let shown = try asOwner(nowhere).succeeded()
         #expect(shown.string("servingRoot") == seed, "\(shown.errors)")

@@ -199,6 +199,7 @@ import Testing
             "app/deep.js": bytes(String(repeating: "let a = 1;\n", count: 9_000) + "const k = `\(pem)`;"),
             "jwk.json": bytes("{\"keys\":[\(jwk)]}"), "deep.json": bytes("{\"signing\":{\"now\":\(jwk)}}"),
             "mark.json": [0xEF, 0xBB, 0xBF] + bytes(jwk), "age.js": bytes("const key = '\(age)';"),
+            "oct.json": bytes("{\"kty\":\"oct\",\"k\":\"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75\"}"),
             "escaped.js": bytes("k='" + lines.joined(separator: "\\u000A") + "'"),
             "narrow.js": bytes(
                 "k=['-----BEGIN RSA PRIVATE KEY-----',\n" + narrow.map { "'\($0)',\n" }.joined() + "].join('\\n')"),
@@ -264,13 +265,17 @@ import Testing
         ("forge.js", "b=a('-----BEGIN RSA PRIVATE KEY-----\\n',c)+'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij'"),
         ("jwk.json", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"),
         ("age.md", "identities start with AGE-SECRET-KEY-1, and are secret"),
-        ("ca.yml", "ca.crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=\n"),
+        ("header.js", "const start='LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t'"),
+        ("legend.json", "{\"legend\":{\"kty\":\"road\",\"d\":\"M10 10 L 20 20 L 30 30 Z\"}}"),
+        ("levels.msgpack", "\u{14}"), ("ca.yml", "ca.crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=\n"),
         (".environment", "1"), ("releases/v1/index.html", "1"),
         ("ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n"), ("Main.class", "\u{0}"), (".well-known/x", "env"),
     ])
     func `what only looks like something secret is web content`(name: String, content: String) throws {
         let java: [UInt8] = [0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 61, 0, 1]
-        _ = try site.folder.writeTree([name: name == "Main.class" ? java : bytes(content)], to: "web")
+        let pack: [UInt8] = [0x94, 0x28, 0x04, 0x02, 0x07, 0x09, 0x08, 0x03] + [UInt8](repeating: 1, count: 90)
+        let binary = ["Main.class": java, "levels.msgpack": pack]
+        _ = try site.folder.writeTree([name: binary[name] ?? bytes(content)], to: "web")
         try site.publish(source, as: "2.0.0").succeeded("published")
     }
 

@@ -83,6 +83,36 @@ import Testing
         #expect(try !socket.drain().contains("WATCHDOG=1"))
     }
 
+    @Test func `a seed without a store gives signs of life, and metrics`() throws {
+        let store = try site.folder.write(bytes("a file"), to: "other")
+        let metrics = site.folder.file("clientctl.prom")
+        let serving = try ServeRun(
+            [
+                "--store", store, "--shell-version", "1.5.0", "--seed", site.folder.file("seed"), "--metrics-file",
+                metrics,
+            ],
+            environment: ["NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000"])
+        for _ in 0..<2 { #expect(try socket.next { $0 == "WATCHDOG=1" } != nil) }
+        let deadline = ContinuousClock.now + .seconds(60)
+        while access(metrics, F_OK) != 0 {
+            try #require(ContinuousClock.now < deadline, "no metrics")
+            poll(nil, 0, 20)
+        }
+        try #require(unlink(store) == 0)
+        while access("\(store)/clients", F_OK) != 0 {
+            try #require(ContinuousClock.now < deadline, "no store")
+            poll(nil, 0, 20)
+        }
+        // The shell's writer begins where the seed's ends.
+        try #require(unlink(metrics) == 0 || errno == ENOENT)
+        while access(metrics, F_OK) != 0 {
+            try #require(ContinuousClock.now < deadline, "no metrics of the shell")
+            poll(nil, 0, 20)
+        }
+        #expect(try socket.next { $0 == "WATCHDOG=1" } != nil)
+        try serving.stop()
+    }
+
     @Test func `a shell that hangs gives no sign of life, until it works again`() throws {
         try site.publish("1.0.0")
         try site.install().succeeded("installed")

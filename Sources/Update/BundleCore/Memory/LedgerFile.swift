@@ -24,10 +24,6 @@ enum LedgerFile {
             UpdateFailure(
                 .storeDamaged, subject: "\(store.path)/\(StoreLayout.ledger)", "The store's ledger \(what)")
         }
-        func loss(_ what: String, _ why: any Error) -> any Error {
-            if let error = why as? DiskError, error.kind == .permission { return error }
-            return damage("\(what). An install or a launch rebuilds it.")
-        }
         let newest = try read(StoreLayout.ledger, store)
         if case .ledger(let ledger) = newest { return Generations(ledger: ledger, damage: nil) }
         // Each generation is put in place before the one that it follows loses its name.
@@ -39,8 +35,14 @@ enum LedgerFile {
         case (_, .ledger(let ledger)):
             return Generations(
                 ledger: ledger, damage: damage("is gone. What it said before its last change counts."))
-        case (.unusable(let why), _): throw loss("cannot be read: \(why)", why)
-        case (_, .unusable(let why)): throw loss("is gone, and the one before it cannot be read: \(why)", why)
+        default: break
+        }
+        // Whoever may read it finds what it says.
+        for case .unusable(let error as DiskError) in [newest, before] where error.kind == .permission { throw error }
+        let advice = "An install or a launch rebuilds it."
+        switch (newest, before) {
+        case (.unusable(let why), _): throw damage("cannot be read: \(why). \(advice)")
+        case (_, .unusable(let why)): throw damage("is gone, and the one before it cannot be read: \(why). \(advice)")
         default: return Generations(ledger: nil, damage: nil)
         }
     }

@@ -125,8 +125,10 @@ struct StoreRecovery {
             }
             return generations.ledger ?? Ledger()
         } catch let failure as UpdateFailure where failure.code == .storeDamaged {
-            let isKept = try setAside(StoreLayout.ledger) || setAside(StoreLayout.ledgerBefore)
-            try root.removeTree(StoreLayout.ledgerBefore)
+            let hasNewest = try root.kind(of: StoreLayout.ledger) != nil
+            // The newer one is kept, wherever this is stopped.
+            if hasNewest { try root.removeTree(StoreLayout.ledgerBefore) }
+            let isKept = try setAside(hasNewest ? StoreLayout.ledger : StoreLayout.ledgerBefore)
             let kept = isKept ? " It is kept as \(StoreLayout.ledger).damaged." : ""
             warn("\(failure.message) Blocks recorded in it are lost.\(kept)")
             return Ledger()

@@ -185,6 +185,18 @@ struct NeverDarkTests {
         #expect(try Inventory.settled(at: bench.store)?.ledger.entries.count == 2)
     }
 
+    @Test func `of two damaged ledgers the newer one is kept`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        for name in ["ledger.json", "ledger.before.json"] {
+            try bench.root().removeFile(name)
+            try bench.root().createDurableFile(name, Array(name.utf8))
+        }
+        let root = try bench.root()
+        _ = try bench.open()
+        #expect(try root.contents("ledger.json.damaged", maximumBytes: 99) == Array("ledger.json".utf8))
+        #expect(try root.kind(of: "ledger.before.json") == nil)
+    }
+
     @Test func `a stop while the last ledger is kept leaves both`() async throws {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         let (_, after) = try Self.twice(bench)
