@@ -142,7 +142,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
-        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, settings) else { return }
+        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, settings) else {
+            agent.stopping()
+            return agent.end()
+        }
         let (shell, port) = (begun.shell, begun.port)
         let reporter = try reporting.begin(update, settings)
         let verdict = FirstVerdict()

@@ -98,18 +98,17 @@ public struct DeviceContainer: Sendable {
 
     /// The sources that are followed, each joined to the device, in the order of their channels.
     package func sources() throws -> [any DeviceSource] {
-        try followed().compactMap(source)
+        warnOfSources()
+        return try order.compactMap(source)
     }
 
-    /// The names of the sources that are followed, in order; warns of those whose clients do not run.
-    private func followed() -> [SourceName] {
-        let order = order
+    /// Tells of sources that are followed and whose clients do not run.
+    private func warnOfSources() {
         for name in order where configuration.device.sources == nil && !remembered.contains(name) {
             warn(
                 "the source \(name) is switched off in this store: what it brings does not run until it is named with "
                     + "--sources")
         }
-        return order
     }
 
     private func source(_ name: SourceName) throws -> (any DeviceSource)? {
@@ -182,10 +181,11 @@ public struct DeviceContainer: Sendable {
     /// A shell that takes its updates from the sources, in front of the web view behind `bridge`. Where a source cannot be asked, be
     /// it that its keys cannot be read, the device shows what it has, and each check fails and tries again.
     public func shell(bridge: any ShellBridge, clock: any Clock<Duration> = SuspendingClock()) throws -> ClientShell {
-        let late = hasSource ? followed().map { name in LateSource { try source(name)?.step ?? allOf([]) } } : []
+        let late = order.map { name in LateSource { try source(name)?.step ?? allOf([]) } }
         let step: UpdateStep? = hasSource ? allOf(late.map { $0.check }) : nil
         let shell = try ClientShell(
             configuration, update: step, bridge: bridge, clock: clock, now: now, warn: warn)
+        warnOfSources()
         for trouble in late.compactMap({ $0.trouble() }) {
             warn("\(UpdateFailure(trouble).message) Until then the device shows what it has; each check tries again.")
         }

@@ -14,12 +14,22 @@ package final class SeedHost: PageHost {
         var generation: Int
     }
 
+    /// What tells a seed that is still being copied from one that is complete, as far as two looks can.
+    private struct Look: Equatable {
+        let paths: Set<[UInt8]>
+        let page: [UInt8]
+
+        static let nothing = Look(paths: [], page: [])
+    }
+
     private let bridge: LoopbackBridge
     private let launch: @Sendable () throws -> Launched
     private let reason: UpdateFailure
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<Shown?>(nil)
+    /// What a seed that came late had when it was looked at last.
+    private let seen = Mutex<Look?>(nil)
 
     /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one.
     package init(
@@ -37,11 +47,20 @@ package final class SeedHost: PageHost {
         if seed != nil { return .ready }
         do {
             let launched = try launch()
+            let root = launched.prepared.client.root
+            let look = Look(paths: Set(root.places.keys), page: try root.page())
+            let before = seen.withLock { seen in
+                defer { seen = look }
+                return seen
+            }
+            // One that was there from the beginning is complete.
+            if let before, before != look { return .failed(reason) }
             try bridge.setServerBasePath(launched.prepared.client)
             // Its token is one that no page has.
             shown.withLock { $0 = Shown(launched: launched, generation: -1) }
             return .ready
         } catch {
+            seen.withLock { $0 = .nothing }
             return .failed(UpdateFailure(error))
         }
     }
@@ -50,7 +69,7 @@ package final class SeedHost: PageHost {
     private func current(_ generation: Int) throws -> Launched? {
         try shown.withLock { shown in
             guard let before = shown else { return nil }
-            if before.generation == generation { return before.launched }
+            if before.generation >= generation { return before.launched }
             let launched = try before.launched.renewed()
             shown = Shown(launched: launched, generation: generation)
             bridge.update(ShellStatus(token: launched.token, current: launched.name))

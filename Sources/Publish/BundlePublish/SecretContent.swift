@@ -122,39 +122,44 @@ enum SecretContent: Equatable {
     /// A header of a private key with key material behind it: libraries that only name the header have none.
     private static func holdsPEM(_ text: [UInt8]) -> Bool {
         holds("PRIVATE KEY", in: text) { before, rest in
-            find(Array("BEGIN".utf8), in: before.suffix(32)) != nil && startsWithKey(Array(rest.prefix(2048)))
+            guard find(Array("BEGIN".utf8), in: before.suffix(32)) != nil else { return nil }
+            return startsWithKey(Array(rest.prefix(2048)))
         }
     }
 
     /// The identity of age, which is one word.
     private static func holdsAge(_ text: [UInt8]) -> Bool {
-        holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 }
+        holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 ? true : nil }
     }
 
-    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster.
+    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster. Its lines may be joined as those of
+    /// strings are.
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool {
         let start = "LS0tLS1CRUdJTi"
         return holds(start, in: text) { _, rest in
-            let lines = rest.prefix(2048).prefix { isBase64($0) || " \r\n\t".utf8.contains($0) }
-            let words = Array(start.utf8) + lines.filter(isBase64)
+            let line = (start + String(decoding: rest.prefix(3072), as: UTF8.self))
+                .replacing(/\\[rn]|\\u000[aAdD]|["'`][\s+,]*["'`]|\s/, with: "")
+            let words = line.utf8.prefix { isBase64($0) && $0 != UInt8(ascii: "=") }
             let bytes = try? Base64.decode(String(decoding: words.prefix(words.count / 4 * 4), as: UTF8.self))
             return bytes.map(holdsPEM) == true
         }
     }
 
-    /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it. Where it stands more often than in
-    /// any program, the rest is not looked at: that would take minutes.
+    /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it; nil where that is plain at
+    /// once. Where so many stand that looking at each takes minutes, one is taken to be among them.
     private static func holds(
         _ mark: String, in text: [UInt8],
-        _ isIt: (Slice<UnsafeRawBufferPointer>, Slice<UnsafeRawBufferPointer>) -> Bool
+        _ isIt: (Slice<UnsafeRawBufferPointer>, Slice<UnsafeRawBufferPointer>) -> Bool?
     ) -> Bool {
         let mark = Array(mark.utf8)
         return text.withUnsafeBytes { whole in
             var rest = whole[...]
-            for _ in 0..<1_000 {
-                guard let place = find(mark, in: rest) else { return false }
+            var looks = 0
+            while let place = find(mark, in: rest) {
                 rest = whole[(place + mark.count)...]
-                if isIt(whole[..<place], rest) { return true }
+                guard let isFound = isIt(whole[..<place], rest) else { continue }
+                looks += 1
+                if isFound || looks == 1_000 { return true }
             }
             return false
         }

@@ -141,12 +141,13 @@ private enum ProcessTree {
         var still: Set<pid_t> = []
         var found: Set<pid_t> = [process]
         // Who starts others faster than they are found, and may not be stopped, is not waited for.
-        for _ in 0..<20 where !found.isEmpty {
+        for _ in 0..<1_000 where !found.isEmpty {
             for one in found { kill(one, SIGSTOP) }
             still.formUnion(found)
             found = below(still).subtracting(still)
         }
-        return still.count { kill($0, SIGKILL) != 0 && errno == EPERM } == 0
+        let left = still.union(found).count { kill($0, SIGKILL) != 0 && errno == EPERM }
+        return left == 0 && found.isEmpty
     }
 
     /// The processes that one of `parents` has started (proc_pid_stat(5): the parent is the second word after the name).

@@ -251,6 +251,7 @@ import Testing
         try Clientctl.stock(["cp", "-r", seed, "\(late).new"])
         try #require(rename("\(late).new", late) == 0)
         try shows("<title>seed</title>", serve)
+        #expect(try serve.ask("GET /app.js").text == "seed()")
         try serve.stop()
     }
 

@@ -170,6 +170,10 @@ import Testing
             return try contents(ofFile: place)
         }
         let lines = pem.split(separator: "\n")
+        let short = try made("openssl", "genpkey", "-algorithm", "ed25519")
+        let sealed = try site.folder.write(short, to: "short.pem")
+        let encoded = String(decoding: try made("openssl", "base64", "-in", sealed), as: UTF8.self).split(
+            separator: "\n")
         let narrow = stride(from: 0, to: 64, by: 24).map { lines[1].dropFirst($0).prefix(24) }
         let age = "AGE-SECRET-KEY-1" + String(repeating: "Q", count: 58)
         let jwk = "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"d\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"
@@ -204,6 +208,11 @@ import Testing
             "narrow.js": bytes(
                 "k=['-----BEGIN RSA PRIVATE KEY-----',\n" + narrow.map { "'\($0)',\n" }.joined() + "].join('\\n')"),
             "secret.yml": bytes("tls.key: ") + (try made("openssl", "base64", "-A", "-in", key)),
+            "settings": bytes("KEY=\(encoded.joined())\nkind: Secret\n"),
+            "wrapped.js": bytes("k = \"" + encoded.joined(separator: "\\n") + "\""),
+            "joined.js": bytes("k = \"" + encoded.joined(separator: "\" +\n  \"") + "\""),
+            "often.js": bytes(String(repeating: "/* PRIVATE KEY */\n", count: 1_001) + "k = `\(pem)`"),
+            "very-often.js": bytes(String(repeating: "'-----BEGIN PRIVATE KEY-----'\n", count: 1_001)),
         ]
         for (name, content) in whole.merging(inside, uniquingKeysWith: { one, _ in one }) {
             _ = try site.folder.writeTree([name: content], to: "web")

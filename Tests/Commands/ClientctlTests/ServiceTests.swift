@@ -83,7 +83,8 @@ import Testing
         #expect(try !socket.drain().contains("WATCHDOG=1"))
     }
 
-    @Test func `a seed without a store gives signs of life, and metrics`() throws {
+    @Test(arguments: [false, true])
+    func `a seed without a store gives signs of life, and metrics, until it ends`(isStopped: Bool) throws {
         let store = try site.folder.write(bytes("a file"), to: "other")
         let metrics = site.folder.file("clientctl.prom")
         let serving = try ServeRun(
@@ -93,6 +94,12 @@ import Testing
             ],
             environment: ["NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000"])
         for _ in 0..<2 { #expect(try socket.next { $0 == "WATCHDOG=1" } != nil) }
+        if isStopped {
+            try serving.stop()
+            #expect(try socket.drain().contains { $0.contains("STOPPING=1") })
+            #expect(access(metrics, F_OK) != 0)
+            return
+        }
         let deadline = ContinuousClock.now + .seconds(60)
         while access(metrics, F_OK) != 0 {
             try #require(ContinuousClock.now < deadline, "no metrics")

@@ -83,9 +83,14 @@ import Testing
 
     @Test func `that does not end is ended with all that it started`() throws {
         let started = bench.folder.file("started")
-        let line = "sleep 600 & echo $! > \(started); (sleep 601; true) | cat"
-        let refused = try #require(try refusal(line, limit: .seconds(2)))
-        #expect(refused.message.contains("did not end within 2s"))
+        // The innermost of thirty shells begins another program, and writes more than is read.
+        let script = """
+            if [ $1 = 0 ]; then sleep 600 & echo $! > \(started); head -c 99999 /dev/zero; wait; exit; fi
+            sh "$0" $(($1 - 1)); true
+            """
+        let line = "sh \(try bench.folder.write(Array(script.utf8), to: "deep.sh")) 30"
+        let refused = try #require(try refusal(line, limit: .seconds(60)))
+        #expect(refused.message.contains("wrote more than"))
         let id = try #require(
             pid_t(String(decoding: try contents(ofFile: started), as: UTF8.self).split(separator: "\n")[0]))
         // What was killed is gone when the kernel gets to it, and stays in the list until whoever took it over asks how it ended.
