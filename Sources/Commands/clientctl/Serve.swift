@@ -433,8 +433,8 @@ extension Serve {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
         let bridge = LoopbackBridge()
-        let host = try SeedHost(bridge, because: reason) {
-            try Launcher.launch(device, withoutStore: refusal, warn: Self.say)
+        let host = try SeedHost(bridge, because: reason, say: Self.say) { tell in
+            try Launcher.launch(device, withoutStore: refusal, warn: tell)
         }
         let boot = ShellBootSequence(
             sessions: sessions, SeedLaunch(host) { await bridge.noteEnded(sessions, at: .now) }, bridge,

@@ -1,4 +1,5 @@
 package import BundleCore
+import BundleDisk
 package import BundleServe
 package import BundleValues
 import ClientShell
@@ -14,28 +15,37 @@ package final class SeedHost: PageHost {
         var generation: Int
     }
 
-    /// What tells a seed that is still being copied from one that is complete, as far as two looks can.
+    /// What tells a seed that is still being copied from one that is complete, as far as looking can.
     private struct Look: Equatable {
-        let paths: Set<[UInt8]>
+        let sizes: [[UInt8]: Int]
         let page: [UInt8]
 
-        static let nothing = Look(paths: [], page: [])
+        init(at root: OrganizedRoot) throws {
+            sizes = try root.places.mapValues { try $0.open().size() }
+            page = try root.page()
+        }
     }
 
+    /// A seed that came late is taken when it has been the same that often: each look is half a second after the one before.
+    private static let looks = 5
+
     private let bridge: LoopbackBridge
-    private let launch: @Sendable () throws -> Launched
+    private let launch: @Sendable (_ tell: (String) -> Void) throws -> Launched
+    private let say: @Sendable (String) -> Void
     private let reason: UpdateFailure
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<Shown?>(nil)
-    /// What a seed that came late had when it was looked at last.
-    private let seen = Mutex<Look?>(nil)
+    /// What a seed that came late had when it was looked at last, and how often it had the same; nil before the first look.
+    private let seen = Mutex<(look: Look?, times: Int)?>(nil)
 
-    /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one.
+    /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one, and what it tells is said
+    /// when the seed is shown.
     package init(
-        _ bridge: LoopbackBridge, because reason: UpdateFailure, launch: @escaping @Sendable () throws -> Launched
+        _ bridge: LoopbackBridge, because reason: UpdateFailure, say: @escaping @Sendable (String) -> Void,
+        launch: @escaping @Sendable (_ tell: (String) -> Void) throws -> Launched
     ) throws {
-        (self.bridge, self.reason, self.launch) = (bridge, reason, launch)
+        (self.bridge, self.reason, self.say, self.launch) = (bridge, reason, say, launch)
         nothing = try StatePage.starting.page()
     }
 
@@ -46,21 +56,23 @@ package final class SeedHost: PageHost {
     func prepare() -> LaunchReadiness {
         if seed != nil { return .ready }
         do {
-            let launched = try launch()
-            let root = launched.prepared.client.root
-            let look = Look(paths: Set(root.places.keys), page: try root.page())
-            let before = seen.withLock { seen in
-                defer { seen = look }
-                return seen
+            var told: [String] = []
+            let launched = try launch { told.append($0) }
+            let look = try Look(at: launched.prepared.client.root)
+            let isComplete = seen.withLock { seen in
+                // One that was there from the beginning is.
+                guard let before = seen else { return true }
+                seen = (look, before.look == look ? before.times + 1 : 1)
+                return seen?.times == Self.looks
             }
-            // One that was there from the beginning is complete.
-            if let before, before != look { return .failed(reason) }
+            if !isComplete { return .failed(reason) }
+            told.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
             // Its token is one that no page has.
             shown.withLock { $0 = Shown(launched: launched, generation: -1) }
             return .ready
         } catch {
-            seen.withLock { $0 = .nothing }
+            seen.withLock { $0 = (nil, 0) }
             return .failed(UpdateFailure(error))
         }
     }

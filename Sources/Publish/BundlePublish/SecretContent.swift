@@ -14,7 +14,8 @@ enum SecretContent: Equatable {
         if isDER(bytes) || isPGP(bytes) { return .keyFile }
         let text = Array((isWide(bytes) ? bytes.filter { $0 != 0 } : bytes).drop { marks.contains($0) })
         if let found = keyLine(text) { return found }
-        return holdsPEM(text) || holdsAge(text) || holdsEncodedPEM(text) || isJWK(text) ? .keyInside : nil
+        let holdsKey = [holdsPEM, holdsAge, holdsEncodedPEM].contains { $0(text) != false }
+        return holdsKey || isJWK(text) ? .keyInside : nil
     }
 
     // MARK: Key files
@@ -35,7 +36,7 @@ enum SecretContent: Equatable {
             if words.hasPrefix("-----BEGIN ") && words.contains("PRIVATE KEY")
                 || words.hasPrefix("---- BEGIN SSH2 ") && words.contains("PRIVATE KEY")
             {
-                return holdsPEM(text) ? .keyFile : .keyInside
+                return holdsPEM(text) == true ? .keyFile : .keyInside
             }
             let isComment = line.first == UInt8(ascii: "#")
             if !isComment && line.contains(where: "<{`\"'".utf8.contains) { return nil }
@@ -120,37 +121,45 @@ enum SecretContent: Equatable {
     // MARK: Keys inside
 
     /// A header of a private key with key material behind it: libraries that only name the header have none.
-    private static func holdsPEM(_ text: [UInt8]) -> Bool {
+    private static func holdsPEM(_ text: [UInt8]) -> Bool? {
         holds("PRIVATE KEY", in: text) { before, rest in
-            guard find(Array("BEGIN".utf8), in: before.suffix(32)) != nil else { return nil }
+            guard find(Array("BEGIN".utf8), in: before.suffix(32)) != nil,
+                find(Array("----".utf8), in: rest.prefix(12)) != nil
+            else { return nil }
             return startsWithKey(Array(rest.prefix(2048)))
         }
     }
 
     /// The identity of age, which is one word.
-    private static func holdsAge(_ text: [UInt8]) -> Bool {
+    private static func holdsAge(_ text: [UInt8]) -> Bool? {
         holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 ? true : nil }
     }
 
     /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster. Its lines may be joined as those of
     /// strings are.
-    private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool {
+    private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool? {
         let start = "LS0tLS1CRUdJTi"
+        func decoded(_ words: some Sequence<UInt8>) -> [UInt8] {
+            let quads = Array(words)
+            return (try? Base64.decode(String(decoding: quads.prefix(quads.count / 4 * 4), as: UTF8.self))) ?? []
+        }
         return holds(start, in: text) { _, rest in
+            // Certificates stand there, too.
+            let head = decoded(start.utf8 + rest.prefix(48).prefix(while: isBase64))
+            guard String(decoding: head, as: UTF8.self).contains("PRIVATE KEY") else { return nil }
             let line = (start + String(decoding: rest.prefix(3072), as: UTF8.self))
-                .replacing(/\\[rn]|\\u000[aAdD]|["'`][\s+,]*["'`]|\s/, with: "")
-            let words = line.utf8.prefix { isBase64($0) && $0 != UInt8(ascii: "=") }
-            let bytes = try? Base64.decode(String(decoding: words.prefix(words.count / 4 * 4), as: UTF8.self))
-            return bytes.map(holdsPEM) == true
+                .replacing(
+                    /\\+(?:[rn]|u000[aAdD]|x0[aAdD])|\\+(?=\s)|<br ?\/?>|\\*["'`][\s+,.]*\\*["'`]|\s/, with: "")
+            return holdsPEM(decoded(line.utf8.prefix { isBase64($0) && $0 != UInt8(ascii: "=") })) != false
         }
     }
 
     /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it; nil where that is plain at
-    /// once. Where so many stand that looking at each takes minutes, one is taken to be among them.
+    /// once. Nil where so many stand that looking at each takes minutes.
     private static func holds(
         _ mark: String, in text: [UInt8],
         _ isIt: (Slice<UnsafeRawBufferPointer>, Slice<UnsafeRawBufferPointer>) -> Bool?
-    ) -> Bool {
+    ) -> Bool? {
         let mark = Array(mark.utf8)
         return text.withUnsafeBytes { whole in
             var rest = whole[...]
@@ -159,7 +168,8 @@ enum SecretContent: Equatable {
                 rest = whole[(place + mark.count)...]
                 guard let isFound = isIt(whole[..<place], rest) else { continue }
                 looks += 1
-                if isFound || looks == 1_000 { return true }
+                if isFound { return true }
+                if looks == 1_000 { return nil }
             }
             return false
         }

@@ -129,7 +129,7 @@ package struct SigningCommand: Sendable {
         let isEnded = ProcessTree.end(process)
         // Another user's program, such as one of sudo's, cannot be killed, nor one that waits for a dead disk.
         for _ in 0..<200 where waitpid(process, nil, WNOHANG) == 0 { usleep(5_000) }
-        return isEnded ? "" : ", and goes on, since it became another user's: end it by hand"
+        return isEnded ? "" : ", and something of it goes on, perhaps as another user: end it by hand"
     }
 }
 
@@ -141,7 +141,8 @@ private enum ProcessTree {
         var still: Set<pid_t> = []
         var found: Set<pid_t> = [process]
         // Who starts others faster than they are found, and may not be stopped, is not waited for.
-        for _ in 0..<1_000 where !found.isEmpty {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while !found.isEmpty, ContinuousClock.now < deadline {
             for one in found { kill(one, SIGSTOP) }
             still.formUnion(found)
             found = below(still).subtracting(still)

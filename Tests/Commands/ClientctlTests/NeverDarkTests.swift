@@ -252,6 +252,8 @@ import Testing
         try #require(rename("\(late).new", late) == 0)
         try shows("<title>seed</title>", serve)
         #expect(try serve.ask("GET /app.js").text == "seed()")
+        let said = try serve.program.printed().errors
+        #expect(said.split(separator: "\n").count { $0.contains("Until then the seed is shown") } == 1, "\(said)")
         try serve.stop()
     }
 

@@ -211,6 +211,7 @@ import Testing
             "settings": bytes("KEY=\(encoded.joined())\nkind: Secret\n"),
             "wrapped.js": bytes("k = \"" + encoded.joined(separator: "\\n") + "\""),
             "joined.js": bytes("k = \"" + encoded.joined(separator: "\" +\n  \"") + "\""),
+            "parsed.js": bytes("JSON.parse(\"{\\\"k\\\":\\\"" + encoded.joined(separator: "\\\\n") + "\\\"}\")"),
             "often.js": bytes(String(repeating: "/* PRIVATE KEY */\n", count: 1_001) + "k = `\(pem)`"),
             "very-often.js": bytes(String(repeating: "'-----BEGIN PRIVATE KEY-----'\n", count: 1_001)),
         ]
