@@ -359,7 +359,8 @@ enum Wiring {
         let folder = File.exists(store) ? try Directory.open(store) : nil
         if let folder { try StoreMark.require(in: folder) }
         // A device may be locked before anything else.
-        if try folder?.list().isEmpty != false { Output.say("clientctl: there is no store at \(store) yet") }
+        let isEmpty = try folder?.list().isEmpty ?? true
+        if isEmpty { Output.say("clientctl: there is no store at \(store) yet") }
         return try Inventory.read(at: store) { Output.say("clientctl: \($0.message)") }
     }
 

@@ -36,7 +36,7 @@ package final class SeedHost: PageHost {
     private let nothing: Page
     /// Nil until there is a seed.
     private let shown = Mutex<Shown?>(nil)
-    /// What a seed that came late had when it was looked at last, and how often it had the same; nil before the first look.
+    /// What a seed that came late had when it was looked at last, and how often it had the same; nil for one that did not.
     private let seen = Mutex<(look: Look?, times: Int)?>(nil)
 
     /// For pages behind `bridge`. There is no store for this reason; `launch` launches the seed without one, and what it tells is said
@@ -58,14 +58,7 @@ package final class SeedHost: PageHost {
         do {
             var told: [String] = []
             let launched = try launch { told.append($0) }
-            let look = try Look(at: launched.prepared.client.root)
-            let isComplete = seen.withLock { seen in
-                // One that was there from the beginning is.
-                guard let before = seen else { return true }
-                seen = (look, before.look == look ? before.times + 1 : 1)
-                return seen?.times == Self.looks
-            }
-            if !isComplete { return .failed(reason) }
+            if try !isComplete(launched.prepared.client.root) { return .failed(reason) }
             told.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
             // Its token is one that no page has.
@@ -75,6 +68,15 @@ package final class SeedHost: PageHost {
             seen.withLock { $0 = (nil, 0) }
             return .failed(UpdateFailure(error))
         }
+    }
+
+    /// Whether nobody copies the seed any more. One that was there at the first look is not looked through.
+    private func isComplete(_ root: OrganizedRoot) throws -> Bool {
+        guard let before = seen.withLock(\.self) else { return true }
+        let look = try Look(at: root)
+        let times = before.look == look ? before.times + 1 : 1
+        seen.withLock { $0 = (look, times) }
+        return times == Self.looks
     }
 
     /// The launch of what is shown now: pages of before a lock, or of a session that ended, are not those of it.

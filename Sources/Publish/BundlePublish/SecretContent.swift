@@ -12,7 +12,9 @@ enum SecretContent: Equatable {
     /// What `bytes` hold; nil for nothing secret.
     static func find(in bytes: [UInt8]) -> SecretContent? {
         if isDER(bytes) || isPGP(bytes) { return .keyFile }
-        let text = Array((isWide(bytes) ? bytes.filter { $0 != 0 } : bytes).drop { marks.contains($0) })
+        let plain = isWide(bytes) ? bytes.filter { $0 != 0 } : bytes
+        // Most begin with no mark, and are not copied.
+        let text = plain.first.map(marks.contains) == true ? Array(plain.drop(while: marks.contains)) : plain
         if let found = keyLine(text) { return found }
         let holdsKey = [holdsPEM, holdsAge, holdsEncodedPEM].contains { $0(text) != false }
         return holdsKey || isJWK(text) ? .keyInside : nil
