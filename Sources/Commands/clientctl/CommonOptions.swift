@@ -72,7 +72,8 @@ struct NetworkOptions: ParsableArguments {
     @OptionGroup var way: WayOptions
 
     @Option(
-        help: ArgumentHelp("File with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
+        help: ArgumentHelp(
+            "File or pipe with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
         completion: .file())
     var tokenFile: String?
 

@@ -53,7 +53,8 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
         try Wiring.requireSeed(update, settings)
         let sources = try Wiring.sources(update, settings, report: progress.report)
         let hasSeed = try settings.optional("seed", update.seed) != nil
-        let reporter = try reporting.begin(update, settings, endsWithout: false)
+        let reporter = try reporting.reporter(update, settings)
+        if reporter != nil { try reporting.turn(on: true, update, settings) }
         var answers: [InstallOutput] = []
         var failure: (any Error)?
         // Each source has its turn, whatever becomes of the others.

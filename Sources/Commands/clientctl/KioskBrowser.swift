@@ -157,16 +157,10 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Keeps the browser at `url` and runs the hook, until it is cancelled.
-    func run(_ url: String) async {
-        await withTaskGroup { group in
-            if let browser { group.addTask { await self.keep(CommandWords.place(url, in: browser)) } }
-            if let hook { group.addTask { await self.runHook(hook) } }
-            await group.waitForAll()
-        }
-    }
-
-    private func keep(_ words: [String]) async {
+    /// Keeps the browser at `url`, until it is cancelled.
+    func keepBrowser(at url: String) async {
+        guard let browser else { return }
+        let words = CommandWords.place(url, in: browser)
         var pause = Self.shortestPause
         while !Task.isCancelled {
             let began = SuspendingClock().now
@@ -197,11 +191,13 @@ final class Kiosk: Sendable {
         }
     }
 
-    /// Runs the hook once for each rollback; the last one is often what serve ends with, and what is waiting then still comes.
-    private func runHook(_ words: [String]) async {
+    /// Runs the hook once for each rollback, until it is cancelled, and never again: the last rollback is often what serve ends with, and
+    /// what is waiting then still comes.
+    func runHook() async {
+        guard let hook else { return }
         for await facts in rollbacks {
             do {
-                let program = try await onThread { try StartedProgram(words, facts) }
+                let program = try await onThread { try StartedProgram(hook, facts) }
                 program.end(after: Self.hookLimit)
                 let ending = try await withTaskCancellationHandler {
                     try await program.ending()

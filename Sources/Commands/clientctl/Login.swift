@@ -30,7 +30,8 @@ struct Login: ParsableCommand {
     @OptionGroup var place: StoreOptions
 
     @Option(
-        help: ArgumentHelp("File with the token; only its owner may read it.", valueName: "file"), completion: .file())
+        help: ArgumentHelp("File with the token, which only its owner may read, or a pipe.", valueName: "file"),
+        completion: .file())
     var tokenFile: String?
 
     @Option(
@@ -58,15 +59,15 @@ struct Login: ParsableCommand {
     }
 
     private func token(_ path: String) throws -> AccessToken {
-        let file = try File.open(reading: path)
-        let mode = try file.permissions()
-        guard mode & 0o077 == 0 else {
-            throw UpdateFailure(
-                .permissionDenied, subject: path,
-                "Other users can \(mode & 0o044 != 0 ? "read" : "change") \(path). Run `chmod 600 \(path)` and get a new token, since "
-                    + "this one may be known.")
+        let bytes = try TokenFile.contents(of: path) { file in
+            let mode = try file.permissions()
+            guard mode & 0o077 == 0 else {
+                throw UpdateFailure(
+                    .permissionDenied, subject: path,
+                    "Other users can \(mode & 0o044 != 0 ? "read" : "change") \(path). Run `chmod 600 \(path)` and get a new token, since "
+                        + "this one may be known.")
+            }
         }
-        let bytes = try file.readAll(maximumBytes: 64 * 1024)
         do throws(CredentialError) {
             return try AccessToken(tokenFile: bytes)
         } catch {

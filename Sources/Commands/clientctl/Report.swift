@@ -15,15 +15,8 @@ struct ReportOptions: ParsableArguments {
         help: ArgumentHelp("Report a fact within this time, at random; 1m by default.", valueName: "duration"))
     var reportWithin: String?
 
-    /// What tells of the device; nil where nobody is told anything. From now on facts are noted; or, where the flag is missing and
-    /// that `endsWithout` it, no more, and what was noted is forgotten.
-    func begin(_ update: UpdateOptions, _ settings: Settings, endsWithout: Bool = true) throws -> ReportSender? {
-        let reporter = try reporter(update, settings)
-        if reporter != nil || endsWithout { try turn(on: reporter != nil, update, settings) }
-        return reporter
-    }
-
-    private func reporter(_ update: UpdateOptions, _ settings: Settings) throws -> ReportSender? {
+    /// What tells of the device; nil where nobody is told anything.
+    func reporter(_ update: UpdateOptions, _ settings: Settings) throws -> ReportSender? {
         guard let text = try settings.optional("report", report) else { return nil }
         let url = try Self.address(text, settings)
         let store = try settings.required("store", update.place.store)
@@ -45,8 +38,9 @@ struct ReportOptions: ParsableArguments {
         return url
     }
 
-    /// A disk that takes no writes shows its client all the same.
-    private func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
+    /// From now on facts are noted; or no more, and what was noted is forgotten. A disk that takes no writes shows its client all the
+    /// same.
+    func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
         do {
             try ReportDesk(store: try settings.required("store", update.place.store)).turn(on: isOn)
         } catch {

@@ -133,6 +133,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     func run() async throws {
         let settings = try common.settings()
         let agent = try agent.agent(update.place.store, settings)
+        defer { agent.end() }
         let configuration = try shellConfiguration(settings)
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         listening.link = { agent.note(link: $0, isUp: $1) }
@@ -142,12 +143,12 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
+        let reporter = try reporting.reporter(update, settings)
         guard let begun = try await shell(container, bridge, kiosk, agent, sessions, settings) else {
-            agent.stopping()
-            return agent.end()
+            return agent.stopping()
         }
         let (shell, port) = (begun.shell, begun.port)
-        let reporter = try reporting.begin(update, settings)
+        try reporting.turn(on: reporter != nil, update, settings)
         let verdict = FirstVerdict()
         let complaints = PageComplaints(configuration.device.store)
         let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
@@ -159,9 +160,11 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         if isOnce { try await shell.checkForUpdates() }
         let boot = Self.boot(sessions, shell, bridge, agent)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
+        let application = try await shell.meteorAppId()
+        if let port { try tellOfPort(port, of: application, settings) }
         let server = try await PageServer.start(
             serverConfiguration(
-                settings, agent, kiosk, port, application: await shell.meteorAppId(), server: container.followedServer),
+                settings, agent, kiosk, port, application: application, server: container.followedServer),
             host: host)
         // Whoever reads the address may end it at once.
         let signals = begun.signals ?? StopSignals()
@@ -169,7 +172,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
-            { await kiosk.run("http://127.0.0.1:\(server.port)/") },
+            { await kiosk.keepBrowser(at: "http://127.0.0.1:\(server.port)/") },
+            { await kiosk.runHook() },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
             { await agent.run(server, shell) },
@@ -183,7 +187,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             await signals.wait()
             return 0
         }
-        await Self.end(shell, server, agent, isOnce ? reporter : nil)
+        await Self.end(shell, server, isOnce ? reporter : nil)
         if status != 0 { throw ExitCode(status) }
     }
 }
@@ -217,13 +221,10 @@ extension Serve {
     }
 
     /// `reporter` is one that has not told anything yet.
-    private static func end(
-        _ shell: ClientShell, _ server: PageServer, _ agent: ServeAgent, _ reporter: ReportSender?
-    ) async {
+    private static func end(_ shell: ClientShell, _ server: PageServer, _ reporter: ReportSender?) async {
         await shell.stop()
         await server.stop(grace: .seconds(2))
         await reporter?.sendOnce()
-        agent.end()
     }
 
     private func shellConfiguration(_ settings: Settings) throws -> ShellConfiguration {
@@ -283,6 +284,18 @@ extension Serve {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
         return configuration
+    }
+
+    /// Without its store nobody knew which port is that of `application`.
+    private func tellOfPort(_ port: Int, of application: String?, _ settings: Settings) throws {
+        guard let application, try settings.port(self.port) == nil,
+            try settings.optional("app-id", update.appId) == nil
+        else { return }
+        let own = PortChoice.port(forAppId: application)
+        if own == port { return }
+        Self.say(
+            "the client's own port is \(own), and it is shown on \(port) until serve is started again, where pages do not find what they "
+                + "stored before. Choose a port with --port.")
     }
 
     private func policies(_ settings: Settings) throws -> PagePolicies {
@@ -390,7 +403,7 @@ extension Serve {
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { group in
-                    group.addTask { await kiosk.run("http://127.0.0.1:\(screen.server.port)/") }
+                    group.addTask { await kiosk.keepBrowser(at: "http://127.0.0.1:\(screen.server.port)/") }
                     group.addTask {
                         await screen.boot.again(every: container.configuration.storeInterval, after: screen.shown)
                     }

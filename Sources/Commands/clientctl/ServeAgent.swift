@@ -21,6 +21,7 @@ final class ServeAgent: Sendable {
     private let file: MetricsFile?
     private let counted = Mutex(ShellMetrics(startedAt: .now))
     private let began = SuspendingClock().now
+    private let ownsFile = Mutex(false)
     /// Of whoever writes the file at present.
     private let news = Mutex<AsyncStream<Void>.Continuation?>(nil)
 
@@ -70,8 +71,9 @@ final class ServeAgent: Sendable {
     /// The end begins.
     func stopping() { manager.stopping() }
 
-    /// Takes the metrics away: nobody writes them any more, and they would be taken for those of a program that runs.
+    /// Takes the metrics away, once they are its own: they would be taken for those of a program that runs.
     func end() {
+        guard ownsFile.withLock(\.self) else { return }
         do throws(DiskError) { try file?.remove() } catch { Log.note(LogLine(UpdateFailure(error), event: "metrics")) }
     }
 
@@ -101,6 +103,7 @@ final class ServeAgent: Sendable {
 
     private func keepFile() async {
         guard let file else { return }
+        ownsFile.withLock { $0 = true }
         let (changes, teller) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         news.withLock { $0 = teller }
         await withTaskGroup { group in

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleDisk
+import BundleThreads
 import BundleValues
 import Glibc
 import Synchronization
@@ -8,7 +9,6 @@ import Synchronization
 struct Terminal: ~Copyable {
     /// Those that end a program, or stop it.
     private static let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP]
-    private static let caught = Atomic<Int32>(0)
 
     private let descriptor: Int32
 
@@ -27,28 +27,19 @@ struct Terminal: ~Copyable {
         var hidden = shown
         hidden.c_lflag &= ~tcflag_t(ECHO)
         // What ends the program must not leave its terminal dumb.
-        Self.caught.store(0, ordering: .relaxed)
-        let before = Self.signals.map { number in
-            var action = sigaction()
-            action.__sigaction_handler.sa_handler = { Terminal.caught.store($0, ordering: .relaxed) }
-            var old = sigaction()
-            sigaction(number, &action, &old)
-            return old
+        return HeldSignals.holding(Self.signals) { signals in
+            tcsetattr(descriptor, TCSAFLUSH, &hidden)
+            write(question)
+            let line = readLine(until: signals)
+            tcsetattr(descriptor, TCSAFLUSH, &shown)
+            write("\n")
+            return line
         }
-        tcsetattr(descriptor, TCSAFLUSH, &hidden)
-        write(question)
-        let line = readLine()
-        tcsetattr(descriptor, TCSAFLUSH, &shown)
-        write("\n")
-        for (number, var old) in zip(Self.signals, before) { sigaction(number, &old, nil) }
-        let signal = Self.caught.load(ordering: .relaxed)
-        if signal != 0 { kill(getpid(), signal) }
-        return line
     }
 
-    private func readLine() -> [UInt8]? {
+    private func readLine(until signals: HeldSignals) -> [UInt8]? {
         var line: [UInt8] = []
-        while Self.caught.load(ordering: .relaxed) == 0 {
+        while !signals.haveCome {
             // Another thread may be the one that is interrupted.
             var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             if poll(&polled, 1, 100) <= 0 { continue }

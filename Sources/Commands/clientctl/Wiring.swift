@@ -154,7 +154,7 @@ enum Wiring {
     }
 
     private static func credential(_ path: String, for url: FetchURL) throws -> BearerCredential {
-        let bytes = try File.open(reading: path).readAll(maximumBytes: 64 * 1024)
+        let bytes = try TokenFile.contents(of: path)
         do {
             return try BearerCredential(tokenFile: bytes, origin: url.origin)
         } catch {

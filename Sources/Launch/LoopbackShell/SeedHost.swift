@@ -21,7 +21,8 @@ package final class SeedHost: PageHost {
         let page: [UInt8]
 
         init(at root: OrganizedRoot) throws {
-            sizes = try root.places.mapValues { try $0.open().size() }
+            // A file that cannot be had, such as a source map that is only named, keeps no seed from the screen.
+            sizes = root.places.mapValues { (try? $0.open().size()) ?? -1 }
             page = try root.page()
         }
     }

@@ -137,23 +137,61 @@ enum SecretContent: Equatable {
         holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 ? true : nil }
     }
 
-    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster. Its lines may be joined as those of
-    /// strings are.
+    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster; something else may come first in it,
+    /// as certificates do.
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool? {
-        let start = "LS0tLS1CRUdJTi"
-        func decoded(_ words: some Sequence<UInt8>) -> [UInt8] {
-            let quads = Array(words)
-            return (try? Base64.decode(String(decoding: quads.prefix(quads.count / 4 * 4), as: UTF8.self))) ?? []
+        let mark = Array("LS0tLS1CRUdJTi".utf8)
+        return text.withUnsafeBytes { whole in
+            var rest = whole[...]
+            while let place = find(mark, in: rest) {
+                let (digits, end) = base64(whole[place...])
+                let quads = digits.prefix(digits.count / 4 * 4)
+                if let file = try? Base64.decode(String(decoding: quads, as: UTF8.self)), holdsPEM(file) != false {
+                    return true
+                }
+                rest = whole[end...]
+            }
+            return false
         }
-        return holds(start, in: text) { _, rest in
-            // Certificates stand there, too.
-            let head = decoded(start.utf8 + rest.prefix(48).prefix(while: isBase64))
-            guard String(decoding: head, as: UTF8.self).contains("PRIVATE KEY") else { return nil }
-            let line = (start + String(decoding: rest.prefix(3072), as: UTF8.self))
-                .replacing(
-                    /\\+(?:[rn]|u000[aAdD]|x0[aAdD])|\\+(?=\s)|<br ?\/?>|\\*["'`][\s+,.]*\\*["'`]|\s/, with: "")
-            return holdsPEM(decoded(line.utf8.prefix { isBase64($0) && $0 != UInt8(ascii: "=") })) != false
+    }
+
+    /// The digits that `bytes` begin with, and where they end, in however many lines they are.
+    private static func base64(_ bytes: Slice<UnsafeRawBufferPointer>) -> (digits: [UInt8], end: Int) {
+        var digits: [UInt8] = []
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
+            if isBase64(bytes[index]) && bytes[index] != UInt8(ascii: "=") {
+                digits.append(bytes[index])
+                index += 1
+            } else if let next = nextLine(of: bytes[index...]) {
+                index = next
+            } else {
+                break
+            }
         }
+        return (digits, index)
+    }
+
+    private static let lineEnds = ["r", "n", "u000a", "u000A", "u000d", "u000D", "x0a", "x0A", "x0d", "x0D"]
+    private static let markup = ["<br>", "<br/>", "<br />"]
+    private static let quotes = Set("\"'`".utf8)
+    private static let space = Set(" \t\r\n\u{0B}\u{0C}".utf8)
+
+    /// Where a text goes on behind the end of its line that `bytes` begin with: white space, a line end as a string or as markup has
+    /// it, or the end of a string and the beginning of the next one. Nil where there is none.
+    private static func nextLine(of bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
+        func starts(_ bytes: Slice<UnsafeRawBufferPointer>, with words: [String]) -> Int? {
+            words.first { bytes.starts(with: $0.utf8) }.map { bytes.startIndex + $0.utf8.count }
+        }
+        let backslash = UInt8(ascii: "\\")
+        let rest = bytes.drop { $0 == backslash }
+        guard let first = rest.first else { return nil }
+        if space.contains(first) { return rest.startIndex + 1 }
+        if quotes.contains(first) {
+            let joint = rest.dropFirst().drop { space.contains($0) || "+,.".utf8.contains($0) }.drop { $0 == backslash }
+            return joint.first.map(quotes.contains) == true ? joint.startIndex + 1 : nil
+        }
+        return rest.startIndex > bytes.startIndex ? starts(rest, with: lineEnds) : starts(rest, with: markup)
     }
 
     /// Whether `mark` stands in `text` somewhere, with what `isIt` of the bytes before it and behind it; nil where that is plain at
@@ -202,7 +240,9 @@ enum SecretContent: Equatable {
             .split(whereSeparator: \.isNewline)
             .map { $0.drop { "\"'`+,; \t\\".contains($0) } }.filter { !$0.isEmpty }
         guard let start = lines.prefix(16).firstIndex(where: { !$0.contains(": ") }),
-            beginnings.contains(where: lines[start].hasPrefix)
+            // Encrypted as OpenSSL did it once, it begins with anything.
+            lines[..<start].contains(where: { $0.hasPrefix("Proc-Type: 4,ENCRYPTED") })
+                || beginnings.contains(where: lines[start].hasPrefix)
         else { return false }
         let key = lines[start...].map { $0.utf8.prefix(while: isBase64).count }.prefix { $0 >= 16 }
         return key.reduce(0, +) >= 48

@@ -38,6 +38,11 @@ package struct SigningCommand: Sendable {
 
     /// What the command writes to its standard output, with `message` on its standard input.
     package func output(for message: [UInt8]) throws -> [UInt8] {
+        // What it runs must not outlive this program, nor the message.
+        try HeldSignals.holding([SIGTERM, SIGINT, SIGHUP]) { try run(on: message, $0) }
+    }
+
+    private func run(on message: [UInt8], _ signals: HeldSignals) throws -> [UInt8] {
         // A file, not a pipe: tools that want to know the length can ask.
         let scratch = try TemporaryDirectory()
         try scratch.directory.createDurableFile("message", message, mode: 0o600)
@@ -47,7 +52,7 @@ package struct SigningCommand: Sendable {
         let end = output.writingEnd
         let process = try input.withDescriptor { input in try Starting.run { try spawn(input, end) } }
         output.closeWritingEnd()
-        let (status, written) = try wait(for: process, reading: output)
+        let (status, written) = try wait(for: process, reading: output, signals)
         guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
         return written
     }
@@ -98,7 +103,9 @@ package struct SigningCommand: Sendable {
         return process
     }
 
-    private func wait(for process: pid_t, reading output: OutputPipe) throws -> (status: Int32, output: [UInt8]) {
+    private func wait(
+        for process: pid_t, reading output: OutputPipe, _ signals: HeldSignals
+    ) throws -> (status: Int32, output: [UInt8]) {
         let deadline = ContinuousClock.now + limit
         var signature: [UInt8] = []
         var status: Int32 = 0
@@ -114,6 +121,7 @@ package struct SigningCommand: Sendable {
                 throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes\(left)")
             }
             if ended == process { break }
+            if signals.haveCome { throw refusal("was given up\(end(process))") }
             if ContinuousClock.now >= deadline {
                 throw refusal("did not end within \(DurationText(limit))\(end(process))")
             }
@@ -136,7 +144,7 @@ package struct SigningCommand: Sendable {
 /// A program with all that it started. They are no group of their own: a token's tool asks for its PIN at the terminal, which only
 /// the group in front may read.
 private enum ProcessTree {
-    /// Ends them. First they stand still, so that none starts another meanwhile. False where one may not be ended.
+    /// Ends them. First they stand still, so that none starts another meanwhile. False where one may not be ended, or may go on.
     static func end(_ process: pid_t) -> Bool {
         var still: Set<pid_t> = []
         var found: Set<pid_t> = [process]
@@ -145,24 +153,31 @@ private enum ProcessTree {
         while !found.isEmpty, ContinuousClock.now < deadline {
             for one in found { kill(one, SIGSTOP) }
             still.formUnion(found)
-            found = below(still).subtracting(still)
+            found = below(still)
         }
         let left = still.union(found).count { kill($0, SIGKILL) != 0 && errno == EPERM }
         return left == 0 && found.isEmpty
     }
 
-    /// The processes that one of `parents` has started (proc_pid_stat(5): the parent is the second word after the name).
-    private static func below(_ parents: Set<pid_t>) -> Set<pid_t> {
-        guard let names = try? Directory.open("/proc").list() else { return [] }
-        return Set(
-            names.compactMap { name in
-                guard let process = pid_t(name), let stat = try? File.open(reading: "/proc/\(name)/stat").head(4096),
-                    let end = stat.lastIndex(of: UInt8(ascii: ")"))
-                else { return nil }
-                let words = String(decoding: stat[(end + 1)...], as: UTF8.self).split(separator: " ")
-                guard words.count > 1, let parent = pid_t(words[1]), parents.contains(parent) else { return nil }
-                return process
-            })
+    /// The processes that those of `roots` have started, and what these have (proc_pid_stat(5): the parent is the second word after the
+    /// name).
+    private static func below(_ roots: Set<pid_t>) -> Set<pid_t> {
+        var children: [pid_t: [pid_t]] = [:]
+        for name in (try? Directory.open("/proc").list()) ?? [] {
+            guard let process = pid_t(name), let stat = try? File.open(reading: "/proc/\(name)/stat").head(4096),
+                let end = stat.lastIndex(of: UInt8(ascii: ")"))
+            else { continue }
+            let words = String(decoding: stat[(end + 1)...], as: UTF8.self).split(separator: " ")
+            if words.count > 1, let parent = pid_t(words[1]) { children[parent, default: []].append(process) }
+        }
+        var found: Set<pid_t> = []
+        var parents = Array(roots)
+        while let parent = parents.popLast() {
+            for child in children[parent] ?? [] where !roots.contains(child) && found.insert(child).inserted {
+                parents.append(child)
+            }
+        }
+        return found
     }
 }
 

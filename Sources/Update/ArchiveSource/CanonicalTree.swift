@@ -141,7 +141,13 @@ package struct CanonicalTree: Sendable {
     private func streamData(
         of entry: Entry, through buffer: UnsafeMutableRawBufferPointer, _ body: (Piece) throws -> Void
     ) throws {
-        let source = try folder.file(entry.path.string)
+        let source: File
+        do throws(DiskError) {
+            source = try folder.file(entry.path.string)
+        } catch {
+            if error.kind == .missing { throw Self.changed(entry.path.string) }
+            throw error
+        }
         var offset = 0
         while offset <= entry.size {
             let count = try source.read(into: buffer, at: offset)

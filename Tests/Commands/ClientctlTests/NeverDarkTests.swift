@@ -3,6 +3,7 @@ import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Glibc
+import MeteorTesting
 import Testing
 
 /// Disks, folders and processes in a bad way, and what is shown all the same: the program as it is started on devices.
@@ -255,6 +256,81 @@ import Testing
         let said = try serve.program.printed().errors
         #expect(said.split(separator: "\n").count { $0.contains("Until then the seed is shown") } == 1, "\(said)")
         try serve.stop()
+    }
+
+    @Test func `a Meteor seed that lacks a file that it lists is shown when it comes late, too`() throws {
+        let push = try PushSite()
+        let (store, late) = (try push.folder.write(bytes("a file"), to: "other"), push.folder.file("late"))
+        let serve = try ServeRun(["--store", store] + push.pushing(["--seed", late]))
+        try shows("data-state=\"failure\"", serve)
+        try Clientctl.stock(["cp", "-r", push.seed, "\(late).new"])
+        try #require(unlink("\(late).new/app/some-file") == 0)
+        try #require(rename("\(late).new", late) == 0)
+        try shows("version1", serve)
+        try serve.stop()
+    }
+
+    @Test func `a Meteor client whose store comes late is said to be on another port than its own`() throws {
+        let push = try PushSite()
+        try push.serve(.version2)
+        try push.install().succeeded("installed")
+        try push.launch().succeeded()
+        let store = try LateStore(in: push.folder)
+        let serve = try ServeRun(
+            ["--store", store.path] + push.pushing(["--seed", push.folder.file("late")]), port: [])
+        try shows("data-state=\"failure\"", serve)
+        try store.come(from: push.store)
+        try said("the client's own port is 12", serve)
+        try serve.stop()
+    }
+
+    /// What is a file until it becomes a store, in one step, so that no other store is made in between.
+    private struct LateStore {
+        let path: String
+        private let next: String
+
+        init(in folder: TemporaryFolder) throws {
+            (path, next) = (folder.file("late-store"), folder.file("next-store"))
+            try #require(symlink(try folder.write(bytes("a file"), to: "no-store"), path) == 0)
+        }
+
+        func come(from store: String) throws { try #require(symlink(store, next) == 0 && rename(next, path) == 0) }
+    }
+
+    @Test func `a rollback runs its hook in a store that came late, too`() throws {
+        try installedGood()
+        try site.publish("1.1.0")
+        try site.install().succeeded("installed")
+        let (store, told) = (try LateStore(in: site.folder), site.folder.file("told"))
+        let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO\" >\(told).new; mv \(told).new \(told)'"
+        let serve = try ServeRun([
+            "--store", store.path, "--shell-version", "1.5.0", "--seed", seed, "--on-rollback", hook,
+        ])
+        try shows("<title>seed</title>", serve)
+        try store.come(from: site.store)
+        try shows("<title>1.1.0</title>", serve)
+        let failed = try serve.call("startupDidFail", token: serve.loadPage(), body: "{\"reason\":\"no screen\"}")
+        #expect(failed.status == 200, "\(failed.text)")
+        let deadline = ContinuousClock.now + .seconds(60)
+        while access(told, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
+        #expect(try String(decoding: contents(ofFile: told), as: UTF8.self) == "v1.1.0 v1.0.0\n")
+        try serve.stop()
+    }
+
+    @Test func `no metrics stay when the shell cannot be shown once its store is there`() throws {
+        let (store, metrics) = (try LateStore(in: site.folder), site.folder.file("serve.prom"))
+        let serve = try ServeRun([
+            "--store", store.path, "--shell-version", "1.5.0", "--seed", site.folder.file("late"), "--metrics-file",
+            metrics,
+        ])
+        let deadline = ContinuousClock.now + .seconds(60)
+        while access(metrics, F_OK) != 0, ContinuousClock.now < deadline { poll(nil, 0, 10) }
+        try #require(access(metrics, F_OK) == 0)
+        // Without a feed, a client and a seed there is nothing to wait for.
+        try store.come(from: site.folder.makeFolder("empty-store"))
+        let ending = try serve.program.wait()
+        #expect(ending.status == 78, "\(ending.errors)")
+        #expect(access(metrics, F_OK) != 0)
     }
 
     @Test func `a key that cannot be read keeps no other source from being asked`() throws {

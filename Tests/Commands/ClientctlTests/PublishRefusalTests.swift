@@ -175,11 +175,20 @@ import Testing
         let encoded = String(decoding: try made("openssl", "base64", "-in", sealed), as: UTF8.self).split(
             separator: "\n")
         let narrow = stride(from: 0, to: 64, by: 24).map { lines[1].dropFirst($0).prefix(24) }
+        let digits = encoded.joined()
+        let columns = stride(from: 0, to: digits.count, by: 24).map { digits.dropFirst($0).prefix(24) }
         let age = "AGE-SECRET-KEY-1" + String(repeating: "Q", count: 58)
         let jwk = "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"d\":\"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A\"}"
         let wide = pem.utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
-        let certificates = String(
-            repeating: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", count: 400)
+        let old = try made("openssl", "rsa", "-traditional", "-aes128", "-passout", "pass:x", "-in", key)
+        let oldLines = String(decoding: old, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        // Their headers are no multiple of three bytes apart, so the second one is not the same in base64.
+        let curve = try made("openssl", "ecparam", "-name", "secp384r1", "-genkey")
+        func inBase64(_ content: [UInt8]) throws -> [UInt8] {
+            try made("openssl", "base64", "-A", "-in", try site.folder.write(content, to: "plain.out"))
+        }
+        let certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+        let certificates = String(repeating: certificate, count: 400)
         let whole: [String: [UInt8]] = [
             "mark.pem": [0xEF, 0xBB, 0xBF] + bytes(pem), "wide.pem": [0xFF, 0xFE] + wide, "bare.pem": wide,
             "chain.pem": bytes(certificates + pem),
@@ -211,6 +220,11 @@ import Testing
             "settings": bytes("KEY=\(encoded.joined())\nkind: Secret\n"),
             "wrapped.js": bytes("k = \"" + encoded.joined(separator: "\\n") + "\""),
             "joined.js": bytes("k = \"" + encoded.joined(separator: "\" +\n  \"") + "\""),
+            "curve.yml": bytes("tls.key: ") + (try inBase64(curve)),
+            "beside0": try inBase64(bytes(certificate + pem)), "beside1": try inBase64(bytes(certificate + " " + pem)),
+            "beside2": try inBase64(bytes(certificate + "  " + pem)),
+            "columns.js": bytes("k=['\(columns.joined(separator: "',\n'"))'].join('')"),
+            "old.json": bytes("{\"key\":\"" + oldLines.joined(separator: "\\n") + "\"}"),
             "parsed.js": bytes("JSON.parse(\"{\\\"k\\\":\\\"" + encoded.joined(separator: "\\\\n") + "\\\"}\")"),
             "often.js": bytes(String(repeating: "/* PRIVATE KEY */\n", count: 1_001) + "k = `\(pem)`"),
             "very-often.js": bytes(String(repeating: "'-----BEGIN PRIVATE KEY-----'\n", count: 1_001)),

@@ -10,9 +10,12 @@ final class ServeRun {
     let port: Int
 
     /// Starts it in `wrapper`, which may set things up, and waits for its address.
-    init(_ arguments: [String], environment: [String: String] = [:], wrapper: [String] = []) throws {
+    init(
+        _ arguments: [String], port: [String] = ["--port", "0"], environment: [String: String] = [:],
+        wrapper: [String] = []
+    ) throws {
         program = try Program(
-            wrapper + [Clientctl.path, "serve", "--port", "0"] + arguments,
+            wrapper + [Clientctl.path, "serve"] + port + arguments,
             environment: Clientctl.environment(environment))
         let deadline = ContinuousClock.now + .seconds(60)
         while true {

@@ -143,6 +143,24 @@ import Testing
         #expect(try state() == "none")
     }
 
+    @Test func `a token comes through a pipe`() throws {
+        try site.publish("1.0.0")
+        let own = try LoopbackServer(folder: site.feed)
+        let line = """
+            "$0" login --token-file <(cat "$1") --store "$2" --json && cat "$1" | "$0" login --token-file - --store "$2" --json
+            cat "$1" | "$0" install --token-file /dev/stdin --manifest "$3" --trust "$4" --store "$5" --shell-version 1.0.0
+            """
+        let ending = try Program.run(
+            [
+                "bash", "-c", line, Clientctl.path, token, site.store, own.url("/manifest.json").display, site.trust,
+                site.folder.file("other"),
+            ], environment: Clientctl.environment())
+        expectNoSecret(Outcome(ending))
+        #expect(ending.status == 0, "\(ending.errors)")
+        #expect(try state() == "active")
+        #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
+    }
+
     @Test func `a token that is too long is refused`() throws {
         try site.folder.write([UInt8](repeating: 0x61, count: 8193), to: "token")
         try run(["login", "--token-file", token]).failed(78, "configInvalid")

@@ -99,6 +99,45 @@ import Testing
         let shown = try Clientctl.run(["inspect", "\(site.feed)/manifest.json", "--json"])
         #expect(shown["manifest"]?.objectValue?["signatures"]?.arrayValue?.count == 1)
     }
+
+    /// Starts a publisher with a command that begins another program and waits, and says when it does so; with that program's id.
+    private func waiting(_ word: String, _ scratch: String) throws -> (publisher: Program, started: pid_t) {
+        let (said, gate) = (site.folder.file("id-\(word)"), site.folder.file("gate"))
+        let line = """
+            sleep 600 & echo $! >'\(said).new' && mv '\(said).new' '\(said)'; while ! test -e '\(gate)'; do sleep 0.02; done; \
+            kill $!; '\(try command("release"))'
+            """
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let publisher = try Program(
+            [
+                "env", word, Clientctl.path, "publish", source, "--version", "1.0.0", "--feed", site.feed,
+                "--min-shell",
+                "1.0.0", "--json", "--sign-command", line, "--public", site.pub("release"),
+            ], environment: Clientctl.environment(["TMPDIR": scratch]))
+        for _ in 0..<6000 where access(said, F_OK) != 0 { poll(nil, 0, 10) }
+        let id = String(decoding: try contents(ofFile: said), as: UTF8.self)
+        return (publisher, try #require(pid_t(id.split(separator: "\n")[0])))
+    }
+
+    @Test(arguments: [(SIGTERM, "TERM"), (SIGINT, "INT"), (SIGHUP, "HUP")])
+    func `end with a publisher that is told to end, and their message is removed`(signal: Int32, name: String) throws {
+        let scratch = try site.folder.makeFolder("scratch")
+        let (publisher, started) = try waiting("--default-signal=\(name)", scratch)
+        publisher.send(signal)
+        let ending = try publisher.wait()
+        #expect(ending.signal == signal && ending.errors.isEmpty, "\(ending.errors)")
+        #expect(Program.hasEnded(started))
+        #expect(try TreeSnapshot(of: scratch).paths == [])
+    }
+
+    @Test func `go on where the publisher's terminal was closed and that is ignored`() throws {
+        let (publisher, started) = try waiting("--ignore-signal=HUP", site.folder.makeFolder("scratch"))
+        publisher.send(SIGHUP)
+        #expect(try publisher.wait(within: .milliseconds(200)) == nil)
+        try site.folder.write([], to: "gate")
+        Outcome(try publisher.wait()).succeeded("published")
+        #expect(Program.hasEnded(started))
+    }
 }
 
 /// SoftHSM: a PKCS #11 token in files.

@@ -154,6 +154,19 @@ package final class Program: Sendable {
         }
     }
 
+    /// Whether `process`, which another program has started, ends within a minute. What was killed is gone when the kernel gets to it, and
+    /// stays in the list until whoever took it over asks how it ended.
+    package static func hasEnded(_ process: Int32) -> Bool {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while ContinuousClock.now < deadline {
+            guard let stat = try? BundleTesting.contents(ofFile: "/proc/\(process)/stat"),
+                !String(decoding: stat, as: UTF8.self).contains(") Z ")
+            else { return true }
+            poll(nil, 0, 10)
+        }
+        return false
+    }
+
     /// No program is started in the fast run of `Scripts/test`.
     static func mayStart(_ arguments: [String]) throws {
         guard getenv("SWAP_CLIENTS_NO_PROGRAMS") != nil else { return }

@@ -58,6 +58,17 @@ import Testing
         #expect(failure?.subject == "app/main.js")
     }
 
+    @Test func `neither loses nor gets a file while it is read`() throws {
+        let tree = try CanonicalTree(folder)
+        try app.replaceFile("late.js", with: [])
+        let late = #expect(throws: UpdateFailure.self) { try tree.digest() }
+        #expect(late?.code == .configInvalid && late?.subject == "app/late.js")
+        for name in ["late.js", "main.js"] { try app.removeFile(name) }
+        let gone = #expect(throws: UpdateFailure.self) { try tree.digest() }
+        #expect(gone?.code == .configInvalid && gone?.subject == "app/main.js")
+        #expect(gone?.message.contains("let the build finish") == true)
+    }
+
     @Test(
         arguments: [
             ("*.map", ["app/main.js", "index.html"]), ("app/*", ["a.map", "index.html", "x.map"]),

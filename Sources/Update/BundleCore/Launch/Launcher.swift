@@ -72,7 +72,9 @@ public struct Launcher: Sendable {
                 if let trouble = seed.trouble { warn(trouble) }
                 return seed
             } catch {
-                warn("\(UpdateFailure(error).message) There is nothing to fall back to until then.")
+                warn(
+                    "\(UpdateFailure(error).message) There is nothing to fall back to until the shell is started again."
+                )
                 return nil
             }
         }
