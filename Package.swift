@@ -297,8 +297,9 @@ let package = Package(
         tests(
             .launch, "LoopbackShellTests",
             [
-                "BundleSigning", "BundleValues", "BundleCore", "ShellBoot", "BundleServe", "ClientShell",
-                "LoopbackShell", "BundleTesting",
+                "BundleSigning", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot", "BundleServe",
+                "ClientShell",
+                "LoopbackShell", "BundleTesting", "MeteorTesting",
             ]),
         tests(
             .launch, "DeviceDoctorTests",

@@ -42,10 +42,12 @@ package final class File: Sendable {
     package static func contents(
         ofArgument path: String, maximumBytes: Int, _ inspect: (File, _ isPipe: Bool) throws -> Void = { _, _ in }
     ) throws -> [UInt8] {
-        let descriptor = Glibc.open(path == "-" ? "/dev/stdin" : path, O_RDONLY | O_CLOEXEC)
+        // Nobody opens anew what another user has made or what is a socket.
+        let isInput = path == "-" || path == "/dev/stdin"
+        let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
         let file = File(adopting: try checked(descriptor, "open", path), path: path)
         let kind = try file.status().st_mode & S_IFMT
-        let isPipe = kind == S_IFIFO || kind == S_IFCHR
+        let isPipe = kind == S_IFIFO || kind == S_IFCHR || kind == S_IFSOCK
         if !isPipe { try file.requireRegular() }
         try inspect(file, isPipe)
         return isPipe ? try file.readPipe(maximumBytes: maximumBytes) : try file.readAll(maximumBytes: maximumBytes)

@@ -63,6 +63,17 @@ package struct HeldSignals: Sendable {
                 return come.bitwiseAnd(~bit(number), ordering: .relaxed).oldValue & bit(number) != 0
             }
         }
-        for number in late { kill(getpid(), number) }
+        for number in late { take(number) }
+    }
+
+    /// Has `number` take effect before this returns, in this thread, which may hear none as a rule.
+    private static func take(_ number: Int32) {
+        var signals = sigset_t()
+        var before = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, number)
+        pthread_sigmask(SIG_UNBLOCK, &signals, &before)
+        raise(number)
+        pthread_sigmask(SIG_SETMASK, &before, nil)
     }
 }

@@ -17,18 +17,19 @@ package final class SeedHost: PageHost {
 
     /// What tells a seed that is still being copied from one that is complete, as far as looking can.
     private struct Look: Equatable {
-        let sizes: [[UInt8]: Int]
+        /// Nil for a file that cannot be had.
+        let sizes: [[UInt8]: Int?]
         let page: [UInt8]
 
         init(at root: OrganizedRoot) throws {
-            // A file that cannot be had, such as a source map that is only named, keeps no seed from the screen.
-            sizes = root.places.mapValues { (try? $0.open().size()) ?? -1 }
+            sizes = root.places.mapValues { try? $0.open().size() }
             page = try root.page()
         }
-    }
 
-    /// A seed that came late is taken when it has been the same that often: each look is half a second after the one before.
-    private static let looks = 5
+        /// How often a seed that came late has to be the same, each look half a second after the one before. What it lacks may be on its
+        /// way; but a source map that is only named keeps no seed from the screen.
+        var times: Int { sizes.values.contains(nil) ? 40 : 5 }
+    }
 
     private let bridge: LoopbackBridge
     private let launch: @Sendable (_ tell: (String) -> Void) throws -> Launched
@@ -77,7 +78,7 @@ package final class SeedHost: PageHost {
         let look = try Look(at: root)
         let times = before.look == look ? before.times + 1 : 1
         seen.withLock { $0 = (look, times) }
-        return times == Self.looks
+        return times >= look.times
     }
 
     /// The launch of what is shown now: pages of before a lock, or of a session that ended, are not those of it.

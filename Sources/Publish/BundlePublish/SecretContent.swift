@@ -140,10 +140,9 @@ enum SecretContent: Equatable {
     /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster; something else may come first in it,
     /// as certificates do.
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool? {
-        let mark = Array("LS0tLS1CRUdJTi".utf8)
-        return text.withUnsafeBytes { whole in
+        text.withUnsafeBytes { whole in
             var rest = whole[...]
-            while let place = find(mark, in: rest) {
+            while let place = find(encodedBeginning, in: rest) {
                 let (digits, end) = base64(whole[place...])
                 let quads = digits.prefix(digits.count / 4 * 4)
                 if let file = try? Base64.decode(String(decoding: quads, as: UTF8.self)), holdsPEM(file) != false {
@@ -155,7 +154,9 @@ enum SecretContent: Equatable {
         }
     }
 
-    /// The digits that `bytes` begin with, and where they end, in however many lines they are.
+    private static let encodedBeginning = Array("LS0tLS1CRUdJTi".utf8)
+
+    /// The digits that `bytes` begin with, and where they end, in however many lines they are. What begins like a PEM file is another one.
     private static func base64(_ bytes: Slice<UnsafeRawBufferPointer>) -> (digits: [UInt8], end: Int) {
         var digits: [UInt8] = []
         var index = bytes.startIndex
@@ -165,6 +166,7 @@ enum SecretContent: Equatable {
                 index += 1
             } else if let next = nextLine(of: bytes[index...]) {
                 index = next
+                if bytes[index...].starts(with: encodedBeginning) { break }
             } else {
                 break
             }

@@ -107,6 +107,7 @@ package struct SigningCommand: Sendable {
         for process: pid_t, reading output: OutputPipe, _ signals: HeldSignals
     ) throws -> (status: Int32, output: [UInt8]) {
         let deadline = ContinuousClock.now + limit
+        var grace: ContinuousClock.Instant?
         var signature: [UInt8] = []
         var status: Int32 = 0
         while true {
@@ -121,7 +122,7 @@ package struct SigningCommand: Sendable {
                 throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes\(left)")
             }
             if ended == process { break }
-            if signals.haveCome { throw refusal("was given up\(end(process))") }
+            if signals.haveCome { try giveUp(process, after: &grace) }
             if ContinuousClock.now >= deadline {
                 throw refusal("did not end within \(DurationText(limit))\(end(process))")
             }
@@ -130,6 +131,23 @@ package struct SigningCommand: Sendable {
         let signal = status & 0x7F
         if signal != 0 { throw refusal("was ended by signal \(signal)") }
         return (status >> 8 & 0xFF, signature)
+    }
+
+    /// Ends it where it does not end by itself: one that asks for a PIN has a terminal to mend.
+    private func giveUp(_ process: pid_t, after grace: inout ContinuousClock.Instant?) throws {
+        guard let end = grace else {
+            grace = .now + .milliseconds(500)
+            return
+        }
+        if ContinuousClock.now < end { return }
+        let left = self.end(process)
+        let refusal = refusal("was given up\(left)")
+        // The signal ends this program before anybody is told.
+        if !left.isEmpty {
+            let line = Array("\(refusal.message)\n".utf8)
+            _ = Glibc.write(2, line, line.count)
+        }
+        throw refusal
     }
 
     /// Ends it with all that it started; what is to be said of what goes on.

@@ -258,18 +258,6 @@ import Testing
         try serve.stop()
     }
 
-    @Test func `a Meteor seed that lacks a file that it lists is shown when it comes late, too`() throws {
-        let push = try PushSite()
-        let (store, late) = (try push.folder.write(bytes("a file"), to: "other"), push.folder.file("late"))
-        let serve = try ServeRun(["--store", store] + push.pushing(["--seed", late]))
-        try shows("data-state=\"failure\"", serve)
-        try Clientctl.stock(["cp", "-r", push.seed, "\(late).new"])
-        try #require(unlink("\(late).new/app/some-file") == 0)
-        try #require(rename("\(late).new", late) == 0)
-        try shows("version1", serve)
-        try serve.stop()
-    }
-
     @Test func `a Meteor client whose store comes late is said to be on another port than its own`() throws {
         let push = try PushSite()
         try push.serve(.version2)

@@ -224,6 +224,8 @@ import Testing
             "beside0": try inBase64(bytes(certificate + pem)), "beside1": try inBase64(bytes(certificate + " " + pem)),
             "beside2": try inBase64(bytes(certificate + "  " + pem)),
             "columns.js": bytes("k=['\(columns.joined(separator: "',\n'"))'].join('')"),
+            "pairs.js": bytes("k=['") + (try inBase64(bytes(certificate + "\n"))) + bytes("','key','")
+                + (try inBase64(short)) + bytes("']"),
             "old.json": bytes("{\"key\":\"" + oldLines.joined(separator: "\\n") + "\"}"),
             "parsed.js": bytes("JSON.parse(\"{\\\"k\\\":\\\"" + encoded.joined(separator: "\\\\n") + "\\\"}\")"),
             "often.js": bytes(String(repeating: "/* PRIVATE KEY */\n", count: 1_001) + "k = `\(pem)`"),

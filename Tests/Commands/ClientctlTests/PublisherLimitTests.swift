@@ -359,22 +359,30 @@ import Testing
         #expect(try TreeSnapshot(of: scratch).paths == [])
     }
 
-    @Test(.enabled(if: Clientctl.isRoot, "only root becomes somebody else"))
-    func `a signing command that nobody may end is named, and not waited for`() throws {
+    @Test(.enabled(if: Clientctl.isRoot, "only root becomes somebody else"), arguments: [false, true])
+    func `a signing command that nobody may end is named, and not waited for`(isStopped: Bool) throws {
         let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
         let id = site.folder.file("id")
         // Root without the right to end what is another user's, as a user is to what sudo starts.
-        let signer =
-            "echo $$ > \(id); exec setpriv --reuid 4321 --clear-groups sh -c 'head -c 99999 /dev/zero; exec sleep 600'"
-        let ending = try Program.run(
+        let tool = "echo ready >&2; \(isStopped ? "" : "head -c 99999 /dev/zero; ")exec sleep 600"
+        let signer = "echo $$ > \(id); exec setpriv --reuid 4321 --clear-groups sh -c '\(tool)'"
+        let publisher = try Program(
             [
                 "setpriv", "--bounding-set", "-kill", "--inh-caps", "-all", Clientctl.path, "publish", source,
                 "--version", "1.0.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json", "--sign-command", signer,
                 "--public", site.trust,
             ], environment: Clientctl.environment())
+        for _ in 0..<6000 where try !publisher.printed().errors.contains("ready") { poll(nil, 0, 10) }
+        if isStopped { publisher.send(SIGTERM) }
+        let ending = try publisher.wait()
         let process = try #require(
             pid_t(String(decoding: try contents(ofFile: id), as: UTF8.self).split(separator: "\n")[0]))
         #expect(kill(process, SIGKILL) == 0)
-        #expect(Outcome(ending).failed(78, "configInvalid").errors.contains("end it by hand"), "\(ending.errors)")
+        if isStopped {
+            #expect(ending.signal == SIGTERM)
+        } else {
+            Outcome(ending).failed(78, "configInvalid")
+        }
+        #expect(ending.errors.contains("end it by hand"), "\(ending.errors)")
     }
 }

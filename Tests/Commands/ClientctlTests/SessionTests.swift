@@ -161,6 +161,24 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
     }
 
+    @Test func `a token comes through a socket`() throws {
+        var route = Route([])
+        route.takeover = { connection in
+            _ = connection.write(bytes(Self.secret + "\n"))
+            connection.close()
+        }
+        let server = try LoopbackServer(["/token": route])
+        let line = """
+            exec 3<>"/dev/tcp/127.0.0.1/$1"; printf 'GET /token HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3
+            while read -r -u 3 field && test "${#field}" -gt 1; do :; done
+            exec timeout 300 "$0" login --token-file - --store "$2" --json <&3
+            """
+        let ending = try Program.run(
+            ["bash", "-c", line, Clientctl.path, "\(server.port)", site.store], environment: Clientctl.environment())
+        Outcome(ending).succeeded("loggedIn")
+        #expect(try state() == "active")
+    }
+
     @Test func `a token that is too long is refused`() throws {
         try site.folder.write([UInt8](repeating: 0x61, count: 8193), to: "token")
         try run(["login", "--token-file", token]).failed(78, "configInvalid")

@@ -1,6 +1,9 @@
 import BundleCore
 import BundleTesting
 import BundleValues
+import Glibc
+import MeteorSource
+import MeteorTesting
 import ShellBoot
 import Synchronization
 import Testing
@@ -19,13 +22,14 @@ struct SeedHostTests {
 
     init() throws {
         folder = try TemporaryFolder()
-        let device = Launcher.Device(
+        var device = Launcher.Device(
             store: folder.file("store"), shell: try SemanticVersion(parsing: "1.0.0"), seed: folder.file("seed"),
             verifies: false)
+        device.layout = MeteorBundles(platform: .android)
         let reason = UpdateFailure(.permissionDenied, subject: "store", "Not allowed.")
         host = try SeedHost(
             LoopbackBridge(), because: reason, say: { [said] line in said.all.withLock { $0.append(line) } },
-            launch: { try Launcher.launch(device, withoutStore: reason, warn: $0) })
+            launch: { [device] in try Launcher.launch(device, withoutStore: reason, warn: $0) })
     }
 
     private func write(_ text: String, to name: String) throws {
@@ -52,5 +56,28 @@ struct SeedHostTests {
         #expect(isReady)
         #expect(host.seed == .embedded)
         #expect(said.all.withLock(\.count) == 1)
+    }
+
+    /// A Meteor seed that comes late, without a file that its manifest lists; the file.
+    private func lateSeedLackingFile() throws -> (here: String, there: String) {
+        #expect(!isReady)
+        let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
+        let (here, there) = (folder.file("seed/app/some-file"), folder.file("some-file"))
+        try #require(rename(fixtures.seed, folder.file("seed")) == 0 && rename(here, there) == 0)
+        return (here, there)
+    }
+
+    @Test func `a late seed that lacks a file is shown when nothing has come for long`() throws {
+        _ = try lateSeedLackingFile()
+        for _ in 1..<40 { #expect(!isReady) }
+        #expect(isReady)
+    }
+
+    @Test func `a late seed whose last file comes later than the rest is shown whole`() throws {
+        let (here, there) = try lateSeedLackingFile()
+        for _ in 1...10 { #expect(!isReady) }
+        try #require(rename(there, here) == 0)
+        for _ in 1...4 { #expect(!isReady) }
+        #expect(isReady)
     }
 }
