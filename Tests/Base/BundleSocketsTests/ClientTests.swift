@@ -44,7 +44,7 @@ struct ClientTests {
         await #expect(throws: TransportError.self) { try await connector().connect(try other.url()) }
         await other.stop()
         let server = try await RawServer.start(.silent)
-        let hasty = connector { $0.limits.handshake = .seconds(3) }
+        let hasty = connector { $0.limits.handshake = BusyMachine.limit(3) }
         await #expect(throws: TransportError.timedOut(.connecting)) { try await hasty.connect(try server.url()) }
         #expect(await server.received.first { _ in true } != nil)
         await server.stop()

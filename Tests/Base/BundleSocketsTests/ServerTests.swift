@@ -103,7 +103,8 @@ struct ServerTests {
 
     @Test func `who takes nothing is given up, and what waits for it is bounded`() async throws {
         var limits = SocketLimits()
-        limits.stall = .milliseconds(1500)
+        limits.handshake = .seconds(60)
+        limits.stall = .milliseconds(1500 * BusyMachine.seconds(1))
         let echo = try await EchoServer.start(limits: limits, echoes: false)
         let client = try RawClient(port: echo.port)
         let socket = try #require(await echo.opened.first { _ in true })
@@ -130,6 +131,7 @@ struct ServerTests {
         // On a busy machine the answer may come too late: then all is tried again, with more time.
         for heartbeat in [2, 5, 15] {
             var limits = SocketLimits()
+            limits.handshake = .seconds(60)
             limits.heartbeat = .seconds(heartbeat)
             let echo = try await EchoServer.start(limits: limits, echoes: false)
             let client = try RawClient(port: echo.port)

@@ -13,7 +13,7 @@ struct StatusServer {
     }
 
     func start() async throws -> Running {
-        let upgrade = WebSocketUpgrade(UpgradeRule(path: "/push")) { _, _ in }
+        let upgrade = WebSocketUpgrade(UpgradeRule(path: "/push"), limits: EchoServer.limits) { _, _ in }
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -50,7 +50,7 @@ import Testing
     // MARK: One window
 
     @Test func `the page follows the server, is taken back, and a version that fails twice is blocked`() throws {
-        let serving = try push.serve(timeout: "5s")
+        let serving = try push.serve(timeout: "\(BusyMachine.seconds(5))s")
         let page = try opened(serving)
         let first = try ScreenshotFolder.keep(page, as: "push-1-version-1")
 
@@ -138,7 +138,7 @@ import Testing
         try kiosk.publish(
             try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
         let feed = ["--manifest", kiosk.manifest, "--trust", kiosk.trust]
-        let serving = try push.serve(timeout: "5s", feed)
+        let serving = try push.serve(timeout: "\(BusyMachine.seconds(5))s", feed)
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -172,7 +172,8 @@ import Testing
     @Test func `a push that fails before any was good gives way to the archive`() throws {
         try kiosk.publish(
             try kiosk.folder.writeTree(DemoClient.good("1.0.0", atOnce: true).files, to: "web-1.0.0"), as: "1.0.0")
-        let serving = try push.serve(timeout: "5s", ["--manifest", kiosk.manifest, "--trust", kiosk.trust])
+        let serving = try push.serve(
+            timeout: "\(BusyMachine.seconds(5))s", ["--manifest", kiosk.manifest, "--trust", kiosk.trust])
         let page = try browser.open(serving.root + "/")
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")

@@ -26,11 +26,14 @@ import Testing
         return client
     }
 
-    private func serve(timeout: String = "4s", _ more: [String] = []) throws -> Serving {
+    /// In seconds.
+    private let heartbeat = BusyMachine.seconds(6)
+
+    private func serve(timeout: Int = 4, _ more: [String] = []) throws -> Serving {
         let browser = try Browser.command(in: folder.path).map { "'\($0)'" }.joined(separator: " ")
         return try kiosk.serve(
-            timeout: timeout,
-            ["--browser", browser, "--heartbeat", "6s", "--csp", "connect-src \(witness.root)"] + more)
+            timeout: "\(BusyMachine.seconds(timeout))s",
+            ["--browser", browser, "--heartbeat", "\(heartbeat)s", "--csp", "connect-src \(witness.root)"] + more)
     }
 
     private func times(_ version: String) -> Int { witness.requests.count { $0.target == "/shown/\(version)" } }
@@ -99,7 +102,7 @@ import Testing
         if fault == "dies" { for process in try processes("--type=renderer") { kill(process, SIGKILL) } }
         try wait(until: "1.0.0", isShown: 2, serving)
         let said = try serving.program.printed().errors
-        #expect(said.contains("the page is lost: it has said nothing for 6s; the browser is started again"))
+        #expect(said.contains("the page is lost: it has said nothing for \(heartbeat)s; the browser is started again"))
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
         try end(serving)
     }
@@ -118,7 +121,7 @@ import Testing
         let hook = "sh -c 'echo \"$ROLLBACK_FROM $ROLLBACK_TO $ROLLBACK_REASON\" >>\(told)'"
         try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm, DemoClient.Scripts.update))
         // Whoever leaves has to be gone before that.
-        let serving = try serve(timeout: fault == "leaves" ? "8s" : "4s", ["--on-rollback", hook])
+        let serving = try serve(timeout: fault == "leaves" ? 8 : 4, ["--on-rollback", hook])
         try wait(until: "1.0.0", isShown: 1, serving)
         try kiosk.wait(until: "v1.0.0", is: "good")
         try kiosk.install(client("2.0.0", script))

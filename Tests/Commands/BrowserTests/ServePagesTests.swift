@@ -151,7 +151,7 @@ import Testing
         )
         (good.more, bad.more) = (pages(good), pages(bad))
         try kiosk.install(good)
-        let serving = try kiosk.serve(timeout: "5s")
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s")
         let page = try browser.open(serving.root + "/kiosk.html")
         try page.wait(until: "window.confirmed && document.title === 'kiosk 1.0.0'")
         #expect(page.console.isEmpty)

@@ -81,7 +81,7 @@ import Testing
         let arguments = { (store: String) in
             [
                 "serve", "--shell-version", "1.5.0", "--store", store, "--seed", kiosk.seed, "--app-id",
-                "serve0tests",
+                "serve\(getpid())",
             ]
         }
         let first = try Serving(try kiosk.start(arguments(kiosk.folder.file("first"))))

@@ -35,7 +35,7 @@ import Testing
 
     @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
         try kiosk.install(.good("1.0.0", "#1565c0", atOnce: true))
-        let serving = try kiosk.serve(timeout: "5s")
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s")
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -260,12 +260,13 @@ import Testing
 
     @Test func `the time of a trial stands still while nobody sees the page, and goes on afterwards`() throws {
         try kiosk.install(.good("1.0.0", atOnce: true))
-        let serving = try kiosk.serve(timeout: "3s")
+        let limit = BusyMachine.seconds(3)
+        let serving = try kiosk.serve(timeout: "\(limit)s")
         let page = try browser.open(serving.root + "/")
         try kiosk.wait(until: "v1.0.0", is: "good")
         try kiosk.install(.unseen("2.0.0", ""))
         try shows(page, "2.0.0")
-        try page.evaluate("new Promise(done => setTimeout(() => done(null), 4000))")
+        try page.evaluate("new Promise(done => setTimeout(() => done(null), \(limit + 1)000))")
         #expect(try text(page, "version") == "2.0.0")
         #expect(try kiosk.status(of: "v2.0.0").state == "trial")
         try page.evaluate(DemoClient.Scripts.show + "null")
@@ -305,8 +306,8 @@ import Testing
             "note('tokens', document.querySelector('meta[name=clientctl-token]').content);\n"
             + "setTimeout(() => location.reload(), 300);"
         try kiosk.install(.doing("1.0.0", again))
-        // Each load has these six seconds to say its first word.
-        let serving = try kiosk.serve(timeout: "6s")
+        // Each load has that time to say its first word.
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(6))s")
         let page = try browser.open(serving.root + "/")
         try shows(page, "embedded", within: .seconds(180))
         let failures = try kiosk.status(of: "v1.0.0").failures

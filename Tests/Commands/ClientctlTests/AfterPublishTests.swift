@@ -164,7 +164,7 @@ import Testing
         let stale = try serve { path, _ in path == "/channels/stable.json" ? Route(old) : nil }
         let short = try serve { path, _ in path.contains("client-v1.2.0") ? Route([1]) : nil }
         // The limit cuts the first look, too, which a busy machine needs longer for.
-        let limit = ["--public-within", "3s"]
+        let limit = ["--public-within", "\(BusyMachine.seconds(3))s"]
         let behind = try site.publish("1.1.0", ["--public-url", try stale.url("/").description] + limit)
         behind.failed(53, "notPublic")
         #expect(behind.outcome == "published" && behind["public"] == nil)

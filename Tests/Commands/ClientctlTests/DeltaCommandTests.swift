@@ -54,7 +54,8 @@ import Testing
             "--json",
             "--after-publish", "sh -c 'env >\"$0\"' \(seen)", "--public-url", try server.url("/").description,
         ]
-        let behind = try Clientctl.run(delta + ["--public-within", "3s"]).failed(53, "notPublic")
+        let behind = try Clientctl.run(delta + ["--public-within", "\(BusyMachine.seconds(3))s"]).failed(
+            53, "notPublic")
         #expect(behind.outcome == "changed")
         #expect(behind.errors.contains("v1.1.0/deltas.json answered 404."))
         let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)

@@ -54,17 +54,17 @@ import Testing
             sleep 0.1
         done
 
-        # Four seconds for a page that says nothing: a busy machine needs them to fill the disk in a trial.
+        # Four times that for a page that says nothing: a busy machine needs it to fill the disk in a trial.
         kill "$server"
         wait "$server"
-        serve 1s
+        serve "${LIMIT}s"
         install 4.0.0
         for try in $(seq 600); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
         token=$(curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
         fill
         curl -s -o /dev/null -w '%{http_code}' -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $token" \\
             -H 'Content-Type: application/json' -d '{}' "${url}__clientctl/v1/startupDidComplete" > "$results/confirmed"
-        sleep 5
+        sleep $((4 * LIMIT + 1))
         page kept
         free
         for try in $(seq 600); do
@@ -90,7 +90,7 @@ import Testing
         let ending = try Program.run(
             try #require(PrivateMounts.command) + [
                 "bash", "-c", Self.script, "bash", mount, results, seed, Clientctl.path, site.trust, site.feed,
-            ], environment: Clientctl.environment())
+            ], environment: Clientctl.environment(["LIMIT": "\(BusyMachine.seconds(1))"]))
         #expect(ending.status == 0, "\(ending.text) \(ending.errors)")
         func text(_ name: String) throws -> String {
             String(decoding: try contents(ofFile: "\(results)/\(name)"), as: UTF8.self)

@@ -304,7 +304,7 @@ import Testing
         }
         let late = try Self.hold(
             site, key: "new", server,
-            hook + ["--public-url", try stale.url("/").description, "--public-within", "3s"])
+            hook + ["--public-url", try stale.url("/").description, "--public-within", "\(BusyMachine.seconds(3))s"])
         late.failed(53, "notPublic")
         #expect(late.errors.contains("channels/stable.hold.json"))
         let facts = String(decoding: try contents(ofFile: seen), as: UTF8.self)

@@ -316,12 +316,12 @@ import Testing
         let begin = clock.now
         _ = try launch().succeeded()
         let whole = max(4, Int(begin.duration(to: clock.now) / .milliseconds(1)))
-        var (killed, round) = (0, 0)
-        // Where the first launch took much longer than the others, few moments hit one.
+        var (killed, round, span) = (0, 0, Double(whole))
+        // The first launch may have taken much longer than the others.
         while round < 24 || killed < 6 && round < 96 {
             round += 1
-            let moment = Int.random(in: 0...whole, using: &generator)
-            let comment: Comment = "round \(round), killed after \(moment) of \(whole) ms"
+            let moment = Int.random(in: 0...Int(span), using: &generator)
+            let comment: Comment = "round \(round), killed after \(moment) of \(Int(span)) ms"
             // The serving root is made again in every third round.
             if round % 3 == 0 { try Clientctl.stock(["rm", "-rf", "\(site.store)/serving/archive-1.1.0"]) }
             let running = try Clientctl.start([
@@ -329,7 +329,9 @@ import Testing
             ])
             poll(nil, 0, Int32(moment))
             running.send(SIGKILL)
-            if try running.wait().signal == SIGKILL { killed += 1 }
+            let hit = try running.wait().signal == SIGKILL
+            if hit { killed += 1 }
+            span = max(4, span * (hit ? 1.04 : 0.8))
             let next = try launch().succeeded(nil, comment)
             let root = try #require(next.string("servingRoot"), comment)
             let page = String(decoding: try contents(ofFile: "\(root)/index.html"), as: UTF8.self)

@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test func `comes in the order of the requests, however they are cut`() async throws {
-        let fixture = try await Fixture()
+        let fixture = try await Fixture { $0.limits.request = .seconds(3600) }
         let large = try #require(Fixture.files["large.bin"])
         let requests =
             fixture.request("/digits.txt") + fixture.request("/large.bin") + fixture.request("/", navigation)

@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test func `brings what the host sends, and ends with it`() async throws {
-        let fixture = try await Fixture()
+        let fixture = try await Fixture { $0.limits.heartbeat = .seconds(3600) }
         let connection = try open(fixture)
         let events = try #require(fixture.host.with { $0.streams["token-1"] })
         events.yield(PageEvent(name: "updateAvailable", data: ["version": .string("v2\n"), "size": .integer(1)]))

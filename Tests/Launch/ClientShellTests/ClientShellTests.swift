@@ -9,7 +9,7 @@ import Testing
     private static func running(_ bench: ShellBench, hasSeed: Bool = true) async throws -> (
         ClientShell, Launched, EventReader
     ) {
-        let shell = try bench.shell(hasSeed: hasSeed)
+        let shell = try await bench.nextShell(hasSeed: hasSeed)
         try await shell.start()
         let launched = try await shell.pageWillLoad()
         var events = EventReader(shell)

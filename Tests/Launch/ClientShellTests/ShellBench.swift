@@ -80,6 +80,17 @@ final class ShellBench: Sendable {
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }
 
+    /// The same, which waits for one that ran before: its last task may still hold it.
+    func nextShell(hasSeed: Bool = true) async throws -> ClientShell {
+        while true {
+            do {
+                return try shell(hasSeed: hasSeed)
+            } catch let failure as UpdateFailure where failure.code == .storeLocked {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+    }
+
     /// Somebody takes the store away, for another one to be made in its place.
     func replaceStore() throws { try Directory.open(folder.path).rename("store", to: "store.old") }
 

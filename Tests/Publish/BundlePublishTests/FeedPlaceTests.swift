@@ -210,9 +210,12 @@ enum PlaceKind: String, CaseIterable, CustomTestStringConvertible {
         let prefix = path.split(separator: "/").joined(separator: "/")
         let address = try #require(BucketAddress(parsing: "s3://feeds/\(prefix)/x"))
         let keys = try #require(AccessKeys(id: store.keyId, secret: store.secret, sessionToken: nil))
+        // It answers one request after the other, of all tests.
+        var options = FetchOptions(userAgent: "test")
+        (options.stallTimeout, options.slowFloor) = (.seconds(600), 0)
         let client = ObjectClient(
             bucket: try FetchURL(parsing: "\(store.url)/feeds"), region: "us-east-1", keys: keys,
-            options: FetchOptions(userAgent: "test"))
+            options: options)
         return BucketPlace(address, client, terms)
     }
 }

@@ -18,14 +18,14 @@ import Testing
     }
 
     private func signer(
-        _ line: String, _ algorithm: KeyAlgorithm = .ed25519, limit: Duration = SigningCommand.standardLimit
+        _ line: String, _ algorithm: KeyAlgorithm = .ed25519, limit: Duration = .seconds(600)
     ) throws -> Signer {
         let pair = try PrivateKey.generate(algorithm)
         try File.write(try pair.pem(passphrase: nil), to: key, mode: 0o600)
         return Signer(SigningCommand(line.replacing("KEY", with: key), limit: limit), publicKey: pair.publicKey)
     }
 
-    private func refusal(_ line: String, limit: Duration = SigningCommand.standardLimit) throws -> UpdateFailure? {
+    private func refusal(_ line: String, limit: Duration = .seconds(600)) throws -> UpdateFailure? {
         let signer = try signer(line, limit: limit)
         return bench.refusal { _ = try signer.sign(Array("message".utf8)) }
     }
@@ -52,7 +52,7 @@ import Testing
         let inherited = dup(0)
         defer { close(inherited) }
         // The last one is that of the folder, while it is read.
-        let signature = try SigningCommand("ls /proc/self/fd", limit: .seconds(60)).sign([])
+        let signature = try SigningCommand("ls /proc/self/fd", limit: .seconds(600)).sign([])
         #expect(String(decoding: signature, as: UTF8.self) == "0\n1\n2\n3\n")
     }
 
@@ -89,7 +89,7 @@ import Testing
             sh "$0" $(($1 - 1)); true
             """
         let line = "sh \(try bench.folder.write(Array(script.utf8), to: "deep.sh")) 30"
-        let refused = try #require(try refusal(line, limit: .seconds(60)))
+        let refused = try #require(try refusal(line))
         #expect(refused.message.contains("wrote more than"))
         let id = try #require(
             pid_t(String(decoding: try contents(ofFile: started), as: UTF8.self).split(separator: "\n")[0]))

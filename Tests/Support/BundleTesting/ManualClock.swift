@@ -114,6 +114,9 @@ package final class ManualClock: Clock {
         await wait { state in state.sleepers.count { $0.end.sinceStart == moment } >= count }
     }
 
+    /// Returns when the sleeper that lay down as the `number`th of all, from 1, sleeps.
+    package func sleeper(number: Int) async { await wait { state in state.sleepers.contains { $0.number == number } } }
+
     /// Returns when nobody sleeps until `moment` after the beginning.
     package func noSleeper(until moment: Duration) async {
         await wait { state in !state.sleepers.contains { $0.end.sinceStart == moment } }

@@ -21,7 +21,7 @@ import Testing
     @Test(arguments: [0, 3])
     func `ends when no byte comes`(afterBytes: Int) async throws {
         let server = try LoopbackServer(["/a": Route([1, 2, 3, 4]).with { $0.pace = .stall(after: afterBytes) }])
-        let impatient = fetcher { $0.stallTimeout = .milliseconds(afterBytes == 0 ? 200 : 2000) }
+        let impatient = fetcher { $0.stallTimeout = afterBytes == 0 ? .milliseconds(200) : BusyMachine.limit(2) }
         let fetched = await Fetched(impatient, try server.url("/a"))
         #expect(fetched.fetchError == .tooSlow(try server.url("/a")))
         #expect(fetched.sink.bytes.count == afterBytes)
@@ -37,7 +37,7 @@ import Testing
 
     @Test func `reports the status of an error page that stalls`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2], status: 404).with { $0.pace = .stall(after: 1) }])
-        let fetched = await Fetched(fetcher { $0.stallTimeout = .seconds(2) }, try server.url("/a"))
+        let fetched = await Fetched(fetcher { $0.stallTimeout = BusyMachine.limit(2) }, try server.url("/a"))
         #expect(fetched.fetchError == .httpStatus(404, try server.url("/a"), retryAfter: nil))
     }
 
@@ -53,7 +53,7 @@ import Testing
     @Test func `ends when it takes too long in all, redirects included`() async throws {
         let server = try LoopbackServer(["/a": .redirect(to: "/b"), "/b": Self.drip(1, every: 100)])
         let patient = fetcher {
-            $0.minimumCeiling = .seconds(2)
+            $0.minimumCeiling = BusyMachine.limit(2)
             $0.slowFloor = 0
         }
         let fetched = await Fetched(patient, try server.url("/a"), maximumBytes: 1000)
@@ -75,11 +75,12 @@ import Testing
 
     @Test func `does not age while it waits for its turn`() async throws {
         let server = try LoopbackServer(["/a": Route([1, 2]).with { $0.pace = .stall(after: 1) }])
+        let times = BusyMachine.seconds(1)
         let single = fetcher {
             $0.maximumTransfers = 1
-            $0.stallTimeout = .milliseconds(150)
+            $0.stallTimeout = .milliseconds(150 * times)
             // Less than all of them need, and much more than one.
-            $0.minimumCeiling = .milliseconds(2300)
+            $0.minimumCeiling = .milliseconds(2300 * times)
         }
         let url = try server.url("/a")
         let duration = await ContinuousClock().measure {
@@ -88,7 +89,7 @@ import Testing
                 for await error in group { #expect(error == .tooSlow(url)) }
             }
         }
-        #expect(duration >= .milliseconds(2400))
+        #expect(duration >= .milliseconds(2400 * times))
     }
 }
 

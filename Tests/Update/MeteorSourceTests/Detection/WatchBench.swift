@@ -55,6 +55,11 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     /// What people were told besides.
     var sentences: [String] { state.reports.withLock { $0.compactMap(\.sentence) } }
 
+    /// Returns when people are told what has `words` in it.
+    func hears(_ words: String) async throws {
+        while !sentences.contains(where: { $0.contains(words) }) { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
     /// Another version runs from now on.
     func run(version: String?) { state.running.withLock { $0 = version } }
 

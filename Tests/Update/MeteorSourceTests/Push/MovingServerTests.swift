@@ -126,15 +126,14 @@ struct MovingServerTests {
         #expect(device.server.wait(for: "/shared.txt"))
         let second = Task { try await runner.check() }
         while device.requests["/__cordova/manifest.json"] != 2 { try await Task.sleep(for: .milliseconds(5)) }
-        // The second has its answer soon, and joins.
+        // The second has its answer soon, and joins; where the machine is busy it may come when all is there.
         try await Task.sleep(for: .milliseconds(500))
         gate.open()
         for check in [first, second] {
-            guard case .installed(let version, _) = try await check.value else {
-                Issue.record("it was not downloaded")
-                continue
+            switch try await check.value {
+            case .installed(let version, _), .upToDate(let version, _, _): #expect(version.description == "v2")
+            case .chosen, .notInRollout: Issue.record("it was not downloaded")
             }
-            #expect(version.description == "v2")
         }
         #expect(
             device.requests == Requests.of("/manifest.json", "/manifest.json", "/", "/app/app.js", "/shared.txt"))
