@@ -24,7 +24,7 @@ package struct OwnThread: TestTrait, SuiteTrait, TestScoping {
     /// Lets a few tests run at once: enough for two cores while some of them wait.
     private actor Turnstile {
         static let shared = Turnstile()
-        private var free = 8
+        private var free = 11
         private var waiting: [CheckedContinuation<Void, Never>] = []
 
         func enter() async {
