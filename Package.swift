@@ -298,8 +298,7 @@ let package = Package(
             .launch, "LoopbackShellTests",
             [
                 "BundleSigning", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot", "BundleServe",
-                "ClientShell",
-                "LoopbackShell", "BundleTesting", "MeteorTesting",
+                "ClientShell", "LoopbackShell", "BundleTesting", "MeteorTesting",
             ]),
         tests(
             .launch, "DeviceDoctorTests",

@@ -101,7 +101,7 @@ package final class ArchiveReader: EntryReader {
     /// The next entry; nil after the last one, when the whole file has been read and nothing stands behind the end.
     package func nextEntry() throws(ArchiveFailure) -> ArchiveEntry? {
         var entry: OpaquePointer?
-        // The library looks there for why it could not convert a name, whatever was left there before.
+        // Where a name cannot be converted, libarchive takes ENOMEM for the reason, even if an earlier call has left it there.
         errno = 0
         let status = archive_read_next_header(archive, &entry)
         if status == ARCHIVE_EOF {

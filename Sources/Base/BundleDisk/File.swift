@@ -42,7 +42,7 @@ package final class File: Sendable {
     package static func contents(
         ofArgument path: String, maximumBytes: Int, _ inspect: (File, _ isPipe: Bool) throws -> Void = { _, _ in }
     ) throws -> [UInt8] {
-        // Nobody opens anew what another user has made or what is a socket.
+        // Opening it anew by name fails for a socket, and for a pipe that another user has made.
         let isInput = path == "-" || path == "/dev/stdin"
         let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
         let file = File(adopting: try checked(descriptor, "open", path), path: path)

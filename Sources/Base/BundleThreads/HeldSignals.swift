@@ -24,7 +24,7 @@ package struct HeldSignals: Sendable {
         _ numbers: [Int32], during body: (HeldSignals) throws -> Answer
     ) rethrows -> Answer {
         let held = HeldSignals(bits: numbers.reduce(0) { $0 | bit($1) })
-        // The handler must not be the first one who asks for it.
+        // The first use of a static makes it, which a handler must not do.
         _ = held.haveCome
         taken.withLock { taken in
             for number in numbers { hold(number, in: &taken) }

@@ -78,8 +78,8 @@ struct SyncClientTests {
         #expect(await events.next() == .connected)
         await listener.clock.sleeper(until: .seconds(30))
         listener.clock.advance(by: .seconds(30))
-        // Not the limit of the question, which is until then, too: those before were of the connection, the greeting, the first wait
-        // and the question.
+        // The limit of its question ends at 45, too; the fifth sleeper is the wait for the answer, after the limits of the connection and
+        // the greeting, the first wait, and that limit.
         await listener.clock.sleeper(number: 5)
         try await far.sendText("here")
         #expect(await events.next() == .text("here"))
