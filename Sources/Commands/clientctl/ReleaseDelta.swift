@@ -53,7 +53,7 @@ struct ReleaseDelta: AsyncParsableCommand {
 
     @OptionGroup var version: VersionOption
 
-    @Option(help: ArgumentHelp("The feed's folder.", valueName: "dir"), completion: .directory)
+    @Option(help: ArgumentHelp("The feed: a folder or s3://bucket/prefix.", valueName: "place"), completion: .directory)
     var feed: String?
 
     @Option(

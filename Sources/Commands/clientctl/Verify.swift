@@ -32,7 +32,9 @@ struct Verify: AsyncParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Option(help: ArgumentHelp("A PEM public key, or a folder of *.pem.", valueName: "path"), completion: .file())
+    @Option(
+        help: ArgumentHelp("Check the signatures with this key, folder of keys or trust root.", valueName: "path"),
+        completion: .file())
     var trust: String?
 
     @Option(help: ArgumentHelp("A folder to compare with what was released.", valueName: "dir"), completion: .directory)
