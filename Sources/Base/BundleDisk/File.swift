@@ -59,6 +59,12 @@ package final class File: Sendable {
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count < 0 && errno == EINTR { continue }
+            if count < 0 && errno == EAGAIN {
+                // Whoever shares it may have made it so.
+                var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+                _ = poll(&waiting, 1, -1)
+                continue
+            }
             if try checked(count, "read", path) == 0 { return bytes }
             bytes += chunk[..<count]
             if bytes.count > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }

@@ -99,6 +99,8 @@ enum Main {
         Log.begin()
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
+        // Whose parent ignores it, is told of no program how it ended.
+        signal(SIGCHLD, SIG_DFL)
         try requireThreads()
     }
 

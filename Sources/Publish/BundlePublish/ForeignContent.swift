@@ -20,7 +20,9 @@ struct ForeignContent: Equatable {
         var found: [ForeignContent] = []
         var options = options
         if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
-        for (place, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + options.secretFiles.map({ ($0, .givenSecret) }) {
+        // Standard input, and the file of credentials that nobody has made, are none.
+        let secrets = options.secretFiles.filter(File.exists).map { ($0, Kind.givenSecret) }
+        for (place, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + secrets {
             guard let path = path(of: place, in: source), !options.excluded.contains(where: { $0.covers(path) }) else {
                 continue
             }
@@ -159,7 +161,7 @@ extension ForeignContent.Kind {
         switch self {
         case .privateKey: "a private key"
         case .quotedKey: "a file with a private key in it"
-        case .givenSecret: "a file that a flag of this command names as secret"
+        case .givenSecret: "a file that this command reads a secret from"
         case .secrets: "passwords or keys"
         case .repository: "a repository"
         case .dependencies: "a folder of dependencies"

@@ -137,12 +137,16 @@ enum SecretContent: Equatable {
         holds("AGE-SECRET-KEY-1", in: text) { _, rest in rest.prefix(50).count(where: isBase64) == 50 ? true : nil }
     }
 
-    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster; something else may come first in it,
-    /// as certificates do.
+    /// A PEM file that is written in base64, as it stands in settings and in secrets of a cluster, or a file that has one inside;
+    /// something else may come first in it, as certificates do.
     private static func holdsEncodedPEM(_ text: [UInt8]) -> Bool? {
         text.withUnsafeBytes { whole in
             var rest = whole[...]
-            while let place = find(encodedBeginning, in: rest) {
+            while let place = find(encodedDashes, in: rest) {
+                guard isEncodedBeginning(whole[place...]) else {
+                    rest = whole[(place + 1)...]
+                    continue
+                }
                 let (digits, end) = base64(whole[place...])
                 let quads = digits.prefix(digits.count / 4 * 4)
                 if let file = try? Base64.decode(String(decoding: quads, as: UTF8.self)), holdsPEM(file) != false {
@@ -154,7 +158,13 @@ enum SecretContent: Equatable {
         }
     }
 
-    private static let encodedBeginning = Array("LS0tLS1CRUdJTi".utf8)
+    private static let encodedDashes = Array("LS0t".utf8)
+    /// `-----BEGIN ` from the first whole three bytes on, wherever it begins in them.
+    private static let encodedBeginnings = ["LS0tLS1CRUdJTi", "LS0tLUJFR0lO", "LS0tQkVHSU4g"]
+
+    private static func isEncodedBeginning(_ bytes: Slice<UnsafeRawBufferPointer>) -> Bool {
+        encodedBeginnings.contains { bytes.starts(with: $0.utf8) }
+    }
 
     /// The digits that `bytes` begin with, and where they end, in however many lines they are. What begins like a PEM file is another one.
     private static func base64(_ bytes: Slice<UnsafeRawBufferPointer>) -> (digits: [UInt8], end: Int) {
@@ -166,7 +176,7 @@ enum SecretContent: Equatable {
                 index += 1
             } else if let next = nextLine(of: bytes[index...]) {
                 index = next
-                if bytes[index...].starts(with: encodedBeginning) { break }
+                if isEncodedBeginning(bytes[index...]) { break }
             } else {
                 break
             }
@@ -232,15 +242,16 @@ enum SecretContent: Equatable {
     }
 
     /// Whether `text`, which follows the words of a header, goes on as a key does: the end of the header, perhaps lines such as
-    /// `Proc-Type: 4,ENCRYPTED`, then base64 of a key. Line ends may be written as in a string literal, or as markup, and lines be shorter
-    /// than a key's.
+    /// `Proc-Type: 4,ENCRYPTED`, then base64 of a key. Line ends may be written as in a string literal, an address or markup, lines be
+    /// shorter than a key's, and all of them comments or quotations.
     private static func startsWithKey(_ text: [UInt8]) -> Bool {
         var text = String(decoding: text, as: UTF8.self)[...]
         if text.hasPrefix(" BLOCK") { text = text.dropFirst(6) }
         guard text.hasPrefix("-----") || text.hasPrefix(" ----") else { return false }
-        let lines = String(text.dropFirst(5)).replacing(/\\r|\\n|\\u000[aAdD]|<br ?\/?>/, with: "\n")
+        let lines = String(text.dropFirst(5)).replacing("\\/", with: "/")
+            .replacing(/\\r|\\n|\\u000[aAdD]|&#(?:10|13|[xX]0*[aAdD]);|%0[aAdD]|<br ?\/?>/, with: "\n")
             .split(whereSeparator: \.isNewline)
-            .map { $0.drop { "\"'`+,; \t\\".contains($0) } }.filter { !$0.isEmpty }
+            .map { $0.drop { "\"'`+,; \t\\/*#>".contains($0) } }.filter { !$0.isEmpty }
         guard let start = lines.prefix(16).firstIndex(where: { !$0.contains(": ") }),
             // Encrypted as OpenSSL did it once, it begins with anything.
             lines[..<start].contains(where: { $0.hasPrefix("Proc-Type: 4,ENCRYPTED") })

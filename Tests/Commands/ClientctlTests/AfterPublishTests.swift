@@ -122,6 +122,19 @@ import Testing
         #expect(try site.sequence() == 2)
     }
 
+    @Test func `a hook that fails is known where the parent wants to hear of no program's end`() throws {
+        let arguments = [
+            "publish", try site.folder.writeTree(Site.client("1.0.0"), to: "web"), "--version", "1.0.0", "--feed",
+            site.feed,
+            "--key", site.key("release"), "--min-shell", "1.0.0", "--app-id", ChannelSite.appId, "--after-publish",
+            "false", "--json",
+        ]
+        let ending = try Program.run(
+            ["bash", "-c", "trap '' CHLD; exec \"$0\" \"$@\"", Clientctl.path] + arguments,
+            environment: Clientctl.environment())
+        Outcome(ending).failed(54, "hookFailed")
+    }
+
     @Test func `the public address shows what was written, at once or when its caches have it`() throws {
         let good = try serve()
         let url = try good.url("/").description

@@ -229,6 +229,17 @@ import Testing
             "old.json": bytes("{\"key\":\"" + oldLines.joined(separator: "\\n") + "\"}"),
             "parsed.js": bytes("JSON.parse(\"{\\\"k\\\":\\\"" + encoded.joined(separator: "\\\\n") + "\\\"}\")"),
             "often.js": bytes(String(repeating: "/* PRIVATE KEY */\n", count: 1_001) + "k = `\(pem)`"),
+            "off.js": bytes(lines.map { "// \($0)\n" }.joined()), "doc.js": bytes(lines.map { " * \($0)\n" }.joined()),
+            "off.yml": bytes(lines.map { "# \($0)\n" }.joined()), "mail.txt": bytes(lines.map { "> \($0)\n" }.joined()),
+            "attribute.html": bytes("<p title='\(lines.joined(separator: "&#10;"))'>"),
+            "windows.xml": bytes("<k>\(lines.joined(separator: "&#xD;\n"))</k>"),
+            "address.txt": bytes("key=\(lines.joined(separator: "%0A"))"),
+            "slash.json": bytes(
+                "{\"key\":\"-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEIDuSnrNTLiNXTqeTObHm\\/NLvZMFE6vRRwBdlT+bwpAn6\\n\"}"
+            ),
+            "account0": try inBase64(bytes("{\"a\":\"\(pem)\"}")),
+            "account1": try inBase64(bytes("{\"ab\":\"\(pem)\"}")),
+            "account2": try inBase64(bytes("{\"abc\":\"\(pem)\"}")),
             "very-often.js": bytes(String(repeating: "'-----BEGIN PRIVATE KEY-----'\n", count: 1_001)),
         ]
         for (name, content) in whole.merging(inside, uniquingKeysWith: { one, _ in one }) {
@@ -250,6 +261,19 @@ import Testing
             "openssl", "req", "-x509", "-key", key, "-subj", "/CN=x", "-outform", "DER", "-out", web("c.der"),
         ])
         try site.publish(source, as: "2.0.0").succeeded("published")
+    }
+
+    @Test func `no secret is in a folder that lacks what would name one`() throws {
+        try site.publish(source, as: "2.0.0", environment: ["HOME": source]).succeeded("published")
+        let line =
+            "cd \"$1\" && \"$0\" publish . --version 2.1.0 --min-shell 1.0.0 --feed \"$2\" --key - --json <\"$3\""
+        let ending = try Program.run(
+            ["bash", "-c", line, Clientctl.path, source, site.feed, site.key], environment: Clientctl.environment())
+        Outcome(ending).succeeded("published")
+        _ = try site.folder.writeTree([".aws/credentials": bytes("[default]\n")], to: "web")
+        let refusal = try site.publish(source, as: "2.2.0", ["--allow", ".aws"], environment: ["HOME": source])
+            .failed(24, "archiveRejected")
+        #expect(refusal.subject == "secrets: .aws/credentials")
     }
 
     @Test func `a file that this command reads a secret from, whatever is allowed`() throws {

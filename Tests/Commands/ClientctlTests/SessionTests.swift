@@ -161,6 +161,27 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
     }
 
+    @Test func `a token comes late through a pipe that nobody waits at`() throws {
+        let program = """
+            import os, subprocess, sys, time
+            read, write = os.pipe()
+            os.set_blocking(read, False)
+            login = subprocess.Popen(sys.argv[2:], stdin=read)
+            os.close(read)
+            time.sleep(0.5)
+            os.write(write, open(sys.argv[1], "rb").read())
+            os.close(write)
+            sys.exit(login.wait())
+            """
+        let ending = try Program.run(
+            [
+                "python3", "-c", program, token, Clientctl.path, "login", "--token-file", "-", "--store", site.store,
+                "--json",
+            ], environment: Clientctl.environment())
+        Outcome(ending).succeeded("loggedIn")
+        #expect(try state() == "active")
+    }
+
     @Test func `a token comes through a socket`() throws {
         var route = Route([])
         route.takeover = { connection in
