@@ -99,7 +99,7 @@ enum Main {
         Log.begin()
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
-        // Whose parent ignores it, is told of no program how it ended.
+        // A process that has inherited it as ignored does not learn how its programs end.
         signal(SIGCHLD, SIG_DFL)
         try requireThreads()
     }

@@ -20,7 +20,7 @@ struct ForeignContent: Equatable {
         var found: [ForeignContent] = []
         var options = options
         if options.drops.contains(.junk) { options.excluded += FolderRule.junk }
-        // Standard input, and the file of credentials that nobody has made, are none.
+        // `-` is no file, and the shared credentials file need not exist.
         let secrets = options.secretFiles.filter(File.exists).map { ($0, Kind.givenSecret) }
         for (place, kind) in (feed.map { [($0, Kind.feed)] } ?? []) + secrets {
             guard let path = path(of: place, in: source), !options.excluded.contains(where: { $0.covers(path) }) else {

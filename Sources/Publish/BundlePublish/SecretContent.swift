@@ -159,7 +159,7 @@ enum SecretContent: Equatable {
     }
 
     private static let encodedDashes = Array("LS0t".utf8)
-    /// `-----BEGIN ` from the first whole three bytes on, wherever it begins in them.
+    /// `-----BEGIN ` in base64, without what it shares with the three bytes before: one for each place in a group of three.
     private static let encodedBeginnings = ["LS0tLS1CRUdJTi", "LS0tLUJFR0lO", "LS0tQkVHSU4g"]
 
     private static func isEncodedBeginning(_ bytes: Slice<UnsafeRawBufferPointer>) -> Bool {

@@ -351,6 +351,7 @@ import Testing
             try kiosk.on(commands[0], Array(commands.dropFirst()))
         }
         // The page of before sees what is cleared, too, and is about to load anew then.
+        try page.wait(until: "!window.isOld")
         try page.wait(until: "!window.isOld && \(left) === ',false'")
         try shows(page, "1.0.0")
         try leave("theirs", in: page, of: serving)

@@ -122,7 +122,7 @@ import Testing
         #expect(try site.sequence() == 2)
     }
 
-    @Test func `a hook that fails is known where the parent wants to hear of no program's end`() throws {
+    @Test func `a hook that fails is reported where the parent ignores SIGCHLD`() throws {
         let arguments = [
             "publish", try site.folder.writeTree(Site.client("1.0.0"), to: "web"), "--version", "1.0.0", "--feed",
             site.feed,

@@ -161,7 +161,7 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)"])
     }
 
-    @Test func `a token comes late through a pipe that nobody waits at`() throws {
+    @Test func `a token comes late through a non-blocking pipe`() throws {
         let program = """
             import os, subprocess, sys, time
             read, write = os.pipe()
