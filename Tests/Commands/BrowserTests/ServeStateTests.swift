@@ -358,6 +358,27 @@ import Testing
         try shows(page, "1.0.0")
     }
 
+    @Test(arguments: [false, true])
+    func `a page of a session that ended while nobody saw it does not stay`(isSeenFirst: Bool) throws {
+        let (serving, page) = try pageOfUser()
+        let token = try #require(
+            try page.evaluate("document.querySelector('meta[name=clientctl-token]').content").stringValue)
+        // It hears of nothing any more.
+        try page.evaluate(DemoClient.Scripts.hide + "null")
+        try kiosk.on("logout", ["--forget"])
+        // Its calls are refused as soon as the shell knows.
+        try page.wait(for: "the page of before is none any more") { _ in
+            try serving.call("getCurrentVersion", token: token).status == 403
+        }
+        if isSeenFirst {
+            try page.evaluate(DemoClient.Scripts.show + "null")
+        } else {
+            try shows(page.openBeside(serving.root + "/"), "1.0.0")
+        }
+        try page.wait(until: "!window.isOld")
+        try shows(page, "1.0.0")
+    }
+
     @Test func `nothing to show: the reason, until there is something`() throws {
         try kiosk.login()
         let serving = try Serving(

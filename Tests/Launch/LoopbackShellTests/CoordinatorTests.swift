@@ -26,7 +26,9 @@ import Testing
             sessions = InMemorySessionRepository(record)
             bootstrapper = AppBootstrapper(
                 restoreSession: RestoreSession(sessions, now: { Timestamp(clamping: 1000) }, report: { _ in }),
-                prepareLaunch: ShellLaunch(bench.shell), router: coordinator)
+                prepareLaunch: ShellLaunch(bench.shell) { [bench, sessions] in
+                    await bench.bridge.noteEnded(sessions, at: Timestamp(clamping: 1000))
+                }, router: coordinator)
             await coordinator.start()
         }
 
@@ -195,6 +197,32 @@ import Testing
         let again = try await device.host.page(isBrowser: true)
         #expect(Device.text(again.site).contains("client 1.0.0"))
         #expect(again.token != client.token)
+    }
+
+    /// One that had no stream of events just then was told nothing.
+    @Test func `a page of a session that has ended is refused, whoever is shown the same client now`() async throws {
+        let device = try await Device(Self.record(.session(try Self.session())))
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        try await device.change { $0.forget(at: Timestamp(clamping: 2)) }
+        func expectRefused() async {
+            for method in ["startupDidComplete", "reload", "visibility", "heartbeat"] {
+                let refusal = await #expect(throws: CallRefusal.self) {
+                    _ = try await device.host.call(method, token: page.token, body: [:])
+                }
+                #expect(refusal?.code == "staleLaunch")
+            }
+            let refusal = await #expect(throws: CallRefusal.self) {
+                _ = try await device.host.events(token: page.token)
+            }
+            #expect(refusal?.code == "staleLaunch")
+        }
+        await expectRefused()
+        let next = try await device.host.page(isBrowser: true)
+        #expect(next.id != page.id && next.token != page.token)
+        _ = try await device.host.events(token: next.token)
+        #expect(try await device.host.call("startupDidComplete", token: next.token, body: [:]) == [:])
+        await expectRefused()
     }
 
     @Test func `a page of the shell's own may say how it is doing, and nothing else`() async throws {
