@@ -85,18 +85,19 @@ public actor ClientShell {
     public func start() throws { try handle(.start) }
 
     /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
-    /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
+    /// again. In a new session the same client is launched anew, so that no page of the session before is one of this one. Throws why
+    /// there is nothing to show; it is looked for again with every change of the store.
     ///
     /// Returns the shell that the best client needs, where this one is too old for it.
     @discardableResult
-    public func admit(_ audience: Audience) throws -> SemanticVersion? {
-        try handle(.admit(audience))
+    public func admit(_ audience: Audience, isNewSession: Bool = false) throws -> SemanticVersion? {
+        try handle(.admit(audience, isNewSession: isNewSession))
         return missingShell
     }
 
     /// The shell ends in good order: a client on trial has neither failed nor proved itself. Nothing is shown any more.
     public func stop() async {
-        _ = carryOut(.admit(.nobody))
+        _ = carryOut(.admit(.nobody, isNewSession: false))
         await removed()
     }
 
@@ -135,7 +136,7 @@ public actor ClientShell {
             let audience = state.audience
             state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
             warn("The store \(device.store) is another one than before: its clients are shown from now on.")
-            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
+            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience, isNewSession: false)) }
             bridge.reload()
         } catch {
             // A process that is held to the folders that it began with has no right in another one.

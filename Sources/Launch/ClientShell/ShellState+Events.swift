@@ -28,7 +28,8 @@ extension ShellState {
     /// What happened, or what became of an action.
     enum Event {
         case start
-        case admit(Audience)
+        /// Somebody looks at the screen; where a session ended before, nothing of what it was shown counts any more.
+        case admit(Audience, isNewSession: Bool)
         /// A page is about to load.
         case load(PageLoad)
         /// The store may have changed; `retrying` where what failed once may come back.

@@ -197,16 +197,16 @@ package final class LoopbackHost: PageHost {
 
     /// Carries out a call of the page of the running launch; a page of another one is told to load again.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
-        let (status, isCurrent, launch) = bridge.withScreen {
-            ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
+        let (status, isCurrent, isOwnPage) = bridge.withScreen {
+            ($0.status, $0.isCurrent(token), $0.ownPage != nil)
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
         // A page of another launch than the one that runs is on its way out, or this server was started after it.
         guard isCurrent else { throw Self.staleLaunch }
         follow(method, body)
-        guard let launch else { return try Self.answer(method) }
+        if isOwnPage { return try Self.answer(method) }
         do {
-            return try await perform(method, launch, body, status)
+            return try await perform(method, LaunchToken(text: token), body, status)
         } catch let refusal as CallRefusal {
             throw refusal
         } catch let error as ShellError {
@@ -320,10 +320,12 @@ package final class LoopbackBridge: ShellBridge {
         end { $0.show(state, ownPage: ownPage, notice: notice) }
     }
 
-    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown. What cannot be read may go on.
-    package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async {
-        guard let record = try? await sessions.record() else { return }
-        withScreen { $0.note(ended: record.endings(at: time)?.name) }
+    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown; whether it is another one than before.
+    /// What cannot be read may go on.
+    @discardableResult
+    package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async -> Bool {
+        guard let record = try? await sessions.record() else { return false }
+        return withScreen { $0.note(ended: record.endings(at: time)?.name) }
     }
 
     /// The page of a launch; nil where all pages were forgotten since `generation`.
@@ -332,12 +334,10 @@ package final class LoopbackBridge: ShellBridge {
         let ready = screen.withLock { $0.next }
         // Opened outside the lock, which the server's one thread takes for every request.
         let files = if let ready, ready.client.name == client.name { ready } else { try Self.open(client) }
-        let (newId, newToken) = (String(try LaunchToken.random().text.prefix(32)), try LaunchToken.random().text)
-        guard
-            let shown = screen.withLock({
-                $0.page(of: launched, files, newId: newId, newToken: newToken, in: generation)
-            })
-        else { return nil }
+        let newId = String(try LaunchToken.random().text.prefix(32))
+        guard let shown = screen.withLock({ $0.page(of: launched, files, newId: newId, in: generation) }) else {
+            return nil
+        }
         for stream in shown.ended { stream.finish() }
         return shown.page
     }

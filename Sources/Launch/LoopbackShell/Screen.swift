@@ -12,12 +12,10 @@ struct Screen {
         let site: Site
     }
 
-    /// A launch that was shown, as its pages know it. Their token is not the shell's: where all pages were forgotten, those of before
-    /// are none of a launch that goes on.
+    /// A launch that was shown, as its pages know it.
     private struct ShownLaunch {
         let id: String
         let token: String
-        let launch: LaunchToken
         let files: OpenClient
     }
 
@@ -81,10 +79,12 @@ struct Screen {
         return reload()
     }
 
-    /// Notes which session was the last that ended.
-    mutating func note(ended: String?) {
-        hasEnded = hasEnded || ended != self.ended
+    /// Notes which session was the last that ended; whether it is another one than before.
+    mutating func note(ended: String?) -> Bool {
+        let isOther = ended != self.ended
+        hasEnded = hasEnded || isOther
         self.ended = ended
+        return isOther
     }
 
     private static func showsClients(_ state: LaunchState?) -> Bool {
@@ -108,22 +108,23 @@ struct Screen {
     // MARK: Pages
 
     /// The page of a launch: the same for every load of it. Where it shows another client than the launch before, other windows
-    /// come along: their streams are to be ended. Nil where all pages were forgotten since `generation`.
+    /// come along: their streams are to be ended. Nil where all pages were forgotten since `generation`, or another launch runs by now.
     mutating func page(
-        of launched: Launched, _ files: OpenClient, newId: String, newToken: String, in generation: Int
+        of launched: Launched, _ files: OpenClient, newId: String, in generation: Int
     ) -> (page: Page, ended: [AsyncStream<PageEvent>.Continuation])? {
-        guard self.generation == generation else { return nil }
+        guard self.generation == generation, launched.token == status.token else { return nil }
+        let token = launched.token.text
         let isOther = launches.last.map { $0.files.client.name != launched.name } ?? false
         let ended = isOther ? reload() : []
-        let known = launches.last { $0.launch == launched.token }
-        let launch = known ?? ShownLaunch(id: newId, token: newToken, launch: launched.token, files: files)
+        if outgoing == token { outgoing = nil }
+        let known = launches.last { $0.token == token }
+        let launch = known ?? ShownLaunch(id: newId, token: token, files: files)
         if known == nil {
             launches.append(launch)
             if launches.count > Self.rememberedLaunches { launches.removeFirst() }
         }
-        if outgoing == launch.token { outgoing = nil }
         let page = Page(
-            id: launch.id, token: launch.token, site: launch.files.site, notice: notice, ended: self.ended)
+            id: launch.id, token: token, site: launch.files.site, notice: notice, ended: self.ended)
         return (page, ended)
     }
 
@@ -160,15 +161,9 @@ struct Screen {
 
     // MARK: Events
 
-    /// The launch that runs, where `token` is that of its pages; nil for all others, and for the shell's own.
-    func launch(ofPage token: String) -> LaunchToken? {
-        guard ownPage == nil, let launch = launches.last(where: { $0.token == token })?.launch else { return nil }
-        return launch == status.token ? launch : nil
-    }
-
     /// Whether `token` is that of the pages that are shown.
     func isCurrent(_ token: String) -> Bool {
-        if let ownPage { ownPage.token == token } else { launch(ofPage: token) != nil }
+        if let ownPage { ownPage.token == token } else { status.token?.text == token }
     }
 
     mutating func newListener() -> Int {

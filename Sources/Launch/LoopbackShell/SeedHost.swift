@@ -9,6 +9,12 @@ import Synchronization
 /// Shows the seed from its own folder while the store cannot be had, and there is no shell: nothing is remembered, and no other client
 /// can be shown. Where there is no seed, its pages say why.
 package final class SeedHost: PageHost {
+    /// What is shown, and when it was made ready.
+    private struct Shown {
+        var launched: Launched
+        var generation: Int
+    }
+
     /// What tells a seed that is still being copied from one that is complete, as far as looking can.
     private struct Look: Equatable {
         /// Nil for a file that cannot be had.
@@ -31,7 +37,7 @@ package final class SeedHost: PageHost {
     private let reason: UpdateFailure
     private let nothing: Page
     /// Nil until there is a seed.
-    private let shown = Mutex<Launched?>(nil)
+    private let shown = Mutex<Shown?>(nil)
     /// What a seed that came late had when it was looked at last, and how often it had the same; nil for one that did not.
     private let seen = Mutex<(look: Look?, times: Int)?>(nil)
 
@@ -46,7 +52,7 @@ package final class SeedHost: PageHost {
     }
 
     /// The seed; nil where there is none yet.
-    package var seed: ClientName? { shown.withLock { $0?.name } }
+    package var seed: ClientName? { shown.withLock { $0?.launched.name } }
 
     /// Makes the seed ready, which may come later than its shell.
     func prepare() -> LaunchReadiness {
@@ -57,8 +63,8 @@ package final class SeedHost: PageHost {
             if try !isComplete(launched.prepared.client.root) { return .failed(reason) }
             told.forEach(say)
             try bridge.setServerBasePath(launched.prepared.client)
-            bridge.update(ShellStatus(token: launched.token, current: launched.name))
-            shown.withLock { $0 = launched }
+            // Its token is one that no page has.
+            shown.withLock { $0 = Shown(launched: launched, generation: -1) }
             return .ready
         } catch {
             seen.withLock { $0 = (nil, 0) }
@@ -75,6 +81,18 @@ package final class SeedHost: PageHost {
         return times >= look.times
     }
 
+    /// The launch of what is shown now: pages of before a lock, or of a session that ended, are not those of it.
+    private func current(_ generation: Int) throws -> Launched? {
+        try shown.withLock { shown in
+            guard let before = shown else { return nil }
+            if before.generation >= generation { return before.launched }
+            let launched = try before.launched.renewed()
+            shown = Shown(launched: launched, generation: generation)
+            bridge.update(ShellStatus(token: launched.token, current: launched.name))
+            return launched
+        }
+    }
+
     /// Counts up when the device is locked or unlocked, and when a session ends.
     package var generation: Int { bridge.withScreen { $0.generation } }
 
@@ -82,7 +100,7 @@ package final class SeedHost: PageHost {
     package func page(isBrowser: Bool) async throws -> Page {
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
-            guard ownPage == nil, let launched = shown.withLock(\.self) else { return ownPage ?? nothing }
+            guard ownPage == nil, let launched = try current(generation) else { return ownPage ?? nothing }
             if let page = try bridge.page(of: launched, in: generation) { return page }
         }
     }
@@ -104,18 +122,20 @@ package final class SeedHost: PageHost {
 
     /// That there is something else to load, at the latest when the server ends and the page finds the shell in its place.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
+        _ = try current(generation)
         guard let events = bridge.listen(token: token) else { throw LoopbackHost.staleLaunch }
         return events
     }
 
     /// A page may say how it is doing, and that it has started.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
+        let launched = try current(generation)
         let (isCurrent, isOwnPage) = bridge.withScreen { ($0.isCurrent(token), $0.ownPage != nil) }
         guard isCurrent else { throw LoopbackHost.staleLaunch }
         switch method {
         case _ where isOwnPage: return try LoopbackHost.answer(method)
         case "startupDidComplete": return [:]
-        case "getCurrentVersion": return ["version": .string(orNull: seed?.shortDescription)]
+        case "getCurrentVersion": return ["version": .string(orNull: launched?.name.shortDescription)]
         case "isUpdateAvailable": return ["available": .bool(false)]
         case "checkForUpdates":
             return [

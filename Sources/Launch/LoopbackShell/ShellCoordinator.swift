@@ -44,20 +44,22 @@ package final class ShellCoordinator: Coordinator, LaunchRouting {
 /// lock.
 package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
-    private let noteEnded: @Sendable () async -> Void
+    private let noteEnded: @Sendable () async -> Bool
 
-    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left.
-    package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Void = {}) {
+    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left, and
+    /// returns whether one has ended since it was asked before.
+    package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Bool) {
         self.shell = shell
         self.noteEnded = noteEnded
     }
 
     /// Leaves what others have been shown, and makes ready what is for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
-        await noteEnded()
+        let isNewSession = await noteEnded()
         let audience = Self.audience(of: session)
         do {
-            return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
+            let minimum = try await shell.admit(audience, isNewSession: isNewSession)
+            return minimum.map { .shellTooOld(minimum: $0) } ?? .ready
         } catch {
             let isEmpty = audience == .guests && !shell.hasSeed
             return isEmpty ? .nothingForGuests(UpdateFailure(error)) : .failed(UpdateFailure(error))

@@ -365,11 +365,13 @@ import Testing
             try page.evaluate("document.querySelector('meta[name=clientctl-token]').content").stringValue)
         // It hears of nothing any more.
         try page.evaluate(DemoClient.Scripts.hide + "null")
+        #expect(try serving.call("getCurrentVersion", token: token).status == 200)
         try kiosk.on("logout", ["--forget"])
         // Its calls are refused as soon as the shell knows.
         try page.wait(for: "the page of before is none any more") { _ in
             try serving.call("getCurrentVersion", token: token).status == 403
         }
+        #expect(try page.evaluate("window.isOld") == .integer(1))
         if isSeenFirst {
             try page.evaluate(DemoClient.Scripts.show + "null")
         } else {

@@ -115,7 +115,7 @@ import Testing
 
     @Test func `guests alone may have nothing: whoever needs no session is told of a failure`() async throws {
         let device = try await Device(.open, installed: nil, hasSeed: false)
-        let launch = ShellLaunch(device.bench.shell)
+        let launch = ShellLaunch(device.bench.shell) { false }
         guard case .failed = await launch.execute(for: .notRequired) else {
             Issue.record("nothing is there to be shown")
             return

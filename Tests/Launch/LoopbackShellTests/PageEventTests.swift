@@ -146,8 +146,7 @@ import Testing
         let bench = try await LoopbackBench(installed: "1.0.0")
         let failing = try await bench.page()
         let old = try await bench.host.events(token: failing)
-        let launch = try #require(bench.bridge.withScreen { $0.launch(ofPage: failing) })
-        await bench.shell.startupDidFail(launch, "broken")
+        await bench.shell.startupDidFail(LaunchToken(text: failing), "broken")
         let rollback = try #require(await Self.rollback(bench.shell))
         if !isToldLate { bench.host.pass(rollback) }
         let new = try await bench.host.events(token: try await bench.page())
@@ -208,6 +207,17 @@ import Testing
         #expect(try await bench.page() != token)
         #expect(await bench.told(events) == ["reload"])
         await #expect(throws: CallRefusal.self) { _ = try await bench.host.events(token: token) }
+    }
+
+    @Test func `the page of a launch that another one has overtaken is not shown`() async throws {
+        let bench = try await LoopbackBench()
+        let slow = try await bench.shell.pageWillLoad()
+        try await bench.install("2.0.0")
+        let token = try await bench.page()
+        let events = try await bench.host.events(token: token)
+        #expect(try bench.bridge.page(of: slow, in: bench.host.generation) == nil)
+        #expect(try await bench.page() == token)
+        #expect(await bench.told(events) == [])
     }
 
     @Test func `a start's time begins with its page's first report, and only the youngest page is in front`()

@@ -412,4 +412,9 @@ public struct Launched: Sendable {
 
     /// The client.
     public var name: ClientName { prepared.choice.name }
+
+    /// The same with a token of its own, for other pages than those of before.
+    package func renewed() throws -> Launched {
+        Launched(prepared: prepared, token: try .random(), isTrial: isTrial, isRecorded: isRecorded)
+    }
 }
