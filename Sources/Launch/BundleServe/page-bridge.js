@@ -487,10 +487,8 @@
         destination = String(target.url).indexOf(window.location.origin + '/') === 0 ? '' : String(target.url);
       }
     });
-    // Somebody stopped it, or was asked by the page whether to leave, and stayed.
     navigation.addEventListener('navigateerror', function () {
       isLeaving = false;
-      isLoading = false;
     });
   }
 

@@ -85,8 +85,9 @@ public actor ClientShell {
     public func start() throws { try handle(.start) }
 
     /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
-    /// again. In a new session the same client is launched anew, so that no page of the session before is one of this one. Throws why
-    /// there is nothing to show; it is looked for again with every change of the store.
+    /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
+    ///
+    /// In a new session of the same audience the client goes on, but the pages of the session before count no more.
     ///
     /// Returns the shell that the best client needs, where this one is too old for it.
     @discardableResult

@@ -28,7 +28,7 @@ extension ShellState {
     /// What happened, or what became of an action.
     enum Event {
         case start
-        /// Somebody looks at the screen; where a session ended before, nothing of what it was shown counts any more.
+        /// Whose pages count from now on; in a new session none of those before.
         case admit(Audience, isNewSession: Bool)
         /// A page is about to load.
         case load(PageLoad)

@@ -51,7 +51,9 @@ struct ShellState<Launch: BootAttempt> {
     private mutating func apply(_ event: Event, _ now: Duration, _ time: Timestamp) -> [Action] {
         switch event {
         case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
-        case .admit(let audience, let isNewSession): return admit(audience, isNewSession)
+        case .admit(let audience, let isNewSession):
+            if isNewSession { busy = BusyPages() }
+            return admit(audience)
         case .load(let load):
             // What is owed is written before another launch takes its place in the ledger.
             let isUnsettled = launched == nil || failure != nil || owed != nil
@@ -94,23 +96,19 @@ struct ShellState<Launch: BootAttempt> {
     // MARK: Who looks
 
     /// What others were shown is left without a verdict.
-    private mutating func admit(_ audience: Audience, _ isNewSession: Bool) -> [Action] {
+    private mutating func admit(_ audience: Audience) -> [Action] {
         guard self.audience != audience else {
-            if let prepared { return isNewSession && failure == nil ? abandon(for: prepared) : [] }
-            if audience == .nobody { return [] }
+            if prepared != nil || audience == .nobody { return [] }
             // It is looked for again with every change of the store.
             return unprepared.map { [.refuse($0)] } ?? prepare(.start(.audience))
         }
-        self.audience = audience
-        (unprepared, ledger) = (nil, nil)
-        let actions = abandon(for: nil)
-        return audience == .nobody ? actions : actions + prepare(.start(.audience))
-    }
-
-    private mutating func abandon(for client: Prepared?) -> [Action] {
         let left = launched
-        leave(for: client)
-        return left.map { $0.isTrial && $0.isRecorded ? [.write(.abandoned, $0)] : [] } ?? []
+        self.audience = audience
+        leave(for: nil)
+        (unprepared, ledger) = (nil, nil)
+        var actions: [Action] = []
+        if let left, left.isTrial, left.isRecorded { actions.append(.write(.abandoned, left)) }
+        return audience == .nobody ? actions : actions + prepare(.start(.audience))
     }
 
     /// Nothing runs any more; `client` is shown by the next page.

@@ -197,16 +197,16 @@ package final class LoopbackHost: PageHost {
 
     /// Carries out a call of the page of the running launch; a page of another one is told to load again.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
-        let (status, isCurrent, isOwnPage) = bridge.withScreen {
-            ($0.status, $0.isCurrent(token), $0.ownPage != nil)
+        let (status, isCurrent, launch) = bridge.withScreen {
+            ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
         // A page of another launch than the one that runs is on its way out, or this server was started after it.
         guard isCurrent else { throw Self.staleLaunch }
         follow(method, body)
-        if isOwnPage { return try Self.answer(method) }
+        guard let launch else { return try Self.answer(method) }
         do {
-            return try await perform(method, LaunchToken(text: token), body, status)
+            return try await perform(method, launch, body, status)
         } catch let refusal as CallRefusal {
             throw refusal
         } catch let error as ShellError {
@@ -328,7 +328,7 @@ package final class LoopbackBridge: ShellBridge {
         return withScreen { $0.note(ended: record.endings(at: time)?.name) }
     }
 
-    /// The page of a launch; nil where all pages were forgotten since `generation`.
+    /// The page of a launch; nil where all pages were forgotten since `generation`, or another launch runs by now.
     func page(of launched: Launched, in generation: Int) throws -> Page? {
         let client = launched.prepared.client
         let ready = screen.withLock { $0.next }

@@ -12,7 +12,7 @@ struct Screen {
         let site: Site
     }
 
-    /// A launch that was shown, as its pages know it.
+    /// A launch that was shown in one session, as its pages know it.
     private struct ShownLaunch {
         let id: String
         let token: String
@@ -45,6 +45,8 @@ struct Screen {
     private(set) var generation = 0
     /// Names the last session that ended, as far as is known; what its users left in the browser is not for whoever comes.
     private var ended: String?
+    /// Counts the sessions that ended since the device started: no page of one is a page of the next, though the launch goes on.
+    private var session = 0
     /// Whether one has ended since pages were shown.
     private(set) var hasEnded = false
     /// What runs, as the shell said last.
@@ -82,7 +84,7 @@ struct Screen {
     /// Notes which session was the last that ended; whether it is another one than before.
     mutating func note(ended: String?) -> Bool {
         let isOther = ended != self.ended
-        hasEnded = hasEnded || isOther
+        if isOther { (hasEnded, session) = (true, session + 1) }
         self.ended = ended
         return isOther
     }
@@ -113,7 +115,7 @@ struct Screen {
         of launched: Launched, _ files: OpenClient, newId: String, in generation: Int
     ) -> (page: Page, ended: [AsyncStream<PageEvent>.Continuation])? {
         guard self.generation == generation, launched.token == status.token else { return nil }
-        let token = launched.token.text
+        let token = pageToken(launched.token)
         let isOther = launches.last.map { $0.files.client.name != launched.name } ?? false
         let ended = isOther ? reload() : []
         if outgoing == token { outgoing = nil }
@@ -161,9 +163,16 @@ struct Screen {
 
     // MARK: Events
 
+    private func pageToken(_ launch: LaunchToken) -> String { "\(launch.text)-\(session)" }
+
+    /// The launch that runs, where `token` is that of its pages in this session; nil for all others, and for the shell's own.
+    func launch(ofPage token: String) -> LaunchToken? {
+        ownPage == nil ? status.token.flatMap { pageToken($0) == token ? $0 : nil } : nil
+    }
+
     /// Whether `token` is that of the pages that are shown.
     func isCurrent(_ token: String) -> Bool {
-        if let ownPage { ownPage.token == token } else { status.token?.text == token }
+        if let ownPage { ownPage.token == token } else { launch(ofPage: token) != nil }
     }
 
     mutating func newListener() -> Int {

@@ -235,25 +235,6 @@ import Testing
         #expect(try page.evaluate("location.href").stringValue == server.root + path)
     }
 
-    @Test func `loads the page again though somebody stopped that at first`() throws {
-        let page = try open()
-        #expect(server.wait(for: Self.prefix + "events"))
-        let next = try Feed()
-        server.set(Self.prefix + "events", Self.stream(next))
-        // It does not come before it is stopped.
-        server.set("/", Self.stream(try Feed()))
-        try page.evaluate(
-            "navigation.addEventListener('navigate', () => setTimeout(() => { window.stop(); window.isStopped = 1 }, 0), "
-                + "{once: true}); null")
-        feed.send("event: reload\ndata: {}\n\n")
-        try page.wait(until: "window.isStopped === 1")
-        server.set("/", .html("<script src=/bridge.js></script>"))
-        server.set(
-            Self.prefix + "events", .json(#"{"error":{"code":"staleLaunch","message":"over"}}"#, status: 403))
-        next.end(complete: true)
-        try page.wait(for: "it is loaded again") { $0.loads == 2 }
-    }
-
     @Test func `reload asks first, and loads the page again only where that was granted`() throws {
         server.set(
             Self.prefix + "reload", .json(#"{"error":{"code":"noPendingVersion","message":"none"}}"#, status: 409))

@@ -281,38 +281,15 @@ import BundleValues
         #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(2))
     }
 
-    @Test func `a new session gets the same client in another launch, whose pages are not busy`() throws {
+    @Test func `in a new session no page of the one before is busy, and the launch goes on`() throws {
         var (bench, token) = try busyBench()
         bench.install(2)
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.world.reloads == 0)
-        bench.handle(.admit(.everybody, isNewSession: false))
-        #expect(bench.state.launched?.token == token)
-        bench.handle(.admit(.everybody, isNewSession: true))
-        #expect(bench.state.launched == nil)
-        bench.handle(.confirm(token))
-        #expect(bench.refusal as? ShellError == .notStarted)
-        // What is ready waits for its time all the same.
-        let loaded = bench.load(takesNext: true, mayChange: false)
-        let launched = try #require(loaded)
-        #expect(launched.name == FakeWorld.name(1) && launched.token != token)
-        bench.handle(.tick(mayActivate: true))
-        #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(2))
-    }
-
-    @Test func `a trial that a session's end cuts short has neither failed nor passed`() throws {
-        var bench = StateBench()
-        bench.runGood(1)
-        bench.install(2)
-        let loaded = bench.load(takesNext: true)
-        let token = try #require(loaded).token
-        bench.handle(.admit(.everybody, isNewSession: true))
-        #expect(bench.verdicts.map(\.verdict) == [.abandoned] && bench.verdicts.map(\.token) == [token])
-        let again = bench.load(takesNext: true)
-        let launched = try #require(again)
-        #expect(launched.name == FakeWorld.name(2) && launched.isTrial && launched.token != token)
-        bench.handle(.confirm(launched.token))
-        #expect(bench.world.good.contains(2))
+        for isNewSession in [false, true] {
+            bench.handle(.admit(.everybody, isNewSession: isNewSession))
+            #expect(bench.state.launched?.token == token)
+            bench.handle(.tick(mayActivate: true))
+            #expect(bench.world.reloads == (isNewSession ? 1 : 0))
+        }
     }
 
     @Test func `a page is busy for so long at most, as its channel says`() throws {

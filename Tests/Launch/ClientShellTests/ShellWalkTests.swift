@@ -243,7 +243,7 @@ private struct ShellWalk {
 
     private mutating func admit() {
         model.audience = [.everybody, .everybody, .guests, .nobody].randomElement(using: &generator) ?? .everybody
-        handle("admit \(model.audience)", .admit(model.audience, isNewSession: chance(30)))
+        handle("admit \(model.audience)", .admit(model.audience, isNewSession: false))
     }
 
     // MARK: Promises

@@ -146,7 +146,8 @@ import Testing
         let bench = try await LoopbackBench(installed: "1.0.0")
         let failing = try await bench.page()
         let old = try await bench.host.events(token: failing)
-        await bench.shell.startupDidFail(LaunchToken(text: failing), "broken")
+        let launch = try #require(bench.bridge.withScreen { $0.launch(ofPage: failing) })
+        await bench.shell.startupDidFail(launch, "broken")
         let rollback = try #require(await Self.rollback(bench.shell))
         if !isToldLate { bench.host.pass(rollback) }
         let new = try await bench.host.events(token: try await bench.page())
