@@ -81,7 +81,7 @@ package struct CallRefusal: Error, Equatable, CustomStringConvertible {
 package struct Page: Sendable {
     /// Names the launch in a cookie, so that later requests are answered from the same files. Not a secret.
     package let id: String
-    /// Proves that a call comes from this launch's page; a secret that only the page gets.
+    /// Proves that a call comes from a page of this launch and session; a secret that only the page gets.
     package let token: String
     /// The files of the launch.
     package let site: Site

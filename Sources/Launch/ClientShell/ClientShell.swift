@@ -87,7 +87,8 @@ public actor ClientShell {
     /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
     /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
     ///
-    /// In a new session of the same audience the client goes on, but the pages of the session before count no more.
+    /// In a new session of the same audience the launch goes on, and no page is busy any more. To refuse what pages of the session before
+    /// say is up to whoever passes it on.
     ///
     /// Returns the shell that the best client needs, where this one is too old for it.
     @discardableResult

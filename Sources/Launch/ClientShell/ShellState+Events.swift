@@ -28,7 +28,7 @@ extension ShellState {
     /// What happened, or what became of an action.
     enum Event {
         case start
-        /// Whose pages count from now on; in a new session none of those before.
+        /// Who looks at the screen; in a new session no page of the one before is busy.
         case admit(Audience, isNewSession: Bool)
         /// A page is about to load.
         case load(PageLoad)

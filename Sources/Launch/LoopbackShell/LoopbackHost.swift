@@ -195,13 +195,13 @@ package final class LoopbackHost: PageHost {
         return events
     }
 
-    /// Carries out a call of the page of the running launch; a page of another one is told to load again.
+    /// Carries out a call of a page of the running launch and this session; any other is told to load again.
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
         let (status, isCurrent, launch) = bridge.withScreen {
             ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
-        // A page of another launch than the one that runs is on its way out, or this server was started after it.
+        // It is on its way out, or this server was started after it.
         guard isCurrent else { throw Self.staleLaunch }
         follow(method, body)
         guard let launch else { return try Self.answer(method) }
@@ -239,7 +239,7 @@ package final class LoopbackHost: PageHost {
     }
 
     static let staleLaunch = CallRefusal(
-        status: 403, code: "staleLaunch", message: "This page belongs to another launch: load it again.")
+        status: 403, code: "staleLaunch", message: "This page belongs to another launch or session: load it again.")
 
     private func perform(
         _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus
@@ -325,8 +325,11 @@ package final class LoopbackBridge: ShellBridge {
     @discardableResult
     package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async -> Bool {
         guard let record = try? await sessions.record() else { return false }
-        return withScreen { $0.note(ended: record.endings(at: time)?.name) }
+        return (try? withScreen { try $0.note(ended: record.endings(at: time)?.name, next: Self.word) }) ?? false
     }
+
+    /// 32 letters and digits that nobody can guess.
+    private static func word() throws -> String { String(try LaunchToken.random().text.prefix(32)) }
 
     /// The page of a launch; nil where all pages were forgotten since `generation`, or another launch runs by now.
     func page(of launched: Launched, in generation: Int) throws -> Page? {
@@ -334,7 +337,7 @@ package final class LoopbackBridge: ShellBridge {
         let ready = screen.withLock { $0.next }
         // Opened outside the lock, which the server's one thread takes for every request.
         let files = if let ready, ready.client.name == client.name { ready } else { try Self.open(client) }
-        let newId = String(try LaunchToken.random().text.prefix(32))
+        let newId = try Self.word()
         guard let shown = screen.withLock({ $0.page(of: launched, files, newId: newId, in: generation) }) else {
             return nil
         }

@@ -45,8 +45,8 @@ struct Screen {
     private(set) var generation = 0
     /// Names the last session that ended, as far as is known; what its users left in the browser is not for whoever comes.
     private var ended: String?
-    /// Counts the sessions that ended since the device started: no page of one is a page of the next, though the launch goes on.
-    private var session = 0
+    /// The part of pages' tokens that is another one after each session that ended; empty before the first that was noted.
+    private var session = ""
     /// Whether one has ended since pages were shown.
     private(set) var hasEnded = false
     /// What runs, as the shell said last.
@@ -57,7 +57,7 @@ struct Screen {
     private var visited: [OpenClient] = []
     private var listeners: [Int: Listener] = [:]
     private var lastListener = 0
-    /// The launch whose pages were told to load again.
+    /// The token of the pages that were told to load again.
     private var outgoing: String?
     /// Errors that no page has said it heard, the oldest first: a stream may end, and what it carried with it.
     private var unheard: [CarriedError] = []
@@ -81,12 +81,12 @@ struct Screen {
         return reload()
     }
 
-    /// Notes which session was the last that ended; whether it is another one than before.
-    mutating func note(ended: String?) -> Bool {
-        let isOther = ended != self.ended
-        if isOther { (hasEnded, session) = (true, session + 1) }
-        self.ended = ended
-        return isOther
+    /// Notes which session was the last that ended; whether it is another one than before. No page of it is a page of the `next` one,
+    /// though the launch goes on.
+    mutating func note(ended: String?, next: () throws -> String) rethrows -> Bool {
+        guard ended != self.ended else { return false }
+        (session, hasEnded, self.ended) = (try next(), true, ended)
+        return true
     }
 
     private static func showsClients(_ state: LaunchState?) -> Bool {
@@ -163,7 +163,7 @@ struct Screen {
 
     // MARK: Events
 
-    private func pageToken(_ launch: LaunchToken) -> String { "\(launch.text)-\(session)" }
+    private func pageToken(_ launch: LaunchToken) -> String { launch.text + session }
 
     /// The launch that runs, where `token` is that of its pages in this session; nil for all others, and for the shell's own.
     func launch(ofPage token: String) -> LaunchToken? {

@@ -363,8 +363,12 @@ import Testing
         let (serving, page) = try pageOfUser()
         let token = try #require(
             try page.evaluate("document.querySelector('meta[name=clientctl-token]').content").stringValue)
-        // It hears of nothing any more.
+        // It hears of nothing any more, and has nothing to say that could be refused.
+        try page.wait(until: "window.confirmed")
         try page.evaluate(DemoClient.Scripts.hide + "null")
+        try page.wait(for: "both of its words have arrived") {
+            $0.requests.count { $0.url.hasSuffix("/visibility") && $0.status == 200 } == 2
+        }
         #expect(try serving.call("getCurrentVersion", token: token).status == 200)
         try kiosk.on("logout", ["--forget"])
         // Its calls are refused as soon as the shell knows.

@@ -55,6 +55,8 @@ private struct ScreenModel {
         if isBusy { busySince = busySince ?? now }
     }
 
+    mutating func forgetBusyPages() { (busy, busySince) = ([:], nil) }
+
     /// Whoever looks at the store does what waited, unless somebody is busy.
     mutating func inspect(_ now: Duration, _ limit: Duration) { if !hasBusyPage(now, limit) { busySince = nil } }
 
@@ -243,7 +245,9 @@ private struct ShellWalk {
 
     private mutating func admit() {
         model.audience = [.everybody, .everybody, .guests, .nobody].randomElement(using: &generator) ?? .everybody
-        handle("admit \(model.audience)", .admit(model.audience, isNewSession: false))
+        let isNewSession = chance(30)
+        if isNewSession { model.forgetBusyPages() }
+        handle("admit \(model.audience)", .admit(model.audience, isNewSession: isNewSession))
     }
 
     // MARK: Promises

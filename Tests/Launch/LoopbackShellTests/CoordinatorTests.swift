@@ -225,6 +225,18 @@ import Testing
         await expectRefused()
     }
 
+    @Test func `a page of a session that has ended keeps no client on the screen, busy or not`() async throws {
+        let device = try await Device(Self.record(.session(try Self.session())))
+        await device.boot()
+        let page = try await device.host.page(isBrowser: true)
+        let busy: JSONObject = ["busy": .bool(true), "page": .string("a"), "number": .integer(1)]
+        _ = try await device.host.call("busy", token: page.token, body: busy)
+        try await device.bench.install("2.0.0")
+        #expect(try await device.document().contains("client 1.0.0"))
+        try await device.change { $0.forget(at: Timestamp(clamping: 2)) }
+        #expect(try await device.document().contains("client 2.0.0"))
+    }
+
     @Test func `a page of the shell's own may say how it is doing, and nothing else`() async throws {
         let device = try await Device(Self.record(.open, .byOperator))
         await device.boot()
