@@ -87,19 +87,19 @@ public actor ClientShell {
     /// Who looks at the screen from now on: what others have been shown is left, without a verdict, and nothing of it is shown
     /// again. Throws why there is nothing to show; it is looked for again with every change of the store.
     ///
-    /// In a new session of the same audience the launch goes on, and no page is busy any more. To refuse what pages of the session before
-    /// say is up to whoever passes it on.
-    ///
     /// Returns the shell that the best client needs, where this one is too old for it.
     @discardableResult
-    public func admit(_ audience: Audience, isNewSession: Bool = false) throws -> SemanticVersion? {
-        try handle(.admit(audience, isNewSession: isNewSession))
+    public func admit(_ audience: Audience) throws -> SemanticVersion? {
+        try handle(.admit(audience))
         return missingShell
     }
 
+    /// A session ended: no page is busy any more, and the launch goes on. The caller refuses what pages of that session say from now on.
+    package func sessionDidEnd() { _ = carryOut(.sessionEnded) }
+
     /// The shell ends in good order: a client on trial has neither failed nor proved itself. Nothing is shown any more.
     public func stop() async {
-        _ = carryOut(.admit(.nobody, isNewSession: false))
+        _ = carryOut(.admit(.nobody))
         await removed()
     }
 
@@ -138,7 +138,7 @@ public actor ClientShell {
             let audience = state.audience
             state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
             warn("The store \(device.store) is another one than before: its clients are shown from now on.")
-            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience, isNewSession: false)) }
+            if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
             bridge.reload()
         } catch {
             // A process that is held to the folders that it began with has no right in another one.

@@ -28,8 +28,9 @@ extension ShellState {
     /// What happened, or what became of an action.
     enum Event {
         case start
-        /// Who looks at the screen; in a new session no page of the one before is busy.
-        case admit(Audience, isNewSession: Bool)
+        case admit(Audience)
+        /// A session ended: no page is busy any more.
+        case sessionEnded
         /// A page is about to load.
         case load(PageLoad)
         /// The store may have changed; `retrying` where what failed once may come back.

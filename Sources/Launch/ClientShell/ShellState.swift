@@ -51,9 +51,8 @@ struct ShellState<Launch: BootAttempt> {
     private mutating func apply(_ event: Event, _ now: Duration, _ time: Timestamp) -> [Action] {
         switch event {
         case .start: return audience == .nobody ? [.refuse(ShellError.notStarted)] : prepare(.start(.caller))
-        case .admit(let audience, let isNewSession):
-            if isNewSession { busy = BusyPages() }
-            return admit(audience)
+        case .admit(let audience): return admit(audience)
+        case .sessionEnded: busy = BusyPages()
         case .load(let load):
             // What is owed is written before another launch takes its place in the ledger.
             let isUnsettled = launched == nil || failure != nil || owed != nil

@@ -201,7 +201,7 @@ package final class LoopbackHost: PageHost {
             ($0.status, $0.isCurrent(token), $0.launch(ofPage: token))
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
-        // It is on its way out, or this server was started after it.
+        // The page is on its way out, or older than this server.
         guard isCurrent else { throw Self.staleLaunch }
         follow(method, body)
         guard let launch else { return try Self.answer(method) }
@@ -320,12 +320,12 @@ package final class LoopbackBridge: ShellBridge {
         end { $0.show(state, ownPage: ownPage, notice: notice) }
     }
 
-    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown; whether it is another one than before.
-    /// What cannot be read may go on.
+    /// Notes which of `sessions` was the last that ended at `time`, before what comes is shown; true where another one has ended since the
+    /// call before. What cannot be read may go on.
     @discardableResult
     package func noteEnded(_ sessions: any SessionRepository, at time: Timestamp) async -> Bool {
         guard let record = try? await sessions.record() else { return false }
-        return (try? withScreen { try $0.note(ended: record.endings(at: time)?.name, next: Self.word) }) ?? false
+        return (try? withScreen { try $0.note(ended: record.endings(at: time)?.name, draw: Self.word) }) ?? false
     }
 
     /// 32 letters and digits that nobody can guess.

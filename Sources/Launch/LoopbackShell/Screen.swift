@@ -45,7 +45,7 @@ struct Screen {
     private(set) var generation = 0
     /// Names the last session that ended, as far as is known; what its users left in the browser is not for whoever comes.
     private var ended: String?
-    /// The part of pages' tokens that is another one after each session that ended; empty before the first that was noted.
+    /// The last part of every page's token: drawn when a session has ended, empty before the first.
     private var session = ""
     /// Whether one has ended since pages were shown.
     private(set) var hasEnded = false
@@ -81,11 +81,11 @@ struct Screen {
         return reload()
     }
 
-    /// Notes which session was the last that ended; whether it is another one than before. No page of it is a page of the `next` one,
-    /// though the launch goes on.
-    mutating func note(ended: String?, next: () throws -> String) rethrows -> Bool {
+    /// Notes which session was the last that ended. Where that is another one than before, it is true, and pages have tokens with what
+    /// `draw` gives from then on: no page of that session is one of the next, though the launch goes on.
+    mutating func note(ended: String?, draw: () throws -> String) rethrows -> Bool {
         guard ended != self.ended else { return false }
-        (session, hasEnded, self.ended) = (try next(), true, ended)
+        (session, hasEnded, self.ended) = (try draw(), true, ended)
         return true
     }
 
@@ -167,7 +167,8 @@ struct Screen {
 
     /// The launch that runs, where `token` is that of its pages in this session; nil for all others, and for the shell's own.
     func launch(ofPage token: String) -> LaunchToken? {
-        ownPage == nil ? status.token.flatMap { pageToken($0) == token ? $0 : nil } : nil
+        guard ownPage == nil, let launch = status.token, pageToken(launch) == token else { return nil }
+        return launch
     }
 
     /// Whether `token` is that of the pages that are shown.

@@ -46,8 +46,8 @@ package struct ShellLaunch: PrepareLaunchUseCase {
     private let shell: ClientShell
     private let noteEnded: @Sendable () async -> Bool
 
-    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left, and
-    /// returns whether one has ended since it was asked before.
+    /// For the clients of `shell`. `noteEnded` tells which session was the last that ended, to whoever clears away what it left; true
+    /// where another one has ended since the call before.
     package init(_ shell: ClientShell, noteEnded: @escaping @Sendable () async -> Bool) {
         self.shell = shell
         self.noteEnded = noteEnded
@@ -55,11 +55,10 @@ package struct ShellLaunch: PrepareLaunchUseCase {
 
     /// Leaves what others have been shown, and makes ready what is for this session.
     package func execute(for session: SessionStatus) async -> LaunchReadiness {
-        let isNewSession = await noteEnded()
+        if await noteEnded() { await shell.sessionDidEnd() }
         let audience = Self.audience(of: session)
         do {
-            let minimum = try await shell.admit(audience, isNewSession: isNewSession)
-            return minimum.map { .shellTooOld(minimum: $0) } ?? .ready
+            return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
         } catch {
             let isEmpty = audience == .guests && !shell.hasSeed
             return isEmpty ? .nothingForGuests(UpdateFailure(error)) : .failed(UpdateFailure(error))

@@ -352,7 +352,7 @@ import Testing
         }
         // The page of before sees what is cleared, too, and is about to load anew then.
         try page.wait(until: "!window.isOld")
-        try page.wait(until: "!window.isOld && \(left) === ',false'")
+        try page.wait(until: "\(left) === ',false'")
         try shows(page, "1.0.0")
         try leave("theirs", in: page, of: serving)
         try shows(page, "1.0.0")

@@ -281,15 +281,16 @@ import BundleValues
         #expect(bench.world.reloads == 1 && bench.state.prepared?.name == FakeWorld.name(2))
     }
 
-    @Test func `in a new session no page of the one before is busy, and the launch goes on`() throws {
+    @Test func `when a session has ended no page is busy any more, and the launch goes on`() throws {
         var (bench, token) = try busyBench()
         bench.install(2)
-        for isNewSession in [false, true] {
-            bench.handle(.admit(.everybody, isNewSession: isNewSession))
-            #expect(bench.state.launched?.token == token)
+        for event in [ShellState<FakeLaunch>.Event.admit(.everybody), .sessionEnded] {
+            let before = bench.world.reloads
+            bench.handle(event)
+            #expect(bench.state.launched?.token == token && before == 0)
             bench.handle(.tick(mayActivate: true))
-            #expect(bench.world.reloads == (isNewSession ? 1 : 0))
         }
+        #expect(bench.world.reloads == 1)
     }
 
     @Test func `a page is busy for so long at most, as its channel says`() throws {

@@ -55,8 +55,6 @@ private struct ScreenModel {
         if isBusy { busySince = busySince ?? now }
     }
 
-    mutating func forgetBusyPages() { (busy, busySince) = ([:], nil) }
-
     /// Whoever looks at the store does what waited, unless somebody is busy.
     mutating func inspect(_ now: Duration, _ limit: Duration) { if !hasBusyPage(now, limit) { busySince = nil } }
 
@@ -244,10 +242,12 @@ private struct ShellWalk {
     }
 
     private mutating func admit() {
+        if chance(30) {
+            (model.busy, model.busySince) = ([:], nil)
+            handle("sessionEnded", .sessionEnded)
+        }
         model.audience = [.everybody, .everybody, .guests, .nobody].randomElement(using: &generator) ?? .everybody
-        let isNewSession = chance(30)
-        if isNewSession { model.forgetBusyPages() }
-        handle("admit \(model.audience)", .admit(model.audience, isNewSession: isNewSession))
+        handle("admit \(model.audience)", .admit(model.audience))
     }
 
     // MARK: Promises

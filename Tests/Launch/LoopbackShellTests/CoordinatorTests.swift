@@ -199,7 +199,7 @@ import Testing
         #expect(again.token != client.token)
     }
 
-    /// One that had no stream of events just then was told nothing.
+    /// It had no stream of events, so nobody told it.
     @Test func `a page of a session that has ended is refused, whoever is shown the same client now`() async throws {
         let device = try await Device(Self.record(.session(try Self.session())))
         await device.boot()
