@@ -21,8 +21,10 @@ enum Storey: String {
     case support = "Support"
 }
 
-/// Tests spend most of their time in these targets, so that a debug build has them optimized, with all assertions.
-/// A package that names this one by its version gets an ordinary debug build: SwiftPM's documentation rules such flags out there.
+/// Tests spend most of their time in these targets. A debug build optimizes them and keeps all assertions.
+/// The other targets build faster without: each change of one compiles a few files, not the module.
+/// A package that depends on this one by version gets an ordinary debug build, because SwiftPM refuses unsafe flags there.
+let hot: Set = ["BundleArchive", "BundleDelta", "BundleDisk", "BundleSigning", "BundleValues"]
 let optimized: [SwiftSetting] =
     Context.packageDirectory.contains("/checkouts/")
     ? []
@@ -41,7 +43,7 @@ func ours(
 ) -> Target {
     .target(
         name: name, dependencies: dependencies, path: "Sources/\(storey.rawValue)/\(name)", resources: resources,
-        swiftSettings: strict + optimized)
+        swiftSettings: strict + (hot.contains(name) ? optimized : []))
 }
 
 func tests(
@@ -193,12 +195,12 @@ let package = Package(
         .target(
             name: "BundleTesting",
             dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "ShellBoot"],
-            path: "Tests/Support/BundleTesting", swiftSettings: strict + optimized),
+            path: "Tests/Support/BundleTesting", swiftSettings: strict),
         // A Meteor server to test against, and bundles for it; MockMeteor is the same by hand.
         .target(
             name: "MeteorTesting",
             dependencies: ["BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "BundleTesting"],
-            path: "Tests/Support/MeteorTesting", swiftSettings: strict + optimized),
+            path: "Tests/Support/MeteorTesting", swiftSettings: strict),
         .executableTarget(
             name: "MockMeteor",
             dependencies: [

@@ -64,14 +64,20 @@ struct ReleaseList: AsyncParsableCommand {
             return object
         }
         let all: JSONObject = ["channels": .array(objects.map(JSONValue.object))]
-        Output.give(
-            json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all,
-            documents.flatMap { document, held in
-                ChannelView.lines(document, held: held, now: now)
-                    + document.releases.map(\.version).sorted(by: >).flatMap { Self.deltaLines(of: $0, in: feed) }
+        var lines: [String] = []
+        for (document, held) in documents {
+            lines += ChannelView.lines(document, held: held, now: now)
+            for version in document.releases.map(\.version).sorted(by: >) {
+                lines += Self.deltaLines(of: version, in: feed)
             }
-                + (documents.isEmpty
-                    ? ["\(feed.address) has no channels"] : trust == nil ? [Self.unverified] : []))
+        }
+        if documents.isEmpty {
+            lines.append("\(feed.address) has no channels")
+        } else if trust == nil {
+            lines.append(Self.unverified)
+        }
+        Output.give(
+            json: try settings.isOn("json", common.json), named == nil ? all : objects.first ?? all, lines)
     }
 }
 

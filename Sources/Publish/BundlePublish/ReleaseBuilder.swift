@@ -305,13 +305,14 @@ package struct ReleaseBuilder {
             raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
     }
 
+
     private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
         let usual = ArchiveLimits()
-        return [
-            ("--max-archive-size", manifest.size ?? 0, usual.archiveBytes),
-            ("--max-installed-size", tree.totalBytes, usual.installedBytes),
-            ("--max-file-size", tree.entries.map(\.size).max() ?? 0, usual.fileBytes),
-            ("--max-files", tree.entries.count, usual.entries),
-        ].filter { $0.1 > $0.2 }.map(\.0)
+        var flags: [String] = []
+        if manifest.size ?? 0 > usual.archiveBytes { flags.append("--max-archive-size") }
+        if tree.totalBytes > usual.installedBytes { flags.append("--max-installed-size") }
+        if tree.entries.contains(where: { $0.size > usual.fileBytes }) { flags.append("--max-file-size") }
+        if tree.entries.count > usual.entries { flags.append("--max-files") }
+        return flags
     }
 }

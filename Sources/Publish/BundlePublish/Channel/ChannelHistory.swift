@@ -132,13 +132,17 @@ extension ChannelDocument {
     }
 
     private func recallChanges(since before: ChannelDocument) -> [String] {
-        revoked.filter { !before.revoked.contains($0) }.map {
-            "\($0.version): recalled, \(UntrustedName.display($0.reason))"
+        var lines: [String] = []
+        for recall in revoked where !before.revoked.contains(recall) {
+            lines.append("\(recall.version): recalled, \(UntrustedName.display(recall.reason))")
         }
-            + before.revoked.filter { old in !revoked.contains { $0.version == old.version } }
-            .map { "\($0.version): no longer recalled" }
-            + (minimumVersion == before.minimumVersion
-                ? [] : minimumVersion.map { ["nothing below \($0) may run"] } ?? [])
+        for old in before.revoked where !revoked.contains(where: { $0.version == old.version }) {
+            lines.append("\(old.version): no longer recalled")
+        }
+        if let minimumVersion, minimumVersion != before.minimumVersion {
+            lines.append("nothing below \(minimumVersion) may run")
+        }
+        return lines
     }
 }
 
