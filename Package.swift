@@ -249,7 +249,8 @@ let package = Package(
         tests(
             .base, "BundleDownloadTests", ["BundleValues", "BundleDownload"]),
         tests(
-            .base, "BundlePushTests", ["BundlePush", "BundleSockets", "BundlePlatform", "BundleTesting"]),
+            .base, "BundlePushTests",
+            ["BundlePush", "BundleSockets", "BundlePlatform", "BundleTesting", "BundleTestTraits"]),
         tests(
             .base, "BundleSocketsTests",
             [
@@ -294,13 +295,13 @@ let package = Package(
             .launch, "ClientShellTests",
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot",
-                "ClientShell", "BundleTesting", "MeteorTesting",
+                "ClientShell", "BundleTesting", "MeteorTesting", "BundleTestTraits",
             ]),
         tests(
             .launch, "LoopbackShellTests",
             [
                 "BundleSigning", "BundleValues", "BundleCore", "MeteorSource", "ShellBoot", "BundleServe",
-                "ClientShell", "LoopbackShell", "BundleTesting", "MeteorTesting",
+                "ClientShell", "LoopbackShell", "BundleTesting", "MeteorTesting", "BundleTestTraits",
             ]),
         tests(
             .launch, "DeviceDoctorTests",
@@ -318,7 +319,7 @@ let package = Package(
             ]),
         tests(
             .publish, "FeedHostTests",
-            ["BundleValues", "BundlePush", "ArchiveSource", "FeedHost", "BundleTesting"]),
+            ["BundleValues", "BundlePush", "ArchiveSource", "FeedHost", "BundleTesting", "BundleTestTraits"]),
         tests(
             .commands, "ClientctlTests",
             [

@@ -1,7 +1,8 @@
 import BundlePush
+import BundleTestTraits
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.inTurn)
 struct BridgeTests {
     private func url() throws -> SocketURL { try SocketURL(parsing: "wss://owner/push") }
 

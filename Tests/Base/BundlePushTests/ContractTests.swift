@@ -1,8 +1,9 @@
 import BundlePush
+import BundleTestTraits
 import Testing
 
 /// What every transport promises, over each of them.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.inTurn)
 struct ContractTests {
     @Test(arguments: TransportLink.allCases)
     func `messages arrive whole and in order, both ways`(_ link: TransportLink) async throws {

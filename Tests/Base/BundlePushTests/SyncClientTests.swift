@@ -1,8 +1,9 @@
 import BundlePush
+import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.inTurn)
 struct SyncClientTests {
     @Test func `it greets, and tells what comes in order`() async throws {
         let connector = PairConnector()

@@ -1,11 +1,12 @@
 import BundlePlatform
 import BundlePush
 import BundleSockets
+import BundleTestTraits
 import BundleTesting
 import NIOHTTP1
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.inTurn)
 struct ClientTests {
     private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
         var configuration = SocketConnector.Configuration.patient()

@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleTesting
 import ClientShell
 import Testing
 
 /// When a client that is ready is shown, where the owner has said when that may be.
-@Suite(.timeLimit(.minutes(5))) struct ActivationTests {
+@Suite(.inTurn) struct ActivationTests {
     private struct Running {
         let bench: ShellBench
         let shell: ClientShell

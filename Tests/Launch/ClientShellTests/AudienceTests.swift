@@ -1,11 +1,12 @@
 import BundleCore
+import BundleTestTraits
 import BundleValues
 import BundleTesting
 import ClientShell
 import Testing
 
 /// Who looks at the screen, and what becomes of what others were shown.
-@Suite(.timeLimit(.minutes(5))) struct AudienceTests {
+@Suite(.inTurn) struct AudienceTests {
     private static func good(_ version: String) async throws -> ShellBench {
         let bench = try await ShellBench(installing: [version])
         let launched = try Launcher(

@@ -1,10 +1,11 @@
 import BundleCore
+import BundleTestTraits
 import BundleValues
 import BundleTesting
 import ClientShell
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ClientShellTests {
+@Suite(.inTurn) struct ClientShellTests {
     /// A shell whose page is loaded, and the events after that.
     private static func running(_ bench: ShellBench, hasSeed: Bool = true) async throws -> (
         ClientShell, Launched, EventReader

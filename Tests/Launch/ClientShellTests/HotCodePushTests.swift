@@ -1,4 +1,5 @@
 import BundleCore
+import BundleTestTraits
 import BundleValues
 import BundleDisk
 import BundleTesting
@@ -8,7 +9,7 @@ import Testing
 
 /// The Capacitor plugin's suites of injected parts (METEOR sections 8.5 and 8.6), through the shell that a program embeds: a real
 /// server, a real store, a bridge that serves nobody, and a time that stands still.
-@Suite("a shell that follows a Meteor server", .timeLimit(.minutes(5)))
+@Suite("a shell that follows a Meteor server", .inTurn)
 struct HotCodePushTests {
     // MARK: Serving the seed
 

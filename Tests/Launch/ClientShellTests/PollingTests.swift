@@ -1,11 +1,12 @@
 import BundleCore
+import BundleTestTraits
 import BundleValues
 import BundleTesting
 import ClientShell
 import Testing
 
 /// When a shell checks by itself. The bench draws the middle of every range.
-@Suite(.timeLimit(.minutes(5))) struct PollingTests {
+@Suite(.inTurn) struct PollingTests {
     private static let interval = Duration.seconds(100)
 
     private struct Running {

@@ -1,4 +1,5 @@
 import BundleCore
+import BundleTestTraits
 import BundleValues
 import BundleServe
 import BundleTesting
@@ -116,7 +117,7 @@ import Testing
         #expect(await bench.told(new) == Self.errors(["one"]))
     }
 
-    @Test(.timeLimit(.minutes(5))) func `the stream of a page that is told to load again ends by itself`() async throws
+    @Test(.inTurn) func `the stream of a page that is told to load again ends by itself`() async throws
     {
         let bench = try await LoopbackBench()
         let outgoing = try await bench.page()

@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleTestTraits
 import BundleTesting
 import BundleValues
 import Synchronization
@@ -7,7 +8,7 @@ import Testing
 @testable import FeedHost
 
 /// How a relay watches its upstream, by a clock of its own.
-@Suite(.timeLimit(.minutes(5))) struct UpstreamWatchTests {
+@Suite(.inTurn) struct UpstreamWatchTests {
     private let clock = ManualClock()
     private let upstream: FakeUpstream
     private let announcer = Announcer()

@@ -10,7 +10,7 @@ package enum Built {
         return program.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" }
     }()
 
-    /// `SWAP_CLIENTS_CLIENTCTL`, by which `Scripts/test` names the binary for devices; else what was built with the tests.
+    /// The program that `SWAP_CLIENTS_CLIENTCTL` names, such as the binary for devices; by default the debug build.
     package static let clientctl = {
         let named = getenv("SWAP_CLIENTS_CLIENTCTL").map { String(cString: $0) } ?? ""
         return named.isEmpty ? "\(folder)/clientctl" : named

@@ -6,9 +6,38 @@ package final class TemporaryFolder: Sendable {
     /// Where it is.
     package let path: String
 
-    /// Where they are made: where `Scripts/test` says, or in $TMPDIR, or in /tmp.
-    package static let usualParent =
-        (getenv("SWAP_CLIENTS_TEST_FOLDER") ?? getenv("TMPDIR")).map { String(cString: $0) } ?? "/tmp"
+    /// The parent folder: `TMPDIR`, else a folder in memory where there is room, else /tmp.
+    package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? inMemory() ?? "/tmp"
+
+    private static let memory = "/dev/shm/swap-clients-tests."
+
+    /// A folder of this process below /dev/shm, where a device's many durable writes cost little. Removes those of processes that
+    /// were killed.
+    ///
+    /// - Returns: nil if less than 4 GiB are free there, if programs may not run there, or if a control group limits memory to less
+    ///   than 8 GiB.
+    private static func inMemory() -> String? {
+        var file = statvfs()
+        guard statvfs("/dev/shm", &file) == 0, file.f_flag & UInt(ST_NOEXEC) == 0,
+            UInt64(file.f_bavail) * UInt64(file.f_frsize) >= 4 << 30
+        else { return nil }
+        let limit = (try? contents(ofFile: "/sys/fs/cgroup/memory.max")).map { String(decoding: $0, as: UTF8.self) }
+        if let limit = limit.flatMap({ Int($0.dropLast()) }), limit < 8 << 30 { return nil }
+        var found = glob_t()
+        defer { globfree(&found) }
+        if glob(memory + "*", 0, nil, &found) == 0 {
+            for index in 0..<Int(found.gl_pathc) {
+                guard let path = found.gl_pathv[index].map({ String(cString: $0) }),
+                    let process = Int32(path.dropFirst(memory.count)), kill(process, 0) != 0, errno == ESRCH
+                else { continue }
+                remove(Array(path.utf8CString))
+            }
+        }
+        let path = memory + String(getpid())
+        guard mkdir(path, 0o755) == 0 || errno == EEXIST else { return nil }
+        atexit { rmdir(TemporaryFolder.memory + String(getpid())) }
+        return path
+    }
 
     /// Creates an empty one on another file system than that of `path`; nil where there is none.
     package convenience init?(elsewhereThan path: String) throws {

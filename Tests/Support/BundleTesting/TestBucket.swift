@@ -3,7 +3,7 @@ import Glibc
 
 /// A bucket of moto, an object store in Python, which refuses requests whose signature it does not get itself.
 ///
-/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default any on the path. With `SWAP_CLIENTS_BUCKET_ENGINE=other`, the bucket of the
+/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default the one of `Scripts/bootstrap --bucket`, or `python3`. With `SWAP_CLIENTS_BUCKET_ENGINE=other`, the bucket of the
 /// environment instead, as `Scripts/other-bucket` sets it.
 package final class TestBucket: Sendable {
     /// Why there is none; nil where there is.
@@ -21,7 +21,12 @@ package final class TestBucket: Sendable {
         """
     private static let isOther = setting("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
     private static let path = setting("PATH") ?? "/usr/bin:/bin"
-    private static let python = setting("SWAP_CLIENTS_PYTHON") ?? "python3"
+    private static let python = setting("SWAP_CLIENTS_PYTHON") ?? installed ?? "python3"
+    /// Where `Scripts/bootstrap --bucket` installs moto.
+    private static let installed: String? = {
+        let path = "\(Checkout.root)/.build/moto/bin/python"
+        return access(path, X_OK) == 0 ? path : nil
+    }()
     private static let program = "\(Checkout.root)/Scripts/lib/bucket.py"
 
     private static func setting(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }

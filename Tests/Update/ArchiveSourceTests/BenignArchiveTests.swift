@@ -5,7 +5,7 @@ import BundleTestTraits
 import Testing
 
 @Suite(.ownThread) struct BenignArchiveTests {
-    @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.benign())
+    @Test(arguments: try Fixtures.benign())
     func `it installs, and the tree is exactly the expected one`(_ archive: BenignArchive) async throws {
         let device = try Device()
 

@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread) struct HostileArchiveTests {
     static let good = "\(Fixtures.root)/benign/tar-plain.tar"
 
-    @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.hostile())
+    @Test(arguments: try Fixtures.hostile())
     func `it is refused by one of its rules, and the store is what it was`(_ archive: HostileArchive) async throws {
         let device = try Device()
         try await device.install(Self.good, as: "1.0.0")

@@ -1,11 +1,12 @@
 import BundlePush
+import BundleTestTraits
 import BundleTesting
 import Synchronization
 import Testing
 
 @testable import ArchiveSource
 
-@Suite(.timeLimit(.minutes(5))) struct `A watch of a channel` {
+@Suite(.inTurn) struct `A watch of a channel` {
     private func release(_ sequence: Int, _ channel: String = "stable") -> String {
         SyncMessage.release(channel: channel, sequence: sequence).text
     }

@@ -8,14 +8,14 @@ import Testing
 @Suite(.ownThread) struct `A look at an archive` {
     init() throws { try #require(setlocale(LC_CTYPE, "C.UTF-8") != nil) }
 
-    @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.hostile())
+    @Test(arguments: try Fixtures.hostile())
     func `says what an installation would say against it`(_ archive: HostileArchive) throws {
         let listing = try ArchiveListing.read(File.open(reading: archive.path), limits: ArchiveLimits())
         let refusal = try #require(listing.refusal)
         #expect(archive.rules.contains(refusal.rule), "\(refusal.rule) is none of \(archive.rules)")
     }
 
-    @Test(.timeLimit(.minutes(5)), arguments: try Fixtures.benign())
+    @Test(arguments: try Fixtures.benign())
     func `lists every file where there is nothing to say`(_ archive: BenignArchive) throws {
         let listing = try ArchiveListing.read(File.open(reading: archive.path), limits: ArchiveLimits())
         #expect(listing.refusal == nil)

@@ -1,3 +1,4 @@
+import BundleTestTraits
 import BundleTesting
 import Synchronization
 import Testing
@@ -58,7 +59,7 @@ private struct HeldSource: UpdateSource {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct UpdateRunnerTests {
+@Suite(.inTurn) struct UpdateRunnerTests {
     private let bench: StoreBench
     private let server = HeldSource.Server(offering: "1.1.0")
     private let runner: UpdateRunner<HeldSource>

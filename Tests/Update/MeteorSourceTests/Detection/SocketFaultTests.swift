@@ -1,4 +1,5 @@
 import BundlePush
+import BundleTestTraits
 import BundleTesting
 import MeteorTesting
 import Testing
@@ -6,7 +7,7 @@ import Testing
 @testable import MeteorSource
 
 /// What a server of METEOR section 7 can do wrong, over real sockets; time is the test's.
-@Suite(.timeLimit(.minutes(5))) struct `A watch over real sockets` {
+@Suite(.inTurn) struct `A watch over real sockets` {
     private func bench(_ answers: [Route] = []) throws -> WatchBench<LoopbackDDP> {
         try WatchBench(of: try LoopbackDDP(answers))
     }

@@ -1,3 +1,4 @@
+import BundleTestTraits
 import BundleValues
 import BundlePush
 import BundleTesting
@@ -6,7 +7,7 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite(.timeLimit(.minutes(5))) struct `A watch for new versions` {
+@Suite(.inTurn) struct `A watch for new versions` {
     @Test func `N-21 checks when the server has another version, and when it gets one`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
