@@ -10,6 +10,8 @@ package final class TemporaryFolder: Sendable {
     package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? inMemory() ?? "/tmp"
 
     private static let memory = "/dev/shm/swap-clients-tests."
+    /// `ST_NOEXEC` of statvfs(3), which Glibc's module does not export.
+    private static let noExec: UInt = 8
 
     /// A folder of this process below /dev/shm, where a device's many durable writes cost little. Removes those of processes that
     /// were killed.
@@ -18,7 +20,7 @@ package final class TemporaryFolder: Sendable {
     ///   than 8 GiB.
     private static func inMemory() -> String? {
         var file = statvfs()
-        guard statvfs("/dev/shm", &file) == 0, file.f_flag & UInt(ST_NOEXEC) == 0,
+        guard statvfs("/dev/shm", &file) == 0, file.f_flag & noExec == 0,
             UInt64(file.f_bavail) * UInt64(file.f_frsize) >= 4 << 30
         else { return nil }
         let limit = (try? contents(ofFile: "/sys/fs/cgroup/memory.max")).map { String(decoding: $0, as: UTF8.self) }
