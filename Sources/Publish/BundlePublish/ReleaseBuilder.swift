@@ -305,7 +305,6 @@ package struct ReleaseBuilder {
             raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
     }
 
-
     private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {
         let usual = ArchiveLimits()
         var flags: [String] = []

@@ -117,8 +117,7 @@ import Testing
         #expect(await bench.told(new) == Self.errors(["one"]))
     }
 
-    @Test(.inTurn) func `the stream of a page that is told to load again ends by itself`() async throws
-    {
+    @Test(.inTurn) func `the stream of a page that is told to load again ends by itself`() async throws {
         let bench = try await LoopbackBench()
         let outgoing = try await bench.page()
         let old = try await bench.host.events(token: outgoing)
