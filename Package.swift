@@ -324,7 +324,7 @@ let package = Package(
             .commands, "ClientctlTests",
             [
                 "BundleDisk", "BundleValues", "BundlePush", "BundleSockets", "BundleCore", "ArchiveSource",
-                "BundlePlatform",
+                "BundlePlatform", "BundlePublish",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ]),
         tests(

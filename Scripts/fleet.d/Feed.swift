@@ -77,7 +77,7 @@ final class Feed {
     }
 
     private func terms(_ now: Timestamp) -> ChannelTerms {
-        ChannelTerms(signers: [channelKey], issuedAt: now, clock: now)
+        ChannelTerms(signers: [channelKey], clock: now)
     }
 
     private func read() throws {

@@ -15,7 +15,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             The feed is a static folder: serve it with any web server, or copy it to
             a bucket, manifest.json last. Publishing the same content again changes
             nothing; other content under a published version is refused.
-            SOURCE_DATE_EPOCH, if set, is the release's time.
+            SOURCE_DATE_EPOCH, if set, is the time of the release and its archive. Channel
+            documents are issued at the time of this machine's clock.
 
             Examples:
               clientctl publish dist --version 1.5.0 --feed feed \\
@@ -157,7 +158,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                     + "--sign-command with --public.")
         }
         let plan = try channelOptions.plan(
-            release: signers, issuedAt: options.createdAt, isDryRun: isDryRun, passphrase, settings)
+            release: signers, isDryRun: isDryRun, passphrase, settings)
         let builder = ReleaseBuilder(options, feed: feed, report: progress.report)
         let look = try builder.look(at: directory)
         for line in LookOutput.lines(look) { Output.say("clientctl: \(line)") }
@@ -184,7 +185,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         }
         var options = ReleaseOptions(
             version: try version.semantic(settings),
-            shells: shells, createdAt: try PublishTime.issued())
+            shells: shells, createdAt: try PublishTime.created())
         options.appId = try settings.optional("app-id", appId)
         if let appId = options.appId, !AppId.isReverseDNS(appId) { throw ValidationError(AppId.usage) }
         options.notes = try settings.optional("notes", notes).map(Self.text)

@@ -65,7 +65,7 @@ struct PublishChannelOptions: ParsableArguments {
 
     /// nil without a channel, which the other flags are for.
     func plan(
-        release: [Signer], issuedAt: Timestamp, isDryRun: Bool, _ passphrase: PassphraseOptions, _ settings: Settings
+        release: [Signer], isDryRun: Bool, _ passphrase: PassphraseOptions, _ settings: Settings
     ) throws -> ChannelPlan? {
         guard let name = try settings.optional("channel", channel) else {
             let isAboutChannel = try ["rollout", "expect-sequence", "sequence"].contains { name in
@@ -83,7 +83,7 @@ struct PublishChannelOptions: ParsableArguments {
         let own = try Signers.read(
             Signers.Flags(key: "channel-key", command: "channel-sign-command", publicKey: "channel-public"),
             keys: channelKey, commands: channelSignCommand, publicKeys: channelPublic, passphrase, settings)
-        var options = ChannelTerms(signers: own.isEmpty ? release : own, issuedAt: issuedAt)
+        var options = ChannelTerms(signers: own.isEmpty ? release : own)
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try ChannelEditOptions.fill(&options, expiresIn, expectSequence, settings)
         options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)

@@ -41,15 +41,16 @@ enum Signers {
 
 /// Times of the publisher's.
 enum PublishTime {
-    /// `SOURCE_DATE_EPOCH`, else now; a variable that is empty is none.
-    static func issued() throws -> Timestamp {
+    /// The time of a release: `SOURCE_DATE_EPOCH`, or now where it is not set or empty. Documents that expire are issued by the clock alone: the
+    /// time of a commit would let them expire early, and a ramp begin in the past.
+    static func created() throws -> Timestamp {
         guard let text = getenv("SOURCE_DATE_EPOCH").map({ String(cString: $0) }), !text.isEmpty else {
             return Timestamp(clamping: Glibc.time(nil))
         }
         guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
             throw UpdateFailure(
                 .configInvalid, subject: "SOURCE_DATE_EPOCH",
-                "SOURCE_DATE_EPOCH is no number of seconds: \(UntrustedName.display(text)).")
+                "SOURCE_DATE_EPOCH is not a number of seconds: \(UntrustedName.display(text)).")
         }
         return time
     }
@@ -146,7 +147,7 @@ struct ChannelEditOptions: ParsableArguments {
 
     /// The same for whoever signs something else than the channel.
     func terms(_ signers: [Signer], _ settings: Settings) throws -> ChannelTerms {
-        var options = ChannelTerms(signers: signers, issuedAt: try PublishTime.issued())
+        var options = ChannelTerms(signers: signers)
         options.trust = try settings.optional("trust", trust).map(TrustAnchor.read)
         try Self.fill(&options, expiresIn, expectSequence, settings)
         options.isDryRun = try settings.isOn("dry-run", dryRun)

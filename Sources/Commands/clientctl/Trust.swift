@@ -92,7 +92,7 @@ struct TrustInit: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let out = try settings.required("out", out)
-        let issued = try PublishTime.issued()
+        let issued = Timestamp.now
         var root = TrustRoot(
             version: 1, appId: try settings.optional("app-id", appId), issued: issued,
             expires: issued, keys: [], roles: [:])

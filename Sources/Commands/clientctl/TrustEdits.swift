@@ -30,7 +30,7 @@ struct TrustEditOptions: ParsableArguments {
     }
 
     func issued(_ settings: Settings) throws -> DraftTime {
-        DraftTime(try PublishTime.issued(), isChecked: try settings.isOn("clock-checked", clockChecked))
+        DraftTime(.now, isChecked: try settings.isOn("clock-checked", clockChecked))
     }
 
     /// Writes the draft, unless nothing is different.

@@ -55,7 +55,7 @@ final class Bench {
 
     func terms(_ signers: [Signer]? = nil, after days: Int = 0) -> ChannelTerms {
         let now = start.adding(.seconds(days * 86_400))
-        return ChannelTerms(signers: signers ?? [channel], issuedAt: now, clock: now)
+        return ChannelTerms(signers: signers ?? [channel], clock: now)
     }
 
     func editor(_ terms: ChannelTerms? = nil) -> ChannelEditor { ChannelEditor(feed: place, terms ?? self.terms()) }

@@ -126,32 +126,21 @@ import Testing
         #expect(try pause(terms).document.sequence == 2)
     }
 
-    @Test func `is refused where it would be expired already`() throws {
-        try bench.put(bench.document("1.0.0"))
-        let terms = ChannelTerms(
-            signers: [bench.channel], issuedAt: bench.start, clock: bench.start.adding(.seconds(31 * 86_400)))
-        #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
-    }
-
     @Test func `is refused where it has expired before it was signed`() async throws {
         try bench.put(bench.document("1.0.0"))
         var terms = bench.terms()
         terms.lifetime = .seconds(1)
         try await Task.sleep(for: .milliseconds(1_100))
-        _ = try expectRefusal(.expired, terms)
+        #expect(try expectRefusal(.expired, terms).message.contains("--expires-in"))
     }
 
     @Test func `is refused where the clock has leapt, unless somebody looked at it`() throws {
         try bench.put(bench.document("1.0.0"))
         #expect(try expectRefusal(.configInvalid, bench.terms(after: 40)).message.contains("--clock-checked"))
-        var ahead = bench.terms()
-        ahead.issuedAt = bench.start.adding(.seconds(2 * 86_400))
-        #expect(try expectRefusal(.configInvalid, ahead).message.contains("SOURCE_DATE_EPOCH"))
-        for var terms in [bench.terms(after: 40), ahead] {
-            terms.isClockChecked = true
-            terms.isDryRun = true
-            #expect(try pause(terms).outcome == .dryRun)
-        }
+        var checked = bench.terms(after: 40)
+        checked.isClockChecked = true
+        checked.isDryRun = true
+        #expect(try pause(checked).outcome == .dryRun)
         #expect(try pause(bench.terms(after: 30)).outcome == .changed)
     }
 

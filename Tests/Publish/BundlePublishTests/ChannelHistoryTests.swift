@@ -100,7 +100,7 @@ import Testing
             try BlockingThread {
                 do {
                     let signer = try KeyFile.signer(at: "\(key).key.pem") { [] }
-                    let terms = ChannelTerms(signers: [signer], issuedAt: start, clock: start)
+                    let terms = ChannelTerms(signers: [signer], clock: start)
                     let version = try SemanticVersion(parsing: text)
                     _ = try ChannelEditor(feed: kind.place(inFolder: path), terms).apply(.pause(version), to: "stable")
                 } catch {

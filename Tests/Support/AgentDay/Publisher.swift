@@ -84,7 +84,7 @@ final class Publisher {
     }
 
     private func terms(_ now: Timestamp, _ lifetime: Duration) -> ChannelTerms {
-        var terms = ChannelTerms(signers: [channelKey], issuedAt: now, clock: now)
+        var terms = ChannelTerms(signers: [channelKey], clock: now)
         terms.lifetime = lifetime
         return terms
     }

@@ -340,7 +340,7 @@ struct ChannelDesk {
             throw UpdateFailure(
                 .expired, subject: failure.subject,
                 "The document of channel \(name) would be expired already (\(verified.document.expires)): give a longer "
-                    + "--expires-in, and check the clock and SOURCE_DATE_EPOCH.")
+                    + "--expires-in.")
         }
         try FeedTrust(in: place, clock: options.clock)?.require(envelope, channel: name)
     }

@@ -13,12 +13,11 @@ package struct ChannelTerms {
     package var trust: TrustAnchor?
     /// How long the next document counts.
     package var lifetime = standardLifetime
-    /// When it is signed.
-    package var issuedAt: Timestamp
-    private let clockBefore: Timestamp
+    /// When the next document is issued, by this machine's clock.
+    package let issuedAt: Timestamp
     private let made = ContinuousClock.now
     /// The time that devices will measure it by; a token may take long to sign.
-    package var clock: Timestamp { clockBefore.adding(ContinuousClock.now - made) }
+    package var clock: Timestamp { issuedAt.adding(ContinuousClock.now - made) }
     /// The sequence that the present document must have, 0 for none; nil for any.
     package var expectedSequence: Int?
     /// The sequence of a channel that is made by this; nil where none may be made. One that was lost would begin again below what
@@ -32,10 +31,9 @@ package struct ChannelTerms {
     package var isDryRun = false
 
     /// The options that have no default.
-    package init(signers: [Signer], issuedAt: Timestamp, clock: Timestamp = .now) {
+    package init(signers: [Signer], clock: Timestamp = .now) {
         self.signers = signers
-        self.issuedAt = issuedAt
-        clockBefore = clock
+        issuedAt = clock
     }
 }
 
@@ -74,7 +72,7 @@ package struct ChannelReport: Sendable {
 enum PublisherClock: Equatable {
     /// Nothing speaks against it.
     case plausible
-    /// The document would be issued later than the machine says that it is, as `SOURCE_DATE_EPOCH` may have it.
+    /// The document is issued later than this machine's clock, as a trust root that another machine has drafted may be.
     case ahead
     /// The document before expired long ago, if this is the time.
     case leaps(from: Timestamp)
@@ -99,8 +97,8 @@ enum PublisherClock: Equatable {
         case .ahead:
             UpdateFailure(
                 .configInvalid, subject: subject,
-                "The document of \(subject) would be issued at \(issuedAt), which this machine's clock has not reached: check "
-                    + "SOURCE_DATE_EPOCH. " + advice)
+                "The document of \(subject) would be issued at \(issuedAt), which this machine's clock has not reached. "
+                    + advice)
         case .leaps(let expires):
             UpdateFailure(
                 .configInvalid, subject: subject,
