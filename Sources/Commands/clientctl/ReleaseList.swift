@@ -210,7 +210,7 @@ enum ChannelView {
         [
             "channel": .string(document.channel), "appId": .string(orNull: document.appId),
             "sequence": .integer(document.sequence), "issuedAt": .string(document.issuedAt.description),
-            "expires": .string(document.expires.description), "expired": .bool(document.expires < now),
+            "expires": .string(document.expires.description), "expired": .bool(document.expires <= now),
             "minimumVersion": .string(orNull: document.minimumVersion?.description),
             "poll": document.poll.map {
                 .object(["interval": .integer($0.interval), "jitter": .integer($0.jitter)])
@@ -262,7 +262,7 @@ enum ChannelView {
     }
 
     static func lines(_ document: ChannelDocument, held: [SemanticVersion] = [], now: Timestamp) -> [String] {
-        let isLate = document.expires < now
+        let isLate = document.expires <= now
         var lines = [
             "channel \(document.channel) of \(UntrustedName.display(document.appId ?? "no named application")), "
                 + "sequence \(document.sequence)",

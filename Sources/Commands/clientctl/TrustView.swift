@@ -16,7 +16,7 @@ enum TrustView {
         return [
             "version": .integer(root.version), "appId": .string(orNull: root.appId),
             "issuedAt": .string(root.issued.description), "expires": .string(root.expires.description),
-            "expired": .bool(root.expires < .now), "roles": .object(roles),
+            "expired": .bool(root.expires <= .now), "roles": .object(roles),
             "keys": .array(
                 root.keys.map { key in
                     .object([
@@ -42,7 +42,7 @@ enum TrustView {
         var lines = [
             "trust root \(root.version) of \(UntrustedName.display(root.appId ?? "no named application"))",
             "  issued   \(root.issued)",
-            "  expires  \(root.expires)" + (root.expires < now ? "  EXPIRED: nothing is installed by it" : ""),
+            "  expires  \(root.expires)" + (root.expires <= now ? "  EXPIRED: nothing is installed by it" : ""),
         ]
         for role in TrustRole.allCases {
             guard let named = root.roles[role] else { continue }

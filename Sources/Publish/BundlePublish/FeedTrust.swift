@@ -51,7 +51,7 @@ struct FeedTrust {
 
     /// Devices install nothing by a root that has expired.
     private func requireCurrent() throws {
-        guard root.expires < clock else { return }
+        guard root.expires <= clock else { return }
         throw UpdateFailure(
             .expired, subject: "trust root \(root.version)",
             "The feed's trust root \(root.version) expired at \(root.expires), so devices would refuse this: renew it with "

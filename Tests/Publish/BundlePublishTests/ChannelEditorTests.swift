@@ -126,6 +126,14 @@ import Testing
         #expect(try pause(terms).document.sequence == 2)
     }
 
+    @Test func `is refused from the second in which the trust root of the feed expires`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let root = try bench.trustFile(bench.root([bench.channel], channel: bench.channel), signedBy: [bench.channel])
+        try root.write(to: "\(bench.feed)/\(FeedTrust.fileName)", replacing: false)
+        #expect(try expectRefusal(.expired, bench.terms(after: 365)).subject == "trust root 1")
+        #expect(try pause(bench.terms(after: 364)).outcome == .changed)
+    }
+
     @Test func `is refused where it has expired before it was signed`() async throws {
         try bench.put(bench.document("1.0.0"))
         var terms = bench.terms()

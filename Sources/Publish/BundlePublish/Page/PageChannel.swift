@@ -19,7 +19,7 @@ extension PageDocument {
     }
 
     private func marks(_ content: ReleasePage.Content) -> [Markup] {
-        mark(content.proof) + (content.document.expires < page.clock ? [tag("expired", "bad")] : [])
+        mark(content.proof) + (content.document.expires <= page.clock ? [tag("expired", "bad")] : [])
     }
 
     private func facts(of content: ReleasePage.Content) -> Markup {

@@ -81,7 +81,7 @@ package struct TrustPublisher {
             root = try Self.refusing { try TrustChain.start(file.root) }
         }
         try requirePlausibleTime(of: root.root, after: chain.last?.root)
-        if root.root.expires < now {
+        if root.root.expires <= now {
             throw UpdateFailure(
                 .expired, subject: "trust root \(version)",
                 "The trust root \(version) expired at \(root.root.expires): make the next one with a longer --expires-in."

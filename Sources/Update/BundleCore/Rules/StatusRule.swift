@@ -40,7 +40,7 @@ package enum StatusRule {
 
     /// What is wrong with the age of what is known of the feed at `time`; nil where nothing is.
     package static func staleness(of feed: FeedMemory, at time: Timestamp) -> String? {
-        guard let followed = feed.followed, followed.expires < max(time, feed.clock ?? time) else { return nil }
+        guard let followed = feed.followed, followed.expires <= max(time, feed.clock ?? time) else { return nil }
         return "stale: the newest document of channel \(followed.name) expired at \(followed.expires); nothing new is "
             + "installed until a newer one comes"
     }
