@@ -29,7 +29,7 @@ package final class PrefixedFrameWriter {
         var parameters = [
             (ZSTD_c_compressionLevel, level), (ZSTD_c_windowLog, windowLog), (ZSTD_c_checksumFlag, 1),
         ]
-        // Most of the content is long matches with the prefix: a tenth less, for no time (DECISIONS).
+        // Most of the content is long matches with the prefix: a tenth less, for no time (Decisions/deltas.md).
         if level >= Self.thorough { parameters.append((ZSTD_c_targetLength, 999)) }
         if let searchLog { parameters.append((ZSTD_c_searchLog, searchLog)) }
         for (parameter, value) in parameters {

@@ -11,9 +11,9 @@ package struct DeltaMaker: Sendable {
     package struct Options: Sendable {
         /// zstd's level.
         package var level = 19
-        /// Of more changed bytes than this, fewer places are compared for a match: a third less time, 9 % more bytes (DECISIONS).
+        /// Of more changed bytes than this, fewer places are compared for a match: a third less time, 9 % more bytes (Decisions/deltas.md).
         package var thoroughBytes = 64 << 20
-        /// Bytes of new files in one group, about; chosen by measurement (DECISIONS).
+        /// Bytes of new files in one group, about; chosen by measurement (Decisions/deltas.md).
         package var groupBytes = 8 << 20
         /// What a device may need to take it.
         package var memory = 64 << 20

@@ -43,7 +43,7 @@ package struct ReleaseOptions: Sendable {
     /// Whether to leave the feed as it is.
     package var isDryRun = false
 
-    /// Chosen by measurement (DECISIONS): most of level 19's size for a third of its time, a window that small devices can afford.
+    /// Chosen by measurement (Decisions/documents.md): most of level 19's size for a third of its time, a window that small devices can afford.
     package static let defaultZstdLevel = 17
     /// 32 MiB.
     package static let defaultWindowLog = 25

@@ -1,6 +1,6 @@
 import BundleValues
 
-/// When what a host announces is a reason to check (DECISIONS 63). Moments count from any beginning.
+/// When what a host announces is a reason to check (Decisions/guard.md). Moments count from any beginning.
 ///
 /// Nothing that is announced is believed: it can only make a device look at its feed, and that seldom. A check that does not lead
 /// to the announced sequence is repeated once, since the network may have failed it, or a cache on the way may have been older than
