@@ -71,11 +71,16 @@ enum LookOutput {
             + look.unmatched.map {
                 "--exclude \(UntrustedName.display($0)) leaves nothing out: nothing has that name or path"
             }
-            + groups(look.findings).map { group in
-                let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
-                return "\(group.count(of: group.code.words)) (\(group.names)). \(group.code.advice)"
-                    + (allow.isEmpty ? "" : " Or allow it: serve \(allow)")
-            }
+            + lines(look.findings)
+    }
+
+    /// One line for each kind of finding.
+    static func lines(_ findings: [FolderFinding]) -> [String] {
+        groups(findings).map { group in
+            let allow = group.allowances.map { "--csp \"\($0)\"" }.joined(separator: " ")
+            let what = group.sentence ?? "\(group.count(of: group.code.words)) (\(group.names))."
+            return "\(what) \(group.code.advice)" + (allow.isEmpty ? "" : " Or allow it: serve \(allow)")
+        }
     }
 
     static func objects(_ findings: [FolderFinding]) -> JSONValue {
@@ -108,6 +113,19 @@ enum LookOutput {
             return code.isAboutBytes ? "\(what), \(ByteCount(bytes: bytes))" : what
         }
 
+        /// The finding in words, where it is about the whole client; nil for those that are about files.
+        var sentence: String? {
+            let detail = findings.first?.detail ?? ""
+            return switch code {
+            case .sameContent: "The content is that of \(detail)."
+            case .emptyPage: "index.html is empty."
+            case .neverConfirms: "No file calls startupDidComplete(), so devices would roll this client back."
+            case .blocksConfirmation:
+                "The policy in index.html forbids the page to call its own server (\(detail)), so devices would roll this client back."
+            default: nil
+            }
+        }
+
         var names: String {
             let shown = findings.prefix(3).map { finding in
                 code.isAboutBytes || finding.detail == nil
@@ -130,7 +148,10 @@ extension FolderFinding.Code {
     fileprivate var isAboutBytes: Bool {
         switch self {
         case .precompressed, .maps, .junk, .duplicates, .overBudget: true
-        case .missingFile, .foreignOrigin, .ownFrame, .inlineHandler, .eval, .wasm: false
+        case .sameContent, .emptyPage, .missingScript, .neverConfirms, .blocksConfirmation, .serviceWorker,
+            .missingFile,
+            .foreignOrigin, .ownFrame, .inlineHandler, .eval, .wasm:
+            false
         }
     }
 
@@ -141,14 +162,16 @@ extension FolderFinding.Code {
         case .junk: ("file that editors or tools left", "files that editors or tools left")
         case .duplicates: ("duplicate file", "duplicate files")
         case .overBudget: ("file over the budget", "files over the budget")
-        case .missingFile:
-            ("file that a page names is missing", "files that pages name are missing")
+        case .sameContent, .emptyPage, .neverConfirms, .blocksConfirmation: ("client", "clients")
+        case .missingScript: ("script that index.html loads is missing", "scripts that index.html loads are missing")
+        case .serviceWorker:
+            ("file that registers a service worker", "files that register a service worker")
+        case .missingFile: ("file is missing that a page loads", "files are missing that pages load")
         case .foreignOrigin: ("thing that a page loads from elsewhere", "things that pages load from elsewhere")
         case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
         case .inlineHandler: ("attribute that is a script", "attributes that are scripts")
-        case .eval:
-            ("script that may make scripts out of text (eval)", "scripts that may make scripts out of text (eval)")
-        case .wasm: ("file of WebAssembly", "files of WebAssembly")
+        case .eval: ("script that may use eval", "scripts that may use eval")
+        case .wasm: ("WebAssembly file", "WebAssembly files")
         }
     }
 
@@ -161,12 +184,18 @@ extension FolderFinding.Code {
         case .junk: "--drop junk leaves them out."
         case .duplicates: "You can keep one copy and link to it."
         case .overBudget: "Make them smaller."
-        case .missingFile: "Browsers will not find it."
+        case .sameContent: "Did you build?"
+        case .emptyPage: "Devices would show a white screen and roll this client back. Did you build?"
+        case .neverConfirms: "Call WebAppLocalServer.startupDidComplete() when the page works."
+        case .blocksConfirmation: "Add 'self' to connect-src."
+        case .missingScript: "Devices would roll this client back. Build it again."
+        case .serviceWorker: "serve refuses service workers. Leave the registration out."
+        case .missingFile: "Browsers will not find them."
         case .foreignOrigin: "serve refuses it, and a device may be offline. Copy it into the folder."
         case .ownFrame: "serve refuses frames."
         case .inlineHandler: "serve refuses it. Add the handler in a script."
-        case .eval: "serve refuses that. Build without it."
-        case .wasm: "serve refuses to compile it."
+        case .eval: "serve blocks eval: build without it."
+        case .wasm: "serve blocks it."
         }
     }
 }

@@ -164,6 +164,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         for line in LookOutput.lines(look) { Output.say("clientctl: \(line)") }
         let release = try builder.publish(look, signers: signers, to: plan)
         progress.end()
+        for line in LookOutput.lines([release.sameContent].compactMap(\.self)) { Output.say("clientctl: \(line)") }
         if !release.raisedLimits.isEmpty {
             Output.say(
                 "clientctl: this release is larger than devices allow by default: every device needs "
@@ -260,7 +261,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                 release.largest.map { .object(["path": .string($0.path.string), "size": .integer($0.size)]) }),
         ]
         object["offered"] = .string(orNull: release.offered?.description)
-        object["findings"] = LookOutput.objects(look.findings)
+        object["findings"] = LookOutput.objects([release.sameContent].compactMap(\.self) + look.findings)
         object["dropped"] = LookOutput.objects(look.dropped)
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaOutput.value))

@@ -108,6 +108,27 @@ extension ContentSecurityPolicy {
         return "\(name) \(source)"
     }
 
+    /// Whether `policy`, as a page has it in a `<meta>` element, refuses the calls of that page to the loopback server, which is its
+    /// own origin. `connect-src` decides, or `default-src` without it (Content Security Policy Level 3, section 6.8.3).
+    package static func refusesOwnCalls(_ policy: String) -> Bool {
+        policy.split(separator: ",").contains { policy in
+            var directives: [String: [String]] = [:]
+            for directive in policy.split(separator: ";") {
+                let words = directive.split(whereSeparator: \.isWhitespace).map { $0.lowercased() }
+                guard let name = words.first, directives[name] == nil else { continue }
+                directives[name] = Array(words.dropFirst())
+            }
+            guard let sources = directives["connect-src"] ?? directives["default-src"] else { return false }
+            return !sources.contains(where: allowsOwnOrigin)
+        }
+    }
+
+    private static func allowsOwnOrigin(_ source: String) -> Bool {
+        if ["'self'", "*", "http:"].contains(source) { return true }
+        let host = source.hasPrefix("http://") ? String(source.dropFirst(7)) : source
+        return ["127.0.0.1", "localhost", "*"].contains { host == $0 || host.hasPrefix("\($0):") }
+    }
+
     /// What of `--csp` lets pages of ours show each other in frames, which the policy that nobody has widened refuses.
     package static let framing = "frame-ancestors 'self'"
 

@@ -53,6 +53,21 @@ package struct FolderLook: Sendable {
         )
     }
 
+    /// Refuses a folder whose `index.html` loads scripts that it does not have: no device could start it. `--allow missingScript`
+    /// permits all of them, a name or a path permits one.
+    func requireScripts(allowing allowed: [PathPattern], of source: String) throws {
+        if allowed.contains(where: { $0.text == FolderFinding.Code.missingScript.rawValue }) { return }
+        let missing = findings.filter { $0.code == .missingScript }.compactMap(\.target).filter { path in
+            !allowed.contains { $0.covers(path) }
+        }.map { UntrustedName.display($0) }
+        guard let first = missing.first else { return }
+        let names = missing.prefix(20).joined(separator: ", ") + (missing.count > 20 ? " and others" : "")
+        throw UpdateFailure(
+            .archiveRejected, subject: "missing-script: \(first)",
+            "Not published. \(source)/index.html loads \(missing.count == 1 ? "a script" : "\(missing.count) scripts") that the "
+                + "folder does not have: \(names). Build the client again, or publish it with --allow missingScript.")
+    }
+
     /// Keeps a copy of the source maps in `folder`, below the name of `version`, in the place of what that name had.
     func keepMaps(in folder: String, of version: SemanticVersion) throws {
         try Directory.createAll(folder)
@@ -108,7 +123,7 @@ private struct FolderSurvey {
     func facts() throws -> [FolderFacts] {
         var counts: [Int: Int] = [:]
         for entry in tree.entries { counts[entry.size, default: 0] += 1 }
-        return try tree.entries.map { entry in
+        var facts = try tree.entries.map { entry in
             var facts = FolderFacts(entry.path, size: entry.size)
             facts.copied = try copied(entry)
             let kind = PageKind(entry.path)
@@ -118,6 +133,27 @@ private struct FolderSurvey {
             }
             return facts
         }
+        // A call may be in a file of another kind, such as WebAssembly: those are read only where no script has it.
+        if !facts.contains(where: { $0.confirms == true }) {
+            for index in facts.indices where facts[index].confirms == nil {
+                facts[index].confirms = try confirms(facts[index].path)
+                if facts[index].confirms == true { break }
+            }
+        }
+        return facts
+    }
+
+    private func confirms(_ path: BundlePath) throws -> Bool {
+        var isFound = false
+        // The end of the block before: the name may be in both.
+        var rest: [UInt8] = []
+        _ = try tree.folder.file(path.string).forEachBlock { block in
+            if isFound { return }
+            let bytes = rest + Array(block)
+            isFound = ScriptText.confirms(bytes[...])
+            rest = Array(bytes.suffix(ScriptText.longestName))
+        }
+        return isFound
     }
 
     private func digest(of path: BundlePath) throws -> SHA256Digest {
@@ -156,11 +192,17 @@ private struct FolderSurvey {
 
     private func read(_ path: BundlePath, as kind: PageKind, into facts: inout FolderFacts) throws {
         let bytes = try tree.folder.file(path.string).readAll(maximumBytes: Self.mostText)
+        facts.confirms = ScriptText.confirms(bytes[...])
         switch kind {
-        case .script: facts.usesEval = ScriptText.usesEval(bytes[...])
+        case .script:
+            facts.usesEval = ScriptText.usesEval(bytes[...])
+            facts.registersWorker = ScriptText.registersWorker(bytes[...])
         case .page:
             facts.page = PageReferences(bytes)
-            facts.usesEval = HTMLOutline(bytes).scripts.contains { ScriptText.usesEval(bytes[$0.text]) }
+            facts.isBlank = bytes.allSatisfy { " \t\r\n\u{0C}".utf8.contains($0) }
+            let scripts = HTMLOutline(bytes).scripts.map { bytes[$0.text] }
+            facts.usesEval = scripts.contains(where: ScriptText.usesEval)
+            facts.registersWorker = scripts.contains(where: ScriptText.registersWorker)
         }
     }
 }
@@ -180,6 +222,36 @@ enum ScriptText {
                 if ends(text[..<index], with: "Function"), !isHarmless(text[offset...]) { return true }
             }
             return false
+        }
+    }
+
+    private static let confirmation = "startupDidComplete"
+    /// Bytes of the longest name that is searched for.
+    static let longestName = confirmation.utf8.count
+
+    /// Whether it names the call that confirms a start.
+    static func confirms(_ script: ArraySlice<UInt8>) -> Bool { !ends(of: confirmation, in: script).isEmpty }
+
+    /// Whether it calls `register` of the browser's service workers.
+    static func registersWorker(_ script: ArraySlice<UInt8>) -> Bool {
+        ends(of: "serviceWorker", in: script).contains { end in
+            script[end...].starts(with: ".register(".utf8) || script[end...].starts(with: "?.register(".utf8)
+        }
+    }
+
+    /// The indices behind each `name` in `script`.
+    private static func ends(of name: String, in script: ArraySlice<UInt8>) -> [Int] {
+        let name = Array(name.utf8)
+        return script.withUnsafeBytes { text in
+            guard let start = text.baseAddress else { return [] }
+            var (offset, found) = (0, [Int]())
+            while offset + name.count <= text.count,
+                let place = memchr(start + offset, Int32(name[0]), text.count - offset - name.count + 1)
+            {
+                offset = UnsafeRawPointer(place) - start + 1
+                if memcmp(place, name, name.count) == 0 { found.append(script.startIndex + offset + name.count - 1) }
+            }
+            return found
         }
     }
 

@@ -18,7 +18,19 @@ package struct FolderFinding: Sendable, Equatable {
         case duplicates
         /// More bytes than one file may have.
         case overBudget
-        /// A page names something that is not in the folder.
+        /// The content is that of a release that the feed has already.
+        case sameContent
+        /// `index.html` is empty.
+        case emptyPage
+        /// `index.html` loads a script that is not in the folder.
+        case missingScript
+        /// No file confirms the start of the client.
+        case neverConfirms
+        /// A policy in `index.html` refuses the call that confirms the start.
+        case blocksConfirmation
+        /// A page or script registers a service worker.
+        case serviceWorker
+        /// A page names a file that is not in the folder.
         case missingFile
         /// A page loads something of another origin.
         case foreignOrigin
@@ -43,16 +55,32 @@ package struct FolderFinding: Sendable, Equatable {
     /// The value of `--csp` that lets `serve` allow it; nil where it needs none.
     package let allowance: String?
 
-    init(_ code: Code, _ file: FolderFacts, _ detail: String? = nil, allowance: String? = nil) {
+    /// The path in the folder that a reference leads to; nil for other findings.
+    let target: [UInt8]?
+
+    init(
+        _ code: Code, _ file: FolderFacts, _ detail: String? = nil, allowance: String? = nil, target: [UInt8]? = nil
+    ) {
+        self.init(code, file.path, size: file.size, detail, allowance: allowance, target: target)
+    }
+
+    init(
+        _ code: Code, _ path: BundlePath, size: Int, _ detail: String? = nil, allowance: String? = nil,
+        target: [UInt8]? = nil
+    ) {
         self.code = code
-        path = file.path
-        size = file.size
+        self.path = path
+        self.size = size
         self.detail = detail
         self.allowance = allowance
+        self.target = target
     }
+
+    /// Whether it is about the page that devices show first.
+    var isAboutIndex: Bool { path.bytes.elementsEqual("index.html".utf8) }
 }
 
-/// What the rule is told of one file; what was not looked at says nothing.
+/// What the rule receives about one file. A member that was not read has no effect.
 struct FolderFacts {
     let path: BundlePath
     let size: Int
@@ -60,10 +88,16 @@ struct FolderFacts {
     var digest: SHA256Digest?
     /// The file beside it that it is a compressed copy of.
     var copied: BundlePath?
-    /// What stands in it, where it is a page.
+    /// What the page refers to; nil for other files.
     var page: PageReferences?
+    /// Whether it has nothing but white space.
+    var isBlank = false
     /// Whether a script in it makes scripts out of text.
     var usesEval = false
+    /// Whether it names the call that confirms a start; nil if it was not searched.
+    var confirms: Bool?
+    /// Whether it registers a service worker.
+    var registersWorker = false
 
     init(_ path: BundlePath, size: Int) {
         self.path = path
@@ -71,7 +105,8 @@ struct FolderFacts {
     }
 }
 
-/// What speaks against files of a folder; pure. The order is that of the codes, then of the paths.
+/// Finds what is wrong with files of a folder. A pure rule. Findings are in the order of the codes; `index.html` comes first, then
+/// the other paths in their order.
 struct FolderRule {
     /// Most bytes of one file; nil for no such bound.
     var budget: Int?
@@ -83,11 +118,12 @@ struct FolderRule {
         var folders: [ArraySlice<UInt8>: Bool] = [:]
         let found =
             files.flatMap { findings(of: $0, among: paths, isJunk: Self.isJunk($0.path.bytes[...], &folders)) }
-            + Self.duplicates(files)
+            + Self.duplicates(files) + Self.startFindings(files)
         return found.enumerated().sorted {
             let (one, other) = ($0.element, $1.element)
             let order = (Self.rank(one.code), Self.rank(other.code))
             if order.0 != order.1 { return order.0 < order.1 }
+            if one.isAboutIndex != other.isAboutIndex { return one.isAboutIndex }
             return one.path == other.path ? $0.offset < $1.offset : one.path < other.path
         }.map(\.element)
     }
@@ -109,11 +145,26 @@ struct FolderRule {
             found.append(
                 FolderFinding(.eval, file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
         }
+        if file.registersWorker { found.append(FolderFinding(.serviceWorker, file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),
             ContentSecurityPolicy.refuses("script-src", "wasm-eval")
         {
             found.append(
                 FolderFinding(.wasm, file, allowance: ContentSecurityPolicy.allowance("script-src", "wasm-eval")))
+        }
+        return found
+    }
+
+    /// What keeps the client from confirming its start, which devices answer with a rollback.
+    private static func startFindings(_ files: [FolderFacts]) -> [FolderFinding] {
+        guard let index = files.first(where: { $0.path.bytes.elementsEqual("index.html".utf8) }) else { return [] }
+        if index.isBlank { return [FolderFinding(.emptyPage, index)] }
+        var found: [FolderFinding] = []
+        let answers = files.compactMap(\.confirms)
+        if !answers.isEmpty, !answers.contains(true) { found.append(FolderFinding(.neverConfirms, index)) }
+        let policies = index.page?.policies ?? []
+        if let policy = policies.first(where: ContentSecurityPolicy.refusesOwnCalls) {
+            found.append(FolderFinding(.blocksConfirmation, index, UntrustedName.display(policy)))
         }
         return found
     }
@@ -182,7 +233,8 @@ struct FolderRule {
                 let base = page.base.flatMap { PageAddress($0).path(from: file.path) } ?? file.path.bytes
                 guard let target = PageAddress.path(name, from: base) else { continue }
                 if !isThere(target, paths) {
-                    found.append(FolderFinding(.missingFile, file, element))
+                    let isEntry = reference.element == "script" && file.path.bytes.elementsEqual("index.html".utf8)
+                    found.append(FolderFinding(isEntry ? .missingScript : .missingFile, file, element, target: target))
                 } else if reference.directive == "frame-src" {
                     found.append(FolderFinding(.ownFrame, file, element, allowance: ContentSecurityPolicy.framing))
                 }

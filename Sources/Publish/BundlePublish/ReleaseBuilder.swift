@@ -32,6 +32,7 @@ package struct ReleaseBuilder {
             budget: options.budget)
         try look.tree.requireInstallable(options.limits)
         try Self.requireBridge(look.tree.folder, source)
+        try look.requireScripts(allowing: options.allowed, of: source)
         try look.requireBudget(options.budget, of: source)
         return look
     }
@@ -67,18 +68,20 @@ package struct ReleaseBuilder {
         let file = try draft.scratch.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.scratch)
         try file.sync()
-        // Before devices have it: whose crashes are told, has maps.
+        let same = try sameContent(release.manifest)
+        // Before devices have the release: a report of a crash needs its maps.
         try keepMaps(look)
         let deltas = try self.deltas(to: release, tree, in: draft.scratch)
         let list = try DeltaShelf(feed, signers: team.all, anchor: options.trust)
             .list(of: deltas, for: release.claims(url: archiveName))
         if let list { try draft.scratch.replaceFile(DeltaListFormat.fileName, with: list) }
-        return try commit(release, draft, deltas, tree, team, channel)
-            ?? {
-                // Somebody else published this version while it was packed.
-                guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
-                return try confirm(published, tree, team, channel)
-            }()
+        guard var report = try commit(release, draft, deltas, tree, team, channel) else {
+            // Another process published this version while it was packed.
+            guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
+            return try confirm(published, tree, team, channel)
+        }
+        report.sameContent = same
+        return report
     }
 
     private func keepMaps(_ look: FolderLook) throws {
@@ -119,6 +122,27 @@ package struct ReleaseBuilder {
             return answer
         }
     }
+
+    /// Looks for the content of `manifest` among the highest versions of the feed: a publisher may have forgotten to build.
+    private func sameContent(_ manifest: Manifest) throws -> FolderFinding? {
+        let others = try ReleaseFeed.versions(in: feed).filter { $0 != manifest.version }.sorted(by: >)
+        let same = try others.prefix(Self.mostCompared).first { version in
+            do {
+                return try ReleaseFeed.published(version, in: feed)?.claims.contentSha256 == manifest.contentSha256
+            } catch let failure as UpdateFailure where failure.code == .configInvalid {
+                // A release that is damaged does not keep the next one out.
+                return false
+            }
+        }
+        return try same.map { version in
+            FolderFinding(
+                .sameContent, try BundlePath(parsing: "index.html"), size: manifest.installedSize ?? 0,
+                version.description)
+        }
+    }
+
+    /// Releases whose content is compared with a new one: each is one read of the feed.
+    private static let mostCompared = 10
 
     /// What a release must find in the feed, now and when it is put there.
     private func requireOpen(_ team: Team) throws {

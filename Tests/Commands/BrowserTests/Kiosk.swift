@@ -41,7 +41,7 @@ final class Kiosk {
     /// Publishes a folder as `version`.
     func publish(_ source: String, as version: String) throws {
         try run([
-            "publish", source, "--version", version, "--feed", folder.file("feed"), "--key",
+            "publish", source, "--allow", "missingScript", "--version", version, "--feed", folder.file("feed"), "--key",
             folder.file("release.key.pem"), "--min-shell", "1.0.0", "--level", "1",
         ])
     }

@@ -53,7 +53,7 @@ import Testing
                 "precompressed": ["app.js.gz", "eval.js.zst"], "maps": ["app.js.map"], "duplicates": ["twin.js"],
                 "junk": [".DS_Store", "deep/page.html~"], "missingFile": ["index.html"],
                 "foreignOrigin": ["index.html"],
-                "eval": ["eval.js"],
+                "eval": ["eval.js"], "neverConfirms": ["index.html"],
             ])
         #expect(published["dropped"] == .array([]))
         for words in [
@@ -74,7 +74,10 @@ import Testing
         #expect(published["files"] == .integer(files.count - 3))
         #expect(
             codes(published["dropped"]) == ["precompressed": ["app.js.gz", "eval.js.zst"], "maps": ["app.js.map"]])
-        #expect(Set(codes(published["findings"]).keys) == ["duplicates", "missingFile", "foreignOrigin", "eval"])
+        #expect(
+            Set(codes(published["findings"]).keys) == [
+                "duplicates", "missingFile", "foreignOrigin", "eval", "neverConfirms",
+            ])
         #expect(published.errors.contains("left out 2 precompressed copies"))
         let verify = ["verify", site.manifest, "--trust", site.trust, "--rebuild", source, "--json"]
         try Clientctl.run(verify).failed(23, "digestMismatch")
@@ -82,6 +85,53 @@ import Testing
         try Clientctl.run(verify, environment: ["CLIENTCTL_DROP": "maps,junk,precompressed"]).succeeded("verified")
         try site.publish(source, as: "1.0.0", drop).succeeded("unchanged")
         try site.publish(source, as: "1.0.1", ["--drop", "maps,gone"]).failed(64, "usage")
+    }
+
+    @Test func `refuses scripts that index.html loads and the folder lacks, unless they are allowed`() throws {
+        try site.folder.write(
+            bytes("<script src=/app.js></script><script src=gone/main.js></script>"), to: "web/index.html")
+        let refused = try site.publish(source, as: "1.0.0").failed(24, "archiveRejected")
+        #expect(refused.subject == "missing-script: gone/main.js")
+        for allowed in ["missingScript", "main.js", "gone"] {
+            let rehearsed = try site.publish(source, as: "1.0.0", ["--allow", allowed, "--dry-run"]).succeeded("dryRun")
+            #expect(codes(rehearsed["findings"])["missingScript"] == ["index.html"])
+        }
+        try site.publish(source, as: "1.0.0", ["--allow", "other.js"]).failed(24, "archiveRejected")
+    }
+
+    @Test func `warns of a client that cannot confirm its start`() throws {
+        func warnings(_ files: [String: String]) throws -> Outcome {
+            let folder = try site.folder.writeTree(files.mapValues(bytes), to: "start")
+            defer { _ = try? Clientctl.stock(["rm", "-r", folder]) }
+            return try site.publish(folder, as: "3.0.0", ["--dry-run"]).succeeded("dryRun")
+        }
+        let never = try warnings(["index.html": "<h1>Hello</h1>"])
+        #expect(never.errors.contains("No file calls startupDidComplete()"))
+        let empty = try warnings(["index.html": " \n"])
+        #expect(codes(empty["findings"]) == ["emptyPage": ["index.html"]])
+        #expect(empty.errors.contains("index.html is empty. Devices would show a white screen"))
+        let blocked = try warnings([
+            "index.html":
+                "<meta http-equiv=content-security-policy content=\"default-src 'none'\"><script>a.startupDidComplete()</script>"
+        ])
+        #expect(codes(blocked["findings"]) == ["blocksConfirmation": ["index.html"]])
+        let worker = try warnings([
+            "index.html": "<script src=a.js></script>",
+            "a.js": "navigator.serviceWorker.register('sw.js'); a.startupDidComplete()",
+        ])
+        #expect(codes(worker["findings"]) == ["serviceWorker": ["a.js"]])
+        let compiled = try warnings(["index.html": "<h1>Hello</h1>", "a.bin": "\u{0}startupDidComplete\u{0}"])
+        #expect(codes(compiled["findings"]) == [:])
+    }
+
+    @Test func `warns of a release with the content of another one`() throws {
+        try site.publish("1.0.0")
+        try site.publish("1.1.0")
+        let same = try site.publish(site.folder.file("web-1.0.0"), as: "1.2.0").succeeded("published")
+        #expect(same.errors.contains("The content is that of 1.0.0. Did you build?"))
+        #expect(codes(same["findings"])["sameContent"] == ["index.html"])
+        let again = try site.publish(site.folder.file("web-1.1.0"), as: "1.1.0").succeeded("unchanged")
+        #expect(codes(again["findings"])["sameContent"] == nil)
     }
 
     @Test func `repositories and dependencies are junk`() throws {

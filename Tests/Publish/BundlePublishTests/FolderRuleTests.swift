@@ -141,6 +141,67 @@ import Testing
         #expect(ScriptText.usesEval(Array(text.utf8)[...]) == uses)
     }
 
+    @Test(arguments: [
+        ("a.startupDidComplete()", true), ("a['startupDidComplete']()", true), ("startupDidComplet", false),
+        ("", false),
+    ])
+    func `finds the call that confirms a start`(text: String, confirms: Bool) {
+        #expect(ScriptText.confirms(Array("x\(text)".utf8)[1...]) == confirms)
+    }
+
+    @Test(arguments: [
+        ("navigator.serviceWorker.register('sw.js')", true), ("n.serviceWorker?.register('sw.js')", true),
+        ("'serviceWorker' in navigator", false), ("navigator.serviceWorker.ready", false), ("", false),
+    ])
+    func `finds the registration of a service worker`(text: String, registers: Bool) {
+        #expect(ScriptText.registersWorker(Array(text.utf8)[...]) == registers)
+    }
+
+    @Test func `reports a client that never confirms its start only where every file was searched`() throws {
+        func index(_ confirms: Bool?) throws -> FolderFacts { try file("index.html") { $0.confirms = confirms } }
+        #expect(found([try index(false)]) == ["neverConfirms index.html"])
+        #expect(found([try index(nil)]) == [])
+        #expect(found([try index(false), try file("a.js", size: 11) { $0.confirms = true }]) == [])
+    }
+
+    @Test func `reports an empty index page, and no other page`() throws {
+        let blank = try file("index.html", size: 1) {
+            $0.isBlank = true
+            $0.confirms = false
+        }
+        #expect(found([blank, try file("other.html") { $0.isBlank = true }]) == ["emptyPage index.html"])
+    }
+
+    @Test(arguments: [
+        ("default-src 'none'", true), ("connect-src 'none'", true), ("connect-src https://api.example", true),
+        ("default-src 'self'; connect-src", true),
+        ("default-src 'self'; connect-src 'self' https://api.example", false),
+        ("script-src 'self'; frame-src 'none'", false), ("connect-src *", false), ("CONNECT-SRC 'SELF'", false),
+        ("connect-src http://127.0.0.1:*", false), ("connect-src 'self', default-src 'none'", true),
+        ("connect-src 'self'; connect-src 'none'", false), ("", false),
+    ])
+    func `reports a policy that refuses the call which confirms a start`(policy: String, refuses: Bool) throws {
+        let text = "<meta http-equiv=Content-Security-Policy content=\"\(policy)\">"
+        let page = try file("index.html") { $0.page = PageReferences(Array(text.utf8)) }
+        let code = FolderFinding.Code.blocksConfirmation
+        #expect(FolderRule().findings(of: [page]).map(\.code) == (refuses ? [code] : []))
+    }
+
+    @Test func `reports scripts that the index page lacks, before files that other pages lack`() throws {
+        func page(_ path: String, size: Int, _ text: String) throws -> FolderFacts {
+            try file(path, size: size) { $0.page = PageReferences(Array(text.utf8)) }
+        }
+        let files = [
+            try page("404.html", size: 1, "<script src=a.js></script><img src=b.png>"),
+            try page("index.html", size: 2, "<script src=/main.js></script><img src=c.png>"),
+        ]
+        #expect(
+            found(files) == [
+                "missingScript index.html <script> /main.js", "missingFile index.html <img> c.png",
+                "missingFile 404.html <script> a.js", "missingFile 404.html <img> b.png",
+            ])
+    }
+
     @Test func `eval is told with what allows it`() throws {
         let finding = FolderRule().findings(of: [try file("a.js") { $0.usesEval = true }])
         #expect(finding.map(\.allowance) == ["script-src 'unsafe-eval'"])

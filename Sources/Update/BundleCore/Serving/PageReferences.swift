@@ -20,8 +20,10 @@ package struct PageReferences: Sendable, Equatable {
     package private(set) var references: [Reference] = []
     /// Attributes that are scripts, as `onclick of <button>`, and addresses that are.
     package private(set) var handlers: [String] = []
-    /// What the first `<base>` says that addresses begin at.
+    /// The `href` of the first `<base>`.
     package private(set) var base: String?
+    /// The content of each `<meta http-equiv="Content-Security-Policy">`.
+    package private(set) var policies: [String] = []
 
     /// Reads `page`.
     package init(_ page: [UInt8]) {
@@ -41,6 +43,7 @@ package struct PageReferences: Sendable, Equatable {
             if tag.name == "template" { templates += 1 }
             if templates == 0 {
                 if tag.name == "base", base == nil { base = element["href"] }
+                if let policy = element.policy { policies.append(policy) }
                 references += element.references
             }
             if Self.rawText.contains(tag.name), tokenizer.rawText(of: tag.name) == nil { return }
@@ -60,13 +63,19 @@ private struct Element {
     init(_ tag: HTMLTokenizer.Tag, in page: [UInt8]) {
         name = tag.name
         attributes = tag.attributes.mapValues {
-            String(decoding: page[$0], as: UTF8.self).replacing("&amp;", with: "&")
+            String(decoding: page[$0], as: UTF8.self).replacing("&#39;", with: "'").replacing("&amp;", with: "&")
         }
         isScript = ScriptType.isJudged(
             type: tag.attributes["type"].map { page[$0] }, language: tag.attributes["language"].map { page[$0] })
     }
 
     subscript(attribute: String) -> String? { attributes[attribute] }
+
+    /// The policy that a `<meta>` element enforces; nil for any other element.
+    var policy: String? {
+        guard name == "meta", attributes["http-equiv"]?.lowercased() == "content-security-policy" else { return nil }
+        return attributes["content"]
+    }
 
     var handlers: [String] {
         attributes.keys.sorted().compactMap { key in
