@@ -278,7 +278,7 @@ struct ReleaseRevoke: ChannelEdit {
             return .revokeBelow(try settings.parsed("below", below) { try SemanticVersion(parsingArgument: $0) })
         case (_?, nil):
             let version = try version.semantic(settings)
-            if undoes { return .unrevoke(version) }
+            if undoes { return .reinstate(version) }
             guard let reason, !reason.isEmpty else {
                 throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
             }

@@ -449,9 +449,10 @@ struct FeedPoll: Sendable {
             FeedMemory.Channel(
                 name: name, sequence: document.sequence, payloadSha256: digest, signers: signers.map(\.id),
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
-                minimumVersion: [known?.minimumVersion, document.minimumVersion].compactMap(\.self).max(),
+                reinstated: document.reinstated, minimumVersion: document.minimumVersion,
                 leftOut: try leftOut(by: verified.document, digest, member, at: time),
-                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit))
+                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit
+            ).following(known))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(
             inventory: inventory, shell: request.shell, appId: appId ?? document.appId, unknownHold: held.unknown)

@@ -70,9 +70,50 @@ import Testing
             #expect(document.revoked == [FeedMemory.Revocation(version: version, reason: reason)])
             #expect(try ChannelChange.revoke(version, reason: reason).apply(to: &document, at: bench.start).isEmpty)
         }
-        #expect(try !ChannelChange.unrevoke(version).apply(to: &document, at: bench.start).isEmpty)
+        #expect(try !ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.revoked.isEmpty)
-        #expect(try ChannelChange.unrevoke(version).apply(to: &document, at: bench.start).isEmpty)
+        #expect(document.reinstated == [version])
+        #expect(try ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
+        let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
+        #expect(read.reinstated == [version])
+        #expect(try !ChannelChange.revoke(version, reason: "again").apply(to: &document, at: bench.start).isEmpty)
+        #expect(document.reinstated.isEmpty)
+    }
+
+    @Test func `reinstates by name a release whose recall the document does not have`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        #expect(
+            try ChannelChange.reinstate(version).apply(to: &document, at: bench.start) == [
+                "1.0.0: no longer recalled on any device"
+            ])
+        #expect(document.reinstated == [version])
+        let unknown = try bench.version("9.0.0")
+        let refused = bench.refusal { _ = try ChannelChange.reinstate(unknown).apply(to: &document, at: bench.start) }
+        #expect(refused?.code == .configInvalid)
+    }
+
+    @Test func `names at most 1024 reinstated versions, and none below the floor`() throws {
+        var document = try bench.document("9.0.0")
+        for minor in 0...ChannelFormat.mostReinstated {
+            let version = try bench.version("1.\(minor).0")
+            _ = try ChannelChange.revoke(version, reason: "bad").apply(to: &document, at: bench.start)
+            _ = try ChannelChange.reinstate(version).apply(to: &document, at: bench.start)
+        }
+        #expect(document.reinstated.count == ChannelFormat.mostReinstated)
+        #expect(document.reinstated.last?.description == "1.1024.0")
+        _ = try ChannelChange.revokeBelow(bench.version("1.1000.0")).apply(to: &document, at: bench.start)
+        #expect(document.reinstated.count == 25)
+    }
+
+    @Test func `a document that recalls and reinstates one version is refused`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        document.revoked = [FeedMemory.Revocation(version: version, reason: "bad")]
+        document.reinstated = [version]
+        let refused = bench.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }
+        #expect(refused?.code == .manifestMalformed)
+        #expect(refused?.message.contains("reinstated") == true)
     }
 
     @Test func `says how often devices ask, and no longer says so`() throws {

@@ -31,7 +31,7 @@ import Testing
         _ = try apply(.pause(version))
         _ = try apply(.resume(version))
         _ = try apply(.revoke(version, reason: "white screen"))
-        _ = try apply(.unrevoke(version))
+        _ = try apply(.reinstate(version))
         _ = try apply(.revokeBelow(try bench.version("1.0.0")))
         _ = try apply(.poll(ChannelDocument.Poll(interval: 300, jitter: 0)))
         _ = try apply(.resign)

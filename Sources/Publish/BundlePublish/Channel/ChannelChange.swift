@@ -19,7 +19,7 @@ package enum ChannelChange: Sendable {
     /// It must not run.
     case revoke(SemanticVersion, reason: String)
     /// It was revoked by mistake.
-    case unrevoke(SemanticVersion)
+    case reinstate(SemanticVersion)
     /// Everything below must not run.
     case revokeBelow(SemanticVersion)
     /// The channel offers it no more; where it runs, it goes on.
@@ -35,7 +35,7 @@ package enum ChannelChange: Sendable {
     package var version: SemanticVersion? {
         switch self {
         case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
-            .unrevoke(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
+            .reinstate(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
             .urgent(let version, _):
             version
         case .revokeBelow, .poll, .busyLimit, .resign: nil
@@ -56,7 +56,7 @@ package enum ChannelChange: Sendable {
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
-        case .unrevoke(let version): try document.unrevoke(version)
+        case .reinstate(let version): try document.reinstate(version)
         case .revokeBelow(let version): try document.raiseFloor(version)
         case .remove(let version): try document.remove(version)
         case .poll(let poll): document.setPoll(poll)
@@ -195,16 +195,19 @@ extension ChannelDocument {
         if revoked.contains(revocation) { return [] }
         revoked.removeAll { $0.version == version }
         revoked.append(revocation)
+        reinstated.removeAll { $0 == version }
         return ["\(version): recalled" + (reason.isEmpty ? "" : ", \(reason)")]
     }
 
-    fileprivate mutating func unrevoke(_ version: SemanticVersion) throws -> [String] {
-        if !revoked.contains(where: { $0.version == version }) {
-            _ = try index(of: version)
-            return []
-        }
+    /// Takes the recall of `version` back by name, for devices keep a recall that a document merely leaves out. Changes a document
+    /// without the recall as well: devices may have it from an earlier one.
+    fileprivate mutating func reinstate(_ version: SemanticVersion) throws -> [String] {
+        let isRecalled = revoked.contains { $0.version == version }
+        if !isRecalled { _ = try index(of: version) }
+        if reinstated.contains(version) { return [] }
         revoked.removeAll { $0.version == version }
-        return ["\(version): no longer recalled"]
+        reinstated = (reinstated + [version]).suffix(ChannelFormat.mostReinstated)
+        return ["\(version): " + (isRecalled ? "no longer recalled" : "no longer recalled on any device")]
     }
 
     fileprivate mutating func raiseFloor(_ version: SemanticVersion) throws -> [String] {
@@ -225,6 +228,7 @@ extension ChannelDocument {
                     + "good. Publish or promote one first.")
         }
         minimumVersion = version
+        reinstated.removeAll { $0 < version }
         return ["nothing below \(version) may run"]
     }
 

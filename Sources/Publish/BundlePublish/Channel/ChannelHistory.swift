@@ -136,8 +136,12 @@ extension ChannelDocument {
         for recall in revoked where !before.revoked.contains(recall) {
             lines.append("\(recall.version): recalled, \(UntrustedName.display(recall.reason))")
         }
-        for old in before.revoked where !revoked.contains(where: { $0.version == old.version }) {
-            lines.append("\(old.version): no longer recalled")
+        for version in reinstated where !before.reinstated.contains(version) {
+            lines.append("\(version): no longer recalled")
+        }
+        for old in before.revoked
+        where !revoked.contains(where: { $0.version == old.version }) && !reinstated.contains(old.version) {
+            lines.append("\(old.version): its recall is left out; devices that have it keep it")
         }
         if let minimumVersion, minimumVersion != before.minimumVersion {
             lines.append("nothing below \(minimumVersion) may run")
@@ -147,11 +151,12 @@ extension ChannelDocument {
 }
 
 extension ChannelDocument {
-    /// Offers again what `earlier` did. What was recalled since stays recalled: a device must never get it back by a restored copy.
+    /// Offers again what `earlier` did. Recalls made since stay, so that no device gets a recalled release by a restored copy.
     mutating func restore(_ earlier: ChannelDocument) -> [String] {
         let before = self
         (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
         revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
+        reinstated.removeAll { version in revoked.contains { $0.version == version } }
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words

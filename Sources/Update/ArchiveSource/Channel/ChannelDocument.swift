@@ -71,8 +71,10 @@ package struct ChannelDocument: Sendable {
     package var expires: Timestamp
     /// What devices may run, each version once, in the document's order.
     package var releases: [Release]
-    /// What devices must not run.
+    /// What devices must not run. A device keeps a recall when a later document leaves it out.
     package var revoked: [FeedMemory.Revocation]
+    /// The versions that devices may run again: the only way to take a recall back from a device that knows it.
+    package var reinstated: [SemanticVersion]
     /// Every version below it must not run; nil for no floor.
     package var minimumVersion: SemanticVersion?
     /// How often devices ask; nil where it does not say.
@@ -98,6 +100,7 @@ package struct ChannelDocument: Sendable {
         self.expires = expires
         releases = []
         revoked = []
+        reinstated = []
         others = [:]
     }
 }

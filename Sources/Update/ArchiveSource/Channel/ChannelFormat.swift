@@ -8,11 +8,13 @@ package enum ChannelFormat {
     /// The payload's type.
     package static let payloadType = "application/vnd.swap-clients.channel.v1+json"
 
+    /// The most versions that a document reinstates.
+    package static let mostReinstated = 1024
+
     private static let name = "channel document"
     private static let members = [
         "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "busyLimit",
-        "revoked",
-        "releases",
+        "revoked", "reinstated", "releases",
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
 
@@ -51,6 +53,16 @@ package enum ChannelFormat {
             throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
         }
         document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
+        document.reinstated = try reader.strings("reinstated").map { text in
+            do { return try SemanticVersion(parsing: text) } catch { throw reader.refusal("reinstated", "\(error)") }
+        }
+        if document.reinstated.count > mostReinstated {
+            throw reader.refusal("reinstated", "names more than \(mostReinstated) versions")
+        }
+        let recalled = Set(document.revoked.map(\.version))
+        if let both = document.reinstated.first(where: recalled.contains) {
+            throw reader.refusal("reinstated", "names \(both), which revoked names too")
+        }
         for (index, entry) in try reader.objects("releases").enumerated() {
             let release = try self.release(entry, of: "\(name).releases[\(index)]")
             if document.releases.contains(where: { $0.version == release.version }) {
@@ -138,6 +150,9 @@ package enum ChannelFormat {
             document.revoked.map {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])
             })
+        if !document.reinstated.isEmpty {
+            object["reinstated"] = .array(document.reinstated.map { .string($0.description) })
+        }
         object["releases"] = .array(document.releases.map { .object(self.release($0)) })
         for member in document.others.members { object[member.name] = member.value }
         return JSONWriter.bytes(of: .object(object))

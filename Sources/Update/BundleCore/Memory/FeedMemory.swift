@@ -1,8 +1,8 @@
 package import BundleValues
 package import BundleSigning
 
-/// What a store remembers about its feed, so that nothing that was learnt from it can be taken back by replaying what was
-/// signed before (SECURITY section 2): the newest trust root, the highest sequences, the latest signed time, recalls.
+/// What a store remembers about its feed, so that a replay of older documents takes nothing back (SECURITY section 2): the newest
+/// trust root, the highest sequences, the latest signed time, and recalls.
 package struct FeedMemory: Sendable, Equatable {
     /// A version that must not run, wherever it is.
     package struct Revocation: Sendable, Equatable {
@@ -38,8 +38,13 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
-    /// The newest document of a channel that was taken.
+    /// The newest document of a channel that the device accepted, with the recalls and the floor of those before it.
     package struct Channel: Sendable, Equatable {
+        /// Recalls of earlier documents that are remembered beside those of the newest one.
+        package static let mostCarried = 1024
+        /// The longest reason, in characters, that is remembered of a recall of an earlier document.
+        package static let longestReason = 400
+
         /// The channel's name.
         package let name: String
         /// Its sequence.
@@ -52,8 +57,10 @@ package struct FeedMemory: Sendable, Equatable {
         package let issuedAt: Timestamp
         /// From then on nothing new is installed by it.
         package let expires: Timestamp
-        /// What must not run.
-        package let revoked: [Revocation]
+        /// What must not run: the recalls of the newest document, and those of earlier ones that none has reinstated since.
+        package private(set) var revoked: [Revocation]
+        /// The versions whose recall the newest document takes back.
+        package let reinstated: [SemanticVersion]
         /// Everything below it must not run; it never goes down.
         package private(set) var minimumVersion: SemanticVersion?
         /// Versions whose rollout leaves this device out.
@@ -63,11 +70,12 @@ package struct FeedMemory: Sendable, Equatable {
         /// How long a page that is busy keeps the client from being changed, in seconds; nil where the channel does not say.
         package let busyLimit: Int?
 
-        /// States a document that was taken.
+        /// States a document that the device accepted.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
-            expires: Timestamp, revoked: [Revocation], minimumVersion: SemanticVersion?, leftOut: [SemanticVersion],
-            urgent: [SemanticVersion] = [], busyLimit: Int? = nil
+            expires: Timestamp, revoked: [Revocation], reinstated: [SemanticVersion] = [],
+            minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], urgent: [SemanticVersion] = [],
+            busyLimit: Int? = nil
         ) {
             self.name = name
             self.sequence = sequence
@@ -76,6 +84,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.issuedAt = issuedAt
             self.expires = expires
             self.revoked = revoked
+            self.reinstated = reinstated
             self.minimumVersion = minimumVersion
             self.leftOut = leftOut
             self.urgent = urgent
@@ -88,10 +97,18 @@ package struct FeedMemory: Sendable, Equatable {
             signers.allSatisfy(trusted.contains) ? self : nil
         }
 
-        fileprivate func raisingFloor(to other: Channel) -> Channel {
-            var raised = self
-            raised.minimumVersion = [minimumVersion, other.minimumVersion].compactMap(\.self).max()
-            return raised
+        /// The document after `earlier`, whose recalls it keeps unless it reinstates them, and whose floor it never lowers. Of recalls
+        /// that the document itself does not have, the `mostCarried` highest versions are kept.
+        package func following(_ earlier: Channel?) -> Channel {
+            guard let earlier else { return self }
+            var next = self
+            next.minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap(\.self).max()
+            let own = Set(revoked.map(\.version) + reinstated)
+            let carried = earlier.revoked.filter { !own.contains($0.version) }.sorted { $0.version > $1.version }
+            next.revoked += carried.prefix(Self.mostCarried).map { recall in
+                Revocation(version: recall.version, reason: String(recall.reason.prefix(Self.longestReason)))
+            }
+            return next
         }
     }
 
@@ -183,7 +200,8 @@ package struct FeedUpdate: Sendable, Equatable {
         self.after = after
     }
 
-    /// The memory after this, whatever somebody else has learnt meanwhile: of the trust root, each channel and the clock the newer.
+    /// The memory after this, added to what another process has learnt in the meantime: of the trust root, each channel and the clock,
+    /// the newer.
     func added(to memory: FeedMemory) -> FeedMemory {
         var known = memory
         if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
@@ -201,13 +219,14 @@ package struct FeedUpdate: Sendable, Equatable {
 
     private func rootVersion(_ memory: FeedMemory) -> Int { memory.trust?.version ?? 0 }
 
-    /// `channel` as it was learnt, unless somebody else has learnt something newer of it: by a newer root, else a higher sequence.
+    /// `channel` as it was learnt, unless another process has learnt something newer of it: by a newer root, else a higher sequence. The
+    /// newer one keeps the recalls and the floor of the older one.
     private func newer(of channel: FeedMemory.Channel, in memory: FeedMemory) -> FeedMemory.Channel {
         guard let other = memory.channel(channel.name), other != before.channel(channel.name) else { return channel }
         if rootVersion(memory) != rootVersion(after) {
             return rootVersion(memory) > rootVersion(after) ? other : channel
         }
-        return other.sequence >= channel.sequence ? other : channel.raisingFloor(to: other)
+        return other.sequence >= channel.sequence ? other.following(channel) : channel.following(other)
     }
 }
 
@@ -268,6 +287,7 @@ extension FeedMemory.Channel {
             revoked: try reader.objects("revoked").map {
                 FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
             },
+            reinstated: try Self.versions("reinstated", reader),
             minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
             urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"))
     }
@@ -289,6 +309,7 @@ extension FeedMemory.Channel {
                 revoked.map {
                     .object(["version": .string($0.version.description), "reason": .string($0.reason)])
                 }),
+            "reinstated": .array(reinstated.map { .string($0.description) }),
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),

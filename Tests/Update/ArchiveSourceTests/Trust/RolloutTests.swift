@@ -207,12 +207,37 @@ import BundleValues
         #expect(verdict == .upToDate(newest: try #require(ClientName("v1.3.0"))))
     }
 
-    @Test func `TUF-269: a revoked release is back when the next document says so`() async throws {
+    @Test func `TUF-269: a revoked release is back when a later document reinstates it by name`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
         try await device.stays(at: "v1.0.0")
-        try feed.offer(4, ["1.0.0", "1.1.0"])
+        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.reinstated = [try SemanticVersion(parsing: "1.1.0")] }
+        try await device.stays(at: "v1.1.0")
+        #expect(try device.memory().followed?.revoked == [])
+    }
+
+    @Test func `a recall that later documents leave out stays on the device until one reinstates it`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, ["1.0.0", "1.1.0"])
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try await device.stays(at: "v1.0.0")
+        for sequence in 4...6 {
+            try feed.offer(sequence, ["1.0.0", "1.1.0"])
+            try await device.stays(at: "v1.0.0")
+        }
+        #expect(try device.memory().followed?.revoked == revoke("1.1.0"))
+        try feed.offer(8, ["1.0.0", "1.1.0"]) { $0.reinstated = [try SemanticVersion(parsing: "1.1.0")] }
+        try await device.stays(at: "v1.1.0")
+    }
+
+    @Test func `a recall counts no more once the key that signed it is replaced`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, ["1.0.0", "1.1.0"])
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try await device.stays(at: "v1.0.0")
+        try feed.publish(2) { $0.set(.channel, [feed.keys[3]]) }
+        try feed.offer(4, ["1.0.0", "1.1.0"], by: [feed.keys[3]])
         try await device.stays(at: "v1.1.0")
     }
 

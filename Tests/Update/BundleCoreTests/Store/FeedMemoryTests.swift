@@ -15,7 +15,7 @@ struct FeedMemoryTests {
             name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
-            minimumVersion: try Sample.version(floor),
+            reinstated: [try Sample.version("1.0.5")], minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
             urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
@@ -102,7 +102,8 @@ struct FeedMemoryTests {
         arguments: [
             ("name", .null), ("sequence", .integer(-1)), ("sequence", .string("5")), ("payloadSha256", .string("x")),
             ("signers", .array([.null])), ("issuedAt", .null), ("expires", .string("2027-01-01")),
-            ("revoked", .array([.object([:])])), ("revoked", .null), ("minimumVersion", .string("1")),
+            ("revoked", .array([.object([:])])), ("revoked", .null), ("reinstated", .array([.string("x")])),
+            ("minimumVersion", .string("1")),
             ("leftOut", .array([.string("v1.0.0")])),
         ] as [(String, JSONValue)])
     func `a damaged member of a channel is damage, and named`(member: String, value: JSONValue) throws {
@@ -187,6 +188,46 @@ struct FeedMemoryTests {
         // The floor never goes down.
         #expect(try known.followed?.minimumVersion == Sample.version("1.0.9"))
         #expect(known.channels.map(\.name) == ["beta", "stable"])
+    }
+
+    private static func recalling(
+        _ sequence: Int, _ recalled: [String], reinstating: [String] = [], reason: String = "bad"
+    ) throws -> FeedMemory.Channel {
+        FeedMemory.Channel(
+            name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
+            issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000),
+            revoked: try recalled.map { .init(version: try Sample.version($0), reason: reason) },
+            reinstated: try reinstating.map(Sample.version), minimumVersion: nil, leftOut: [])
+    }
+
+    @Test func `a document keeps the recalls of the one before it, but those that it reinstates`() throws {
+        let earlier = try Self.recalling(1, ["1.1.0", "1.2.0", "1.3.0"])
+        let later = try Self.recalling(2, ["1.3.0"], reinstating: ["1.2.0"]).following(earlier)
+        #expect(later.revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
+        #expect(try Self.recalling(3, []).following(later).revoked.map(\.version.description) == ["1.3.0", "1.1.0"])
+    }
+
+    @Test func `carried recalls are limited in number and length, the highest versions first`() throws {
+        let most = FeedMemory.Channel.mostCarried
+        let versions = (0...most).map { "1.\($0).0" }
+        let earlier = try Self.recalling(1, versions, reason: String(repeating: "é", count: 9000))
+        let later = try Self.recalling(2, []).following(earlier)
+        #expect(later.revoked.count == most)
+        #expect(later.revoked.first?.version.description == "1.\(most).0")
+        #expect(!later.revoked.contains { $0.version.description == "1.0.0" })
+        #expect(later.revoked.allSatisfy { $0.reason.count == FeedMemory.Channel.longestReason })
+        #expect(try Self.recalling(3, []).following(later).revoked == later.revoked)
+    }
+
+    @Test(arguments: [(6, 7), (7, 6)])
+    func `of two that learn of one channel, neither loses a recall`(mine: Int, others: Int) throws {
+        let before = FeedMemory()
+        var (after, other) = (before, before)
+        after.follow(try Self.recalling(mine, ["1.1.0"]))
+        other.follow(try Self.recalling(others, ["1.2.0"]))
+        let known = FeedUpdate(before: before, after: after).added(to: other)
+        #expect(known.followed?.sequence == 7)
+        #expect(Set(known.followed?.revoked.map(\.version.description) ?? []) == ["1.1.0", "1.2.0"])
     }
 
     @Test func `two that learn of different channels lose neither`() throws {
