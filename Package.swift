@@ -208,7 +208,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/MockMeteor", swiftSettings: strict),
-        // Devices by the thousand, for Scripts/bench-push.
+        // Devices by the thousand, for Scripts/bench push.
         .executableTarget(
             name: "PushFleet",
             dependencies: [
@@ -216,7 +216,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/PushFleet", swiftSettings: strict),
-        // A day of a device's agent, by a clock of its own: Scripts/day.
+        // A day of a device's agent, by a clock of its own: Scripts/prove/day.
         .executableTarget(
             name: "AgentDay",
             dependencies: [

@@ -89,7 +89,7 @@ make_spot() {
 get_client() { # NAME [CLIENTS_FOLDER]
     local line
     say "getting the client"
-    "$root/Scripts/real-clients" --only "$1" ${2:+"$2"} >"$work/clients"
+    "$root/Scripts/lib/real-clients" --only "$1" ${2:+"$2"} >"$work/clients"
     cat "$work/clients" >&2
     line=$(tail -n 1 "$work/clients")
     old=${line#* old=}

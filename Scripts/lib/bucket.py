@@ -1,13 +1,11 @@
-"""A bucket called `feeds` for tests, benches and soaks: of moto, an object store in Python, or of the environment.
+"""A bucket called `feeds` for tests and benches, of moto, an object store in Python.
 
 As a program it prints one line of JSON, `{"url", "id", "secret"}`, and serves for as long as its parent lives:
 
   python3 Scripts/lib/bucket.py [--signed] [--public]
 
   --signed   requests without a valid signature are refused
-  --public   everybody may read
-
-With SWAP_CLIENTS_BUCKET_ENGINE=other it is the bucket that Scripts/other-bucket names in the environment, and nothing is served."""
+  --public   everybody may read"""
 
 import json
 import os
@@ -83,8 +81,7 @@ def main(options):
     parent = os.getppid()
     import boto3
 
-    is_other = os.environ.get("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
-    told = {name: os.environ[setting] for name, setting in NAMES.items()} if is_other else {"url": moto(), "id": "any", "secret": "any"}
+    told = {"url": moto(), "id": "any", "secret": "any"}
     # moto tells every request.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -97,7 +94,7 @@ def main(options):
     s3.create_bucket(Bucket="feeds")
     if "--public" in options:
         make_public(s3)
-    if "--signed" in options and not is_other:
+    if "--signed" in options:
         from moto import settings
 
         told["id"], told["secret"] = publisher(clients)

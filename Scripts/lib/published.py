@@ -1,4 +1,4 @@
-"""What Scripts/faults and Scripts/soak publish, and how they build and run clientctl: small clients as archives and as hot code
+"""What Scripts/prove/faults and Scripts/prove/soak publish, and how they build and run clientctl: small clients as archives and as hot code
 pushes, in a work folder of their own."""
 
 import argparse

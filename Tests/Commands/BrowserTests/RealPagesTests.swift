@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Real web clients, as `Scripts/real-clients` fetches them, published, installed and shown by `clientctl serve`.
+/// Real web clients, as `Scripts/lib/real-clients` fetches them, published, installed and shown by `clientctl serve`.
 ///
 /// Their own servers are not there: what only those could answer fails, and that is named client by client.
 @Suite(.ownThread, .needsBrowser) struct RealPagesTests {
@@ -69,7 +69,7 @@ import Testing
     static let cached = clients.filter { $0.isCached && (!$0.isLarge || getenv("REAL_CLIENTS") != nil) }
 
     @Test(
-        .enabled(if: !cached.isEmpty, "no real client in the cache: Scripts/real-clients fetches them"),
+        .enabled(if: !cached.isEmpty, "no real client in the cache: Scripts/lib/real-clients fetches them"),
         arguments: cached)
     func `shows a real client without its server`(client: Client) throws {
         let kiosk = try Kiosk()

@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 /// A run that was stopped may have written everything but the last sync. Whoever finds its work done, and says so, makes
-/// it durable. What a power cut then leaves is tried by `Scripts/faults --kinds again`.
+/// it durable. What a power cut then leaves is tried by `Scripts/prove/faults --kinds again`.
 @Suite(.ownThread, .enabled(if: Strace.works, "no strace, or it may not trace: Scripts/bootstrap installs it"))
 struct DurableOutputTests {
     private let site: Site

@@ -23,7 +23,7 @@ import Testing
             print("kill test: the real client \(real)")
             return real
         }
-        print("kill test: a generated client of 2,000 files (no home-assistant-20250109.1; see Scripts/real-clients)")
+        print("kill test: a generated client of 2,000 files (Scripts/lib/real-clients fetches a real one)")
         return try generated(files: 2000)
     }
 

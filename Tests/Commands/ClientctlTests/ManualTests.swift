@@ -5,9 +5,9 @@ import Glibc
 import Synchronization
 import Testing
 
-/// What `Scripts/manual` makes of the built program: the page, and what shells complete.
+/// What `Scripts/lib/manual` makes of the built program: the page, and what shells complete.
 @Suite(.ownThread) struct ManualTests {
-    private static let script = "\(Checkout.root)/Scripts/manual"
+    private static let script = "\(Checkout.root)/Scripts/lib/manual"
 
     /// What the script makes: once for all tests, and removed when they end.
     private static let made = Mutex<TemporaryFolder?>(nil)

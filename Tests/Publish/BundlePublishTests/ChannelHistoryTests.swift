@@ -79,7 +79,7 @@ import Testing
         #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [])
     }
 
-    /// A few of them, a few times each: the same by the hundred, and killed, is Scripts/soak's.
+    /// A few of them, a few times each: the same by the hundred, and killed, is Scripts/prove/soak's.
     @Test(arguments: PlaceKind.all.filter { $0 != .singleWriterBucket })
     func `loses nothing of many who edit at one time, and counts each once`(_ kind: PlaceKind) throws {
         let place = try kind.place(in: bench.folder)

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleSigning
 import Glibc
 
-/// `Scripts/day` runs it.
+/// `Scripts/prove/day` runs it.
 @main
 struct AgentDay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -21,7 +21,7 @@ package final class Program: Sendable {
         package var text: String { String(decoding: output, as: UTF8.self) }
     }
 
-    /// What `Scripts/coverage`, `Scripts/mutate` and a sanitizer tell every program.
+    /// What `Scripts/prove/coverage`, `Scripts/prove/mutate` and a sanitizer tell every program.
     private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT", "ASAN_OPTIONS"]
         .reduce(into: [String: String]()) { if let value = getenv($1) { $0[$1] = String(cString: value) } }
 

@@ -3,12 +3,10 @@ import Glibc
 
 /// A bucket of moto, an object store in Python, which refuses requests whose signature it does not get itself.
 ///
-/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default the one of `Scripts/bootstrap --bucket`, or `python3`. With `SWAP_CLIENTS_BUCKET_ENGINE=other`, the bucket of the
-/// environment instead, as `Scripts/other-bucket` sets it.
+/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default the one of `Scripts/bootstrap --bucket`, or `python3`.
 package final class TestBucket: Sendable {
     /// Why there is none; nil where there is.
     package static let missing: String? = {
-        if isOther { return nil }
         let check = try? Program.run(
             [python, "-c", search], environment: ["PATH": path, "HOME": "/nonexistent"])
         return check?.status == 0 ? nil : "no moto[server] for \(python): Scripts/bootstrap --bucket installs it"
@@ -19,7 +17,6 @@ package final class TestBucket: Sendable {
         import importlib.util, sys
         sys.exit(not all(importlib.util.find_spec(name) for name in ["moto", "boto3", "flask", "flask_cors"]))
         """
-    private static let isOther = setting("SWAP_CLIENTS_BUCKET_ENGINE") == "other"
     private static let path = setting("PATH") ?? "/usr/bin:/bin"
     private static let python = setting("SWAP_CLIENTS_PYTHON") ?? installed ?? "python3"
     /// Where `Scripts/bootstrap --bucket` installs moto.
@@ -34,7 +31,7 @@ package final class TestBucket: Sendable {
     package let url: String
     package let keyId: String
     package let secret: String
-    private let server: Command?
+    private let server: Command
 
     /// What tells programs of it, with the right keys.
     package var environment: [String: String] {
@@ -47,17 +44,8 @@ package final class TestBucket: Sendable {
     /// One bucket for all tests; each has folders of its own in it.
     package static let forAllTests = Result { try TestBucket() }
 
-    /// A bucket called `feeds`: an empty one of moto, which starts here, or that of the environment, where others may have been before.
+    /// Starts moto with an empty bucket called `feeds`.
     private init() throws {
-        if Self.isOther {
-            server = nil
-            let words = ["AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].compactMap(Self.setting)
-            guard words.count == 3 else {
-                throw CommandError(command: ["Scripts/other-bucket"], printed: "not run by it")
-            }
-            (url, keyId, secret) = (words[0], words[1], words[2])
-            return
-        }
         let server = try Command([Self.python, Self.program, "--signed"])
         let line = server.nextLine()
         guard let told = try JSONScanner.parse(Array(line.utf8), maximumBytes: 4096).objectValue,

@@ -6,7 +6,7 @@ import BundleThreads
 import Glibc
 import Synchronization
 
-/// A fleet of devices that listen to one host, in one process; `Scripts/bench-push` measures the host with it.
+/// A fleet of devices that listen to one host, in one process; `Scripts/bench push` measures the host with it.
 @main
 struct PushFleet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -24,7 +24,7 @@ struct BenignArchive: Sendable, CustomTestStringConvertible {
     var path: String { "\(Fixtures.root)/benign/\(file)" }
 }
 
-/// The archives beside the tests, as `Scripts/make-fixtures` wrote them.
+/// The archives beside the tests, as `Scripts/fixtures/make` wrote them.
 enum Fixtures {
     static let root = "\(Checkout.root)/Fixtures"
 
