@@ -117,7 +117,7 @@ package struct BackoffRule: Sendable, Equatable {
         let draw = random(spread)
         let share =
             draw.isFinite ? min(max(draw, spread.lowerBound), spread.upperBound) : spread.upperBound
-        let wait = Growth(from: first, by: factor, upTo: longest).after(losses) * share
+        let wait = Backoff(from: first, by: factor, upTo: longest).delay(after: losses) * share
         return least + .milliseconds(Int((wait / .milliseconds(1)).rounded()))
     }
 }

@@ -29,7 +29,7 @@ struct ReportCounterTests {
 
     private func message(_ version: String = "1.0.0") throws -> [UInt8] {
         let report = DeviceReport(
-            id: DeviceReport.drawId(), fact: .started, version: try SemanticVersion(parsing: version), channel: nil)
+            id: DeviceReport.randomID(), fact: .started, version: try SemanticVersion(parsing: version), channel: nil)
         return ReportMessage(appId: nil, reports: [report], dropped: 0).bytes
     }
 

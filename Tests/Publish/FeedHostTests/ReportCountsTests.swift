@@ -14,7 +14,7 @@ import Testing
 
     private func report(
         _ version: String, _ channel: String? = "stable", _ fact: DeviceReport.Fact = .started,
-        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.Route? = nil, id: String = DeviceReport.drawId()
+        _ code: DeviceReport.Code? = nil, _ route: DeviceReport.Route? = nil, id: String = DeviceReport.randomID()
     ) throws -> DeviceReport {
         DeviceReport(
             id: id, fact: fact, version: try SemanticVersion(parsing: version), channel: channel, route: route,

@@ -1,4 +1,4 @@
-/// The closed list of reasons that this product answers with: the words are public, fleets count them.
+/// The public error codes of clientctl and of its JSON output. Fleets count them, so a code never changes its meaning.
 package enum FailureCode: String, Sendable, CaseIterable {
     case `internal`
     case networkUnavailable, httpStatus
@@ -26,7 +26,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case usage
     case configInvalid
 
-    /// The exit status of a command that ends with this reason.
+    /// The exit status of a command that fails with this code. Codes with the same remedy share a status.
     package var exitStatus: Int32 {
         switch self {
         case .internal: 1

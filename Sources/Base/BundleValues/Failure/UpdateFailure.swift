@@ -1,18 +1,16 @@
 public import BundleDisk
 import Glibc
 
-/// Why a step was refused: a public code, what was refused, and a sentence that says what to do next.
+/// An error with a public code, the object that was refused, and a message that tells people what to do.
 public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The public word.
     package let code: FailureCode
-    /// What was refused: a version, a path, a rule and entry, a URL.
+    /// The version, path, URL or rule that the failure is about.
     public let subject: String
-    /// What happened, on what, and what to do next.
+    /// What happened and what to do next, in at most two sentences.
     public let message: String
-    /// The shell that is needed, where this one is too old.
+    /// The oldest shell that can run the client, if this shell is too old.
     package let neededShell: SemanticVersion?
 
-    /// States a refusal.
     package init(_ code: FailureCode, subject: String, _ message: String, neededShell: SemanticVersion? = nil) {
         self.neededShell = neededShell
         self.code = code
@@ -20,10 +18,10 @@ public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible
         self.message = message
     }
 
-    /// The message.
+    /// The same as `message`.
     public var description: String { message }
 
-    /// Whatever was thrown, as one of the public reasons; what nobody classified is `internal`.
+    /// Converts any error. An error that is not a `ClassifiedFailure` gets the code `internal`.
     public init(_ error: any Error) {
         switch error {
         case let failure as UpdateFailure: self = failure
@@ -36,8 +34,8 @@ public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible
 }
 
 extension UpdateFailure {
-    /// Whether a server that changed under a download explains it.
-    public var mayComeFromAnotherVersion: Bool {
+    /// Whether the failure can be due to a server that published another version during the download.
+    public var mayResultFromServerChange: Bool {
         switch code {
         case .versionMismatch, .digestMismatch, .sizeMismatch, .httpStatus: true
         default: false
@@ -45,14 +43,13 @@ extension UpdateFailure {
     }
 }
 
-/// An error that knows its public reason.
+/// An error that maps to a public code.
 public protocol ClassifiedFailure: Error {
-    /// The public form.
+    /// The error with its public code and message.
     var failure: UpdateFailure { get }
 }
 
 extension DiskError: ClassifiedFailure {
-    /// Full and read-only disks have their own codes; the rest is a disk that does not do what it should.
     package var failure: UpdateFailure {
         switch kind {
         case .full:
@@ -68,15 +65,15 @@ extension DiskError: ClassifiedFailure {
             UpdateFailure(.configInvalid, subject: path, "\(path) is a file. Name the folder that contains it.")
         case .unsuitable:
             UpdateFailure(
-                .configInvalid, subject: path, "\(path) is not what is expected there: \(self). Check the path.")
+                .configInvalid, subject: path, "\(path) is of the wrong kind: \(self). Check the path.")
         case .exhausted:
             UpdateFailure(
                 .resourcesExhausted, subject: path,
-                "This machine has no more to give: \(self). \(Self.relief(of: code)), then run it again.")
+                "This machine has reached a limit: \(self). \(Self.remedy(for: code)), then run it again.")
         case .refused:
             UpdateFailure(
                 .configInvalid, subject: path,
-                "This system does not do what is needed: \(self). Allow the call where clientctl is shut in (a container, seccomp), or "
+                "This system refused a required call: \(self). Allow the call in the container or its seccomp profile, or "
                     + "use another file system or a newer kernel.")
         case .exists, .crossesDevice, .busy, .tooManyLinks, .damaged:
             UpdateFailure(.internal, subject: path, "The disk refused: \(self). Check the disk, then run it again.")
@@ -85,8 +82,7 @@ extension DiskError: ClassifiedFailure {
 }
 
 extension DiskError {
-    /// What helps where something has run out.
-    private static func relief(of code: Int32) -> String {
+    private static func remedy(for code: Int32) -> String {
         switch code {
         case ENOMEM: "Free memory, or raise the limit on it (ulimit -v, MemoryMax=)"
         case EFBIG: "Raise the limit on the size of files (ulimit -f, LimitFSIZE=), or use another file system"
@@ -96,7 +92,7 @@ extension DiskError {
 }
 
 extension FetchError: ClassifiedFailure {
-    /// A server that said no is told apart from one that did not answer.
+    /// Separates a server that answered with an error from a server that did not answer.
     public var failure: UpdateFailure {
         switch self {
         case .httpStatus(_, let url, _): UpdateFailure(.httpStatus, subject: url.display, description)

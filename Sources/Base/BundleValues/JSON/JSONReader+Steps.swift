@@ -1,28 +1,25 @@
-/// A value that is no array and no object, as one finds it while stepping through a document.
+/// The next value of a document, if it is not an array or object.
 package enum JSONScalar: Sendable, Equatable {
-    /// The literal `null`.
     case null
-    /// The literal `true` or `false`.
     case bool(Bool)
     /// A plain integer within ±(2^53-1).
     case integer(Int)
-    /// Text, unescaped.
+    /// An unescaped string.
     case string(String)
-    /// Anything else: an array, an object, or a number that is no plain integer. It was skipped.
+    /// An array, an object, or a number that is not a plain integer. The reader skipped it.
     case other
 }
 
-/// Going through a document step by step: in memory is only what the caller keeps.
+/// Streaming access: the reader holds only the bytes, and the caller keeps what it needs.
 ///
-/// Names that stand twice are for the caller to refuse, who alone knows which of them matter.
+/// These functions do not detect duplicate members; the caller rejects those that matter to it.
 extension JSONReader {
-    /// What kind of value comes next.
+    /// The kind of a value.
     package enum Kind: Sendable, Equatable {
-        /// One of the kinds of RFC 8259.
         case object, array, string, number, bool, null
     }
 
-    /// Looks at the next value.
+    /// Returns the kind of the next value without reading it.
     package mutating func kind() throws(JSONError) -> Kind {
         skipWhiteSpace()
         switch try peek() {
@@ -37,50 +34,53 @@ extension JSONReader {
         }
     }
 
-    /// Steps into the object that comes next; `nextMember` goes through it and out again.
+    /// Enters the next value, which must be an object. `nextMember` iterates over its members and leaves it.
     package mutating func enterObject() throws(JSONError) { try enter(UInt8(ascii: "{"), .object) }
 
-    /// Steps into the array that comes next; `nextElement` goes through it and out again.
+    /// Enters the next value, which must be an array. `nextElement` iterates over its elements and leaves it.
     package mutating func enterArray() throws(JSONError) { try enter(UInt8(ascii: "["), .array) }
 
-    private mutating func enter(_ opening: UInt8, _ wanted: JSONExpectation) throws(JSONError) {
+    private mutating func enter(_ opening: UInt8, _ expected: JSONExpectation) throws(JSONError) {
         skipWhiteSpace()
-        guard try peek() == opening else { throw unexpected(wanted) }
+        guard try peek() == opening else { throw unexpected(expected) }
         guard depth < depthLimit else { throw .tooDeep(limit: depthLimit, offset: position) }
         step()
         depth += 1
         isAtStart = true
     }
 
-    /// Reads the name of the object's next member, whose value must be read, entered or skipped before the next call; nil
-    /// where the object ends. More than `maximumBytes` bytes of name are refused.
+    /// Returns the name of the next member, or nil at the end of the object. The caller must read, enter or skip its
+    /// value before the next call.
+    ///
+    /// Throws `JSONError.stringTooLong` if the name has more than `maximumBytes` bytes.
     package mutating func nextMember(maximumBytes: Int) throws(JSONError) -> String? {
-        guard try stepsToMember() else { return nil }
+        guard try advanceToMember() else { return nil }
         let name = try readString(maximumBytes: maximumBytes)
-        try passColon()
+        try consumeColon()
         return name
     }
 
-    /// Whether the object has one more member; its name stands at `position` then.
-    mutating func stepsToMember() throws(JSONError) -> Bool {
-        let wanted = isAtStart ? JSONExpectation.memberNameOrEnd : .memberName
-        guard try goesOn(to: UInt8(ascii: "}"), .commaOrBrace) else { return false }
-        guard try peek() == UInt8(ascii: "\"") else { throw unexpected(wanted) }
+    /// Advances to the name of the next member. Returns false at the end of the object.
+    mutating func advanceToMember() throws(JSONError) -> Bool {
+        let expected = isAtStart ? JSONExpectation.memberNameOrEnd : .memberName
+        guard try advance(to: UInt8(ascii: "}"), .commaOrBrace) else { return false }
+        guard try peek() == UInt8(ascii: "\"") else { throw unexpected(expected) }
         return true
     }
 
-    mutating func passColon() throws(JSONError) {
+    mutating func consumeColon() throws(JSONError) {
         skipWhiteSpace()
         guard try peek() == UInt8(ascii: ":") else { throw unexpected(.colon) }
         step()
     }
 
-    /// Whether the array has one more element, which must be read, entered or skipped before the next call.
+    /// Advances to the next element. Returns false at the end of the array. The caller must read, enter or skip the
+    /// element before the next call.
     package mutating func nextElement() throws(JSONError) -> Bool {
-        try goesOn(to: UInt8(ascii: "]"), .commaOrBracket)
+        try advance(to: UInt8(ascii: "]"), .commaOrBracket)
     }
 
-    private mutating func goesOn(to end: UInt8, _ wanted: JSONExpectation) throws(JSONError) -> Bool {
+    private mutating func advance(to end: UInt8, _ expected: JSONExpectation) throws(JSONError) -> Bool {
         skipWhiteSpace()
         let next = try peek()
         if next == end {
@@ -92,14 +92,15 @@ extension JSONReader {
         if isAtStart {
             isAtStart = false
         } else {
-            guard next == UInt8(ascii: ",") else { throw unexpected(wanted) }
+            guard next == UInt8(ascii: ",") else { throw unexpected(expected) }
             step()
         }
         return true
     }
 
-    /// Reads the next value where it is a scalar, and skips it otherwise; a string of more than `maximumBytes` bytes between
-    /// its quotes is refused.
+    /// Reads the next value if it is a scalar; skips it and returns `other` if not.
+    ///
+    /// Throws `JSONError.stringTooLong` if a string has more than `maximumBytes` bytes between its quotes.
     package mutating func readScalar(maximumBytes: Int) throws(JSONError) -> JSONScalar {
         let kind = try kind()
         if kind == .string { return .string(try readString(maximumBytes: maximumBytes)) }
@@ -120,7 +121,7 @@ extension JSONReader {
         return number
     }
 
-    /// Passes over the next value and tells which bytes it has; it must be RFC 8259, with numbers of any form.
+    /// Skips the next value and returns its byte range. The value must be valid by RFC 8259; numbers may have any form.
     package mutating func skipValue() throws(JSONError) -> Range<Int> {
         skipWhiteSpace()
         let start = position
@@ -128,7 +129,7 @@ extension JSONReader {
         return start..<position
     }
 
-    /// Ends the document: behind its value may be white space only.
+    /// Throws `JSONError.trailingBytes` unless only white space follows.
     package mutating func finish() throws(JSONError) {
         skipWhiteSpace()
         guard position == bytes.count else { throw .trailingBytes(offset: position) }
@@ -140,9 +141,9 @@ extension JSONReader {
         switch try kind() {
         case .object:
             try enterObject()
-            while try stepsToMember() {
+            while try advanceToMember() {
                 try skipString()
-                try passColon()
+                try consumeColon()
                 try skip()
             }
         case .array:
@@ -150,19 +151,18 @@ extension JSONReader {
             while try nextElement() { try skip() }
         case .string: try skipString()
         case .number: try skipNumber()
-        case .bool: _ = try passBool()
-        case .null: try pass("null")
+        case .bool: _ = try readBool()
+        case .null: try consume("null")
         }
     }
 
-    /// Passes over `true` or `false`, and tells which.
-    mutating func passBool() throws(JSONError) -> Bool {
+    mutating func readBool() throws(JSONError) -> Bool {
         let isTrue = bytes[position] == UInt8(ascii: "t")
-        try pass(isTrue ? "true" : "false")
+        try consume(isTrue ? "true" : "false")
         return isTrue
     }
 
-    mutating func pass(_ word: StaticString) throws(JSONError) {
+    mutating func consume(_ word: StaticString) throws(JSONError) {
         for index in 0..<word.utf8CodeUnitCount {
             guard try peek() == word.utf8Start[index] else { throw unexpected(.value) }
             position += 1
@@ -198,7 +198,7 @@ extension JSONReader {
         return true
     }
 
-    /// Steps into the value where it is an object, and skips it otherwise.
+    /// Enters the next value if it is an object; skips it and returns false if not.
     package mutating func enterObjectOrSkip() throws(JSONError) -> Bool {
         if try kind() == .object {
             try enterObject()
@@ -208,7 +208,7 @@ extension JSONReader {
         return false
     }
 
-    /// The value where it is a text of at most `maximumBytes` bytes as written; nil for any other scalar.
+    /// Reads the next value. Returns nil if it is not a string. Throws if a string has more than `maximumBytes` bytes.
     package mutating func readText(maximumBytes: Int) throws(JSONError) -> String? {
         guard case .string(let text) = try readScalar(maximumBytes: maximumBytes) else { return nil }
         return text

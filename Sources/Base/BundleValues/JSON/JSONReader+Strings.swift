@@ -1,10 +1,10 @@
 extension JSONReader {
-    /// Reads a string whose opening quote stands at `position`, and unescapes it; `maximumBytes` counts what stands between
-    /// the quotes.
+    /// Reads and unescapes the string whose opening quote is at `position`. `maximumBytes` limits the bytes between the
+    /// quotes.
     mutating func readString(maximumBytes: Int = .max) throws(JSONError) -> String {
         position += 1
         let start = position
-        if maximumBytes < .max { try refuseLongString(from: start, maximumBytes: maximumBytes) }
+        if maximumBytes < .max { try checkLength(from: start, maximumBytes: maximumBytes) }
         while position < bytes.count {
             let byte = bytes[position]
             if byte == UInt8(ascii: "\"") {
@@ -18,8 +18,8 @@ extension JSONReader {
         throw .unexpectedEnd(offset: bytes.count)
     }
 
-    /// Looks no further than the limit; whether the string is well-formed is for the reading to find out.
-    private func refuseLongString(from start: Int, maximumBytes: Int) throws(JSONError) {
+    /// Scans up to the limit only. It does not validate the string.
+    private func checkLength(from start: Int, maximumBytes: Int) throws(JSONError) {
         guard bytes.count - start > maximumBytes else { return }
         var index = start
         while index <= start + maximumBytes {
@@ -29,7 +29,7 @@ extension JSONReader {
         throw .stringTooLong(limit: maximumBytes, offset: start)
     }
 
-    /// Passes over a string whose opening quote stands at `position`.
+    /// Skips the string whose opening quote is at `position`.
     mutating func skipString() throws(JSONError) {
         position += 1
         var unused: [UInt8] = []
@@ -92,7 +92,7 @@ extension JSONReader {
         }
     }
 
-    /// Reads what follows `\u`: four hexadecimal digits, and the other half when they are a high surrogate.
+    /// Reads the four hexadecimal digits after `\u`, and the second half of a surrogate pair.
     private mutating func readScalar(escapedAt start: Int) throws(JSONError) -> Unicode.Scalar {
         let unit = try readHexadecimal(escapedAt: start)
         if let scalar = Unicode.Scalar(unit) { return scalar }

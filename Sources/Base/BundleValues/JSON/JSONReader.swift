@@ -1,19 +1,19 @@
-/// The door for JSON from outside that is ours: one document of RFC 8259, read more strictly than the RFC demands.
+/// A strict JSON parser for documents from outside: RFC 8259 and a few more rules.
 ///
-/// Readers that disagree about duplicate members, number forms or encodings let one document mean two things; so all
-/// of these are refused, also inside members that nobody asks for.
+/// Parsers disagree about duplicate members, number forms and encodings, so a document that uses them can have two
+/// meanings. This parser rejects them everywhere, including in members that the caller ignores.
 package enum JSONScanner {
-    /// The deepest nesting that any caller may allow; it bounds the stack.
+    /// The largest nesting that a caller may allow. It bounds the stack.
     package static let deepestNesting = 128
 
-    /// The deepest nesting that documents from outside may have.
+    /// The largest nesting of documents from outside.
     package static let defaultDepth = 16
 
-    /// Reads exactly one value with nothing but white space around it.
+    /// Parses one value with only white space around it.
     ///
-    /// Refuses more than `maximumBytes` bytes, more than `maximumDepth` (at most `deepestNesting`) arrays and objects
-    /// inside one another, anything but plain UTF-8 without a byte order mark, duplicate members, and numbers that
-    /// are not plain integers within ±(2^53-1).
+    /// Throws if the input has more than `maximumBytes` bytes, has more than `maximumDepth` nested arrays and objects (at
+    /// most `deepestNesting`), is not UTF-8, starts with a byte order mark, has a duplicate member, or has a number that
+    /// is not a plain integer within ±(2^53-1).
     package static func parse(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
     ) throws(JSONError) -> JSONValue {
@@ -22,24 +22,23 @@ package enum JSONScanner {
     }
 }
 
-/// A recursive descent over the bytes of one document.
+/// A recursive descent parser over the bytes of one document.
 ///
-/// `JSONScanner.parse` reads a whole document with it. Documents too large for that, and those with numbers that are none
-/// of ours, are stepped through member by member, and what nobody wants is skipped.
+/// `JSONScanner.parse` reads a whole document with it. Callers stream documents that are too large for that, or that have
+/// fractional numbers, and skip the members that they do not need.
 package struct JSONReader: Sendable {
     let bytes: [UInt8]
     let depthLimit: Int
-    /// The offset of the next byte to read.
     package internal(set) var position = 0
-    /// Containers entered step by step and not yet left.
+    /// The number of containers entered and not yet left.
     var depth = 0
-    /// Whether the innermost of them has given nothing yet.
+    /// Whether the innermost container has not returned a member or element yet.
     var isAtStart = false
 
-    /// Starts before the one value of a document.
+    /// Creates a reader at the start of a document.
     ///
-    /// Refuses more than `maximumBytes` bytes and a byte order mark; `maximumDepth` (at most `JSONScanner.deepestNesting`)
-    /// bounds the arrays and objects inside one another.
+    /// Throws if the document has more than `maximumBytes` bytes, is empty, or starts with a byte order mark.
+    /// `maximumDepth` limits the nesting (at most `JSONScanner.deepestNesting`).
     package init(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = JSONScanner.defaultDepth
     ) throws(JSONError) {
@@ -66,9 +65,9 @@ package struct JSONReader: Sendable {
         case .array: return .array(try readArray())
         case .string: return .string(try readString())
         case .number: return .integer(try readInteger())
-        case .bool: return .bool(try passBool())
+        case .bool: return .bool(try readBool())
         case .null:
-            try pass("null")
+            try consume("null")
             return .null
         }
     }
@@ -76,10 +75,10 @@ package struct JSONReader: Sendable {
     private mutating func readObject() throws(JSONError) -> JSONObject {
         var object = JSONObject()
         try enterObject()
-        while try stepsToMember() {
+        while try advanceToMember() {
             let start = position
             let name = try readString()
-            try passColon()
+            try consumeColon()
             guard object.insert(name, try readValue()) else { throw .duplicateMember(name: name, offset: start) }
         }
         return object
@@ -99,7 +98,7 @@ package struct JSONReader: Sendable {
         let first = position
         var magnitude = 0
         while position < bytes.count, let digit = bytes[position].digitValue {
-            // Past the limit the value no longer matters, and must not overflow.
+            // The value is out of range already; stop before it overflows.
             if magnitude <= JSONValue.maximumInteger { magnitude = magnitude * 10 + digit }
             position += 1
         }
@@ -134,7 +133,7 @@ package struct JSONReader: Sendable {
         return bytes[position]
     }
 
-    func unexpected(_ wanted: JSONExpectation) -> JSONError {
-        .unexpectedByte(bytes[position], expected: wanted, offset: position)
+    func unexpected(_ expected: JSONExpectation) -> JSONError {
+        .unexpectedByte(bytes[position], expected: expected, offset: position)
     }
 }

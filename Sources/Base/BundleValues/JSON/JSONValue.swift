@@ -1,39 +1,30 @@
 package import BundleSigning
 
-/// A JSON value as this product reads and writes it: RFC 8259, with whole numbers only.
+/// A JSON value by RFC 8259, with integers as the only numbers.
 package enum JSONValue: Sendable {
-    /// The literal `null`.
     case null
-    /// The literal `true` or `false`.
     case bool(Bool)
-    /// A whole number; the scanner yields, and the writer expects, -(2^53-1)...2^53-1.
+    /// An integer within ±(2^53-1). `JSONScanner` returns only such integers, and `JSONWriter` expects them.
     case integer(Int)
-    /// Text, unescaped; may hold control characters that were escaped in the source.
+    /// An unescaped string. It can contain control characters.
     case string(String)
-    /// An array.
     case array([JSONValue])
-    /// An object with its members in order.
     case object(JSONObject)
 
-    /// The greatest magnitude of a number, 2^53-1: what every JSON implementation keeps exactly (RFC 8259, section 6).
+    /// The largest magnitude of an integer that every JSON implementation stores exactly (RFC 8259, section 6).
     package static let maximumInteger = 9_007_199_254_740_991
 }
 
 extension JSONValue {
-    /// The truth value, or nil for any other kind.
     package var boolValue: Bool? { if case .bool(let value) = self { value } else { nil } }
-    /// The number, or nil for any other kind.
     package var integerValue: Int? { if case .integer(let value) = self { value } else { nil } }
-    /// The text, or nil for any other kind.
     package var stringValue: String? { if case .string(let value) = self { value } else { nil } }
-    /// The elements, or nil for any other kind.
     package var arrayValue: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
-    /// The object, or nil for any other kind.
     package var objectValue: JSONObject? { if case .object(let value) = self { value } else { nil } }
 }
 
 extension JSONValue: Equatable {
-    /// Equal kind and content; text is compared by its UTF-8 bytes, objects with the order of their members.
+    /// Compares strings by their UTF-8 bytes, and objects including the order of their members.
     package static func == (left: JSONValue, right: JSONValue) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -47,32 +38,27 @@ extension JSONValue: Equatable {
     }
 }
 
-/// The members of a JSON object in their order, each name once; names are told apart by their UTF-8 bytes.
+/// An ordered JSON object with unique member names. Names are compared by their UTF-8 bytes.
 package struct JSONObject: Sendable {
-    /// One name with its value.
     package struct Member: Sendable, Equatable {
-        /// The name, unescaped.
         package let name: String
-        /// The value under that name.
         package let value: JSONValue
 
-        /// Equal when the bytes of the names and the values are.
         package static func == (left: Member, right: Member) -> Bool {
             JSONName.areSame(left.name, right.name) && left.value == right.value
         }
     }
 
-    /// The members in order.
     package private(set) var members: [Member] = []
 
-    /// Where each name stands; kept only for objects too large to search one by one.
+    /// The index of each name. It is empty unless the object is too large for a linear search.
     private var positions: [JSONName: Int] = [:]
-    private static let searchedOneByOne = 16
+    private static let linearSearchLimit = 16
 
-    /// Makes an object without members.
     package init() {}
 
-    /// The value under `name`. Setting replaces in place or appends; setting nil removes.
+    /// The value of the member `name`. Setting a value replaces it in place or appends it; setting nil removes the
+    /// member.
     package subscript(name: String) -> JSONValue? {
         get { position(of: name).map { members[$0].value } }
         set {
@@ -85,7 +71,7 @@ package struct JSONObject: Sendable {
         }
     }
 
-    /// Appends a member unless the name is taken; tells whether it did.
+    /// Appends a member. Returns false if the object has a member of that name.
     mutating func insert(_ name: String, _ value: JSONValue) -> Bool {
         guard position(of: name) == nil else { return false }
         append(name, value)
@@ -94,9 +80,9 @@ package struct JSONObject: Sendable {
 
     private mutating func append(_ name: String, _ value: JSONValue) {
         members.append(Member(name: name, value: value))
-        if members.count > Self.searchedOneByOne + 1 {
+        if members.count > Self.linearSearchLimit + 1 {
             positions[JSONName(text: name)] = members.count - 1
-        } else if members.count == Self.searchedOneByOne + 1 {
+        } else if members.count == Self.linearSearchLimit + 1 {
             indexAll()
         }
     }
@@ -104,7 +90,7 @@ package struct JSONObject: Sendable {
     private mutating func remove(at index: Int) {
         members.remove(at: index)
         positions = [:]
-        if members.count > Self.searchedOneByOne { indexAll() }
+        if members.count > Self.linearSearchLimit { indexAll() }
     }
 
     private mutating func indexAll() {
@@ -112,81 +98,79 @@ package struct JSONObject: Sendable {
     }
 
     private func position(of name: String) -> Int? {
-        if members.count > Self.searchedOneByOne { return positions[JSONName(text: name)] }
+        if members.count > Self.linearSearchLimit { return positions[JSONName(text: name)] }
         return members.firstIndex { JSONName.areSame($0.name, name) }
     }
 }
 
 extension JSONObject: Equatable, ExpressibleByDictionaryLiteral {
-    /// Equal when the members are, in the same order.
+    /// Compares the members in their order.
     package static func == (left: JSONObject, right: JSONObject) -> Bool { left.members == right.members }
 
-    /// Makes an object from a literal; a name written twice keeps its first place and its last value.
+    /// Creates an object from a literal. A repeated name keeps its first position and its last value.
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
         for (name, value) in elements { self[name] = value }
     }
 }
 
-/// A member name whose identity is its UTF-8 bytes, for use as a dictionary key.
+/// A member name that is compared by its UTF-8 bytes, for use as a dictionary key.
 struct JSONName: Hashable, Sendable {
     let text: String
 
-    /// Byte-wise equality; Swift's own would normalise both sides, which also costs far more than comparing bytes.
+    /// Compares bytes, because `String` compares normal forms, which is also much slower.
     static func areSame(_ left: String, _ right: String) -> Bool {
         left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
     }
 
     static func == (left: JSONName, right: JSONName) -> Bool { areSame(left.text, right.text) }
 
-    /// Hashes bytes: `String` hashes the normal form, and masses of names that share one could be made to collide.
+    /// Hashes bytes, because `String` hashes the normal form: an attacker could send many names with one normal form,
+    /// which would all collide.
     func hash(into hasher: inout Hasher) {
         var text = text
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 }
 
-/// Takes typed members out of a JSON object; every refusal names the member.
+/// Reads typed members of a JSON object. Every error names the member.
 package struct MemberReader {
-    /// A member that is missing or not what it should be.
+    /// A member that is missing or invalid.
     package struct Refusal: Error, Equatable, CustomStringConvertible {
-        /// The member's path: `ledger.versions[2].version`.
+        /// The path of the member, such as `ledger.versions[2].version`.
         package let member: String
-        /// What is wrong with it.
+        /// The problem as the end of a sentence that starts with the member.
         package let problem: String
 
-        /// States a refusal.
         package init(member: String, problem: String) {
             self.member = member
             self.problem = problem
         }
 
-        /// `member problem`.
         package var description: String { "\(member) \(problem)" }
     }
 
-    /// The object.
     package let object: JSONObject
     private let path: String
 
-    /// Reads from `value`, which must be an object; `path` names it in refusals.
+    /// Throws if `value` is not an object. `path` is the prefix of the members in errors.
     package init(_ value: JSONValue, of path: String) throws(Refusal) {
         guard let object = value.objectValue else { throw Refusal(member: path, problem: "is not a JSON object") }
         self.object = object
         self.path = path
     }
 
-    /// A refusal of `member`.
+    /// Creates an error about `member`.
     package func refusal(_ member: String, _ problem: String) -> Refusal {
         Refusal(member: "\(path).\(member)", problem: problem)
     }
 
-    /// The value, or nil where the member is absent or null.
+    /// Returns the value, or nil if the member is absent or null.
     package func optional(_ member: String) -> JSONValue? {
         guard let value = object[member], value != .null else { return nil }
         return value
     }
 
-    /// Reads the object in `member`; nil where it is absent or null.
+    /// Returns a reader of the object in `member`, or nil if the member is absent or null.
     package func optionalObject(_ member: String) throws(Refusal) -> MemberReader? {
         guard let value = optional(member) else { return nil }
         return try MemberReader(value, of: "\(path).\(member)")
@@ -197,18 +181,17 @@ package struct MemberReader {
         return value
     }
 
-    /// A string.
     package func string(_ member: String) throws(Refusal) -> String {
         guard let text = try required(member).stringValue else { throw refusal(member, "is not a string") }
         return text
     }
 
-    /// A string, or nil where absent or null.
+    /// Returns nil if the member is absent or null.
     package func optionalString(_ member: String) throws(Refusal) -> String? {
         optional(member) == nil ? nil : try string(member)
     }
 
-    /// An integer of 0 or more.
+    /// Returns an integer of 0 or more.
     package func integer(_ member: String) throws(Refusal) -> Int {
         guard let number = try required(member).integerValue, number >= 0 else {
             throw refusal(member, "is not an integer of 0 or more")
@@ -216,52 +199,51 @@ package struct MemberReader {
         return number
     }
 
-    /// An integer of 0 or more, or nil where absent or null.
+    /// Returns an integer of 0 or more, or nil if the member is absent or null.
     package func optionalInteger(_ member: String) throws(Refusal) -> Int? {
         optional(member) == nil ? nil : try integer(member)
     }
 
-    /// A semantic version.
     package func version(_ member: String) throws(Refusal) -> SemanticVersion {
         let text = try string(member)
         do { return try SemanticVersion(parsing: text) } catch { throw refusal(member, "is refused: \(error)") }
     }
 
-    /// A semantic version, or nil where absent or null.
+    /// Returns nil if the member is absent or null.
     package func optionalVersion(_ member: String) throws(Refusal) -> SemanticVersion? {
         optional(member) == nil ? nil : try version(member)
     }
 
-    /// A SHA-256 in hex.
+    /// Returns a SHA-256 digest, written in hexadecimal.
     package func digest(_ member: String) throws(Refusal) -> SHA256Digest {
         let text = try string(member)
         do { return try SHA256Digest(parsingHex: text) } catch { throw refusal(member, "is refused: \(error)") }
     }
 
-    /// A SHA-256 in hex, or nil where absent or null.
+    /// Returns nil if the member is absent or null.
     package func optionalDigest(_ member: String) throws(Refusal) -> SHA256Digest? {
         optional(member) == nil ? nil : try digest(member)
     }
 
-    /// An RFC 3339 time.
+    /// Returns a time in the form of RFC 3339.
     package func timestamp(_ member: String) throws(Refusal) -> Timestamp {
         let text = try string(member)
         do { return try Timestamp(parsing: text) } catch { throw refusal(member, "is refused: \(error)") }
     }
 
-    /// A list of strings; empty where absent or null.
+    /// Returns a list of strings. The list is empty if the member is absent or null.
     package func strings(_ member: String) throws(Refusal) -> [String] {
         guard let value = optional(member) else { return [] }
         guard let values = value.arrayValue else { throw refusal(member, "is not a list") }
         var texts: [String] = []
         for value in values {
-            guard let text = value.stringValue else { throw refusal(member, "holds something that is not a string") }
+            guard let text = value.stringValue else { throw refusal(member, "contains a value that is not a string") }
             texts.append(text)
         }
         return texts
     }
 
-    /// A list of objects.
+    /// Returns a reader for each object of a list.
     package func objects(_ member: String) throws(Refusal) -> [MemberReader] {
         guard let values = try required(member).arrayValue else { throw refusal(member, "is not a list") }
         var readers: [MemberReader] = []
@@ -273,6 +255,5 @@ package struct MemberReader {
 }
 
 extension JSONValue {
-    /// A string, or null for nil.
     package static func string(orNull text: String?) -> JSONValue { text.map(JSONValue.string) ?? .null }
 }

@@ -2,7 +2,7 @@
 ///
 /// That holds for numbers within ±(2^53-1) and for the nesting that the reading side allows.
 package enum JSONWriter {
-    /// How a document is laid out.
+    /// The layout of a document.
     package enum Layout: Sendable {
         /// No white space at all.
         case compact
@@ -10,7 +10,7 @@ package enum JSONWriter {
         case pretty
     }
 
-    /// Returns the document; members stand in the object's order, and only what RFC 8259 demands is escaped.
+    /// Returns the document with members in the order of the object. It escapes only the characters that RFC 8259 requires.
     package static func bytes(of value: JSONValue, layout: Layout = .compact) -> [UInt8] {
         var page = Page(layout: layout)
         page.write(value, indent: 0)

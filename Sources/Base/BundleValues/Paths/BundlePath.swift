@@ -1,31 +1,29 @@
-/// A relative path of a file or folder inside a bundle that has passed every naming rule; nothing is ever repaired.
+/// A validated relative path of a file or folder in a bundle. Invalid paths are rejected, never repaired.
 ///
-/// Equality, hash and order are those of the UTF-8 bytes: Swift's `String` would call NFC and NFD spellings equal.
+/// Equality, hash and order use the UTF-8 bytes, because `String` treats NFC and NFD spellings as equal.
 package struct BundlePath: Sendable {
-    /// The longest path, in bytes.
     package static let maximumBytes = 1024
-    /// The longest component, in bytes: the limit of Linux file systems.
+    /// The longest component in bytes, as on Linux file systems.
     package static let maximumComponentBytes = 255
-    /// The most components that a path may have.
     package static let maximumComponents = 32
 
-    /// The path as UTF-8, without leading or trailing slash.
+    /// The path in UTF-8, without a leading or trailing slash.
     package let bytes: [UInt8]
 
-    /// Accepts the bytes of a canonical relative path; throws the first broken rule, the most dangerous one first.
+    /// Throws the most dangerous rule that the path breaks.
     package init(parsing bytes: some Collection<UInt8>) throws(BundlePathError) {
         if let refusal = Self.refusal(of: bytes) { throw refusal }
         self.bytes = [UInt8](bytes)
     }
 
-    /// Accepts the text of a canonical relative path, by the same rules as for bytes.
+    /// Throws the most dangerous rule that the path breaks.
     package init(parsing text: some StringProtocol) throws(BundlePathError) {
         try self.init(parsing: [UInt8](text.utf8))
     }
 
-    /// Accepts an archive's entry name: one leading `./` and, for a folder, one trailing `/` are taken off first.
+    /// Creates a path from the name of an archive entry. It removes one leading `./` and, for a folder, one trailing `/`.
     ///
-    /// The name `./` of the root itself is refused as not canonical; ask `isArchiveRoot(entryName:)` before.
+    /// The root entry `./` is rejected as not canonical; check `isArchiveRoot(entryName:)` first.
     package init(archiveEntryName name: some Collection<UInt8>, isDirectory: Bool) throws(BundlePathError) {
         var rest = name[...]
         if rest.starts(with: [UInt8(ascii: "."), UInt8(ascii: "/")]) { rest = rest.dropFirst(2) }
@@ -37,7 +35,7 @@ package struct BundlePath: Sendable {
         try self.init(parsing: rest.dropLast())
     }
 
-    /// Tells whether an archive's entry name is exactly `./`, the root that `tar -C folder .` writes first.
+    /// Whether an entry is `./`, the root that `tar -C folder .` writes first.
     package static func isArchiveRoot(entryName name: some Collection<UInt8>) -> Bool {
         name.elementsEqual([UInt8(ascii: "."), UInt8(ascii: "/")])
     }
@@ -46,10 +44,10 @@ package struct BundlePath: Sendable {
         self.bytes = bytes
     }
 
-    /// The page that a client starts with.
+    /// The start page of a client.
     package static let index = BundlePath(checked: Array("index.html".utf8))
 
-    /// Where a Meteor client keeps the list of its files.
+    /// The file list of a Meteor client.
     package static let assetManifest = BundlePath(checked: Array("program.json".utf8))
 
     private static func refusal(of candidate: some Collection<UInt8>) -> BundlePathError? {
@@ -73,64 +71,59 @@ package struct BundlePath: Sendable {
 }
 
 extension BundlePath {
-    /// The path as text, with `/` between components; safe to print.
+    /// The path as text. It is safe to print.
     package var string: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// The bytes of each component, outermost first; never empty.
+    /// The components, outermost first. There is at least one.
     package var components: [ArraySlice<UInt8>] { bytes.split(separator: UInt8(ascii: "/")) }
 
-    /// The folder that holds this path; nil at the web root.
+    /// The enclosing folder, or nil at the web root.
     package var parent: BundlePath? {
         guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return nil }
         return BundlePath(checked: Array(bytes[..<slash]))
     }
 
-    /// The bytes of the folder that holds this path; none at the web root.
+    /// The bytes of the enclosing folder. They are empty at the web root.
     package var parentBytes: ArraySlice<UInt8> { bytes[..<(bytes.lastIndex(of: UInt8(ascii: "/")) ?? 0)] }
 
-    /// The bytes of the last component.
     package var nameBytes: ArraySlice<UInt8> {
         guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return bytes[...] }
         return bytes[(slash + 1)...]
     }
 
-    /// The last component as text.
     package var name: String { String(decoding: nameBytes, as: UTF8.self) }
 }
 
 extension BundlePath: Hashable, Comparable, CustomStringConvertible {
-    /// Equal when the bytes are.
     package static func == (left: BundlePath, right: BundlePath) -> Bool { left.bytes == right.bytes }
 
-    /// The order of the bytes, which is also the order of entries in the canonical tar.
+    /// Compares bytes, which is also the order of entries in the canonical tar.
     package static func < (left: BundlePath, right: BundlePath) -> Bool {
         left.bytes.lexicographicallyPrecedes(right.bytes)
     }
 
-    /// Feeds the bytes.
     package func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
     }
 
-    /// The path as text.
     package var description: String { string }
 }
 
-/// Why the path of a URL names nothing inside a bundle.
+/// Why the path of a URL does not name a file in a bundle.
 package struct URLPathError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The broken rule, by its word.
+    /// The identifier of the broken rule, such as `path-traversal`.
     package let rule: String
-    /// Whether only those see it who take percent-encodings off.
+    /// Whether only the percent-decoded path breaks the rule.
     package let isHidden: Bool
 
-    /// `path-traversal`, or `percent-encoded path-traversal`.
     package var description: String { isHidden ? "percent-encoded \(rule)" : rule }
 }
 
 extension BundlePath {
-    /// The path that a URL path names: without query, fragment and one leading slash; the root is the index page.
+    /// Creates the path that a URL names. It ignores the query, the fragment and one leading slash; the empty path is the
+    /// start page.
     ///
-    /// Nothing is decoded, but what would break a rule once its percent-encodings are taken off is refused as well.
+    /// The path is not decoded. A path that breaks a rule only after percent-decoding is rejected too.
     package init(url: String) throws(URLPathError) {
         var bytes = url.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
         if bytes.first == UInt8(ascii: "/") { bytes = bytes.dropFirst() }
@@ -152,17 +145,14 @@ extension BundlePath {
     }
 }
 
-/// Why a name is not a path inside a bundle; `path` is always printable and cut to a line.
+/// Why a name is not a valid path in a bundle. `path` is printable and has at most one line.
 package enum BundlePathError: Error, Sendable, Equatable {
-    /// The path starts with a slash.
     case absolute(path: String)
-    /// A component is `..`.
     case traversal(path: String)
-    /// The bytes are not well-formed UTF-8.
     case notUTF8(path: String)
-    /// A control, bidirectional or invisible character, or a backslash; `scalar` is its code point.
+    /// A control, bidirectional or invisible character, or a backslash. `scalar` is its code point.
     case forbiddenCharacter(scalar: UInt32, path: String)
-    /// The path is empty, or a component is empty or `.`.
+    /// The path or one of its components is empty, or a component is `.`.
     case notCanonical(path: String)
     /// The path has more than `BundlePath.maximumBytes` bytes.
     case pathTooLong(bytes: Int, path: String)
@@ -171,7 +161,7 @@ package enum BundlePathError: Error, Sendable, Equatable {
     /// The path has more than `BundlePath.maximumComponents` components.
     case tooDeep(components: Int, path: String)
 
-    /// The word that names the broken rule in answers to other programs.
+    /// The identifier of the broken rule in JSON output and errors.
     package var rule: String {
         switch self {
         case .absolute: "path-absolute"
@@ -184,7 +174,6 @@ package enum BundlePathError: Error, Sendable, Equatable {
         }
     }
 
-    /// The refused path in printable form.
     package var path: String {
         switch self {
         case .absolute(let path), .traversal(let path), .notUTF8(let path), .forbiddenCharacter(_, let path),
@@ -195,7 +184,7 @@ package enum BundlePathError: Error, Sendable, Equatable {
 }
 
 extension BundlePathError: CustomStringConvertible {
-    /// One sentence for people: what was refused, why, and what to use instead.
+    /// One sentence with the path, the broken rule and the remedy.
     package var description: String {
         switch self {
         case .absolute(let path):

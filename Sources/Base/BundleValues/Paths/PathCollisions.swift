@@ -1,31 +1,31 @@
-/// Finds what no file system could hold side by side: names that differ only in case or normalisation, and a name that is both
-/// a file and a folder (METEOR section 5.1).
+/// Finds paths that cannot exist side by side on every file system: names that differ only in case or normalisation, and
+/// a name that is both a file and a folder (METEOR section 5.1).
 package struct PathCollisions: Sendable {
-    /// How many folders there are so far; who takes names from outside bounds them, for each is kept in memory.
+    /// The number of folders so far. Each is stored, so callers limit it for names from outside.
     package private(set) var folderCount = 0
 
     private let noun: String
-    /// By the hash of the name that files and folders collide under.
-    private var taken: [UInt64: (path: BundlePath, isFolder: Bool)] = [:]
+    /// The paths by the hash of their folded name.
+    private var claimed: [UInt64: (path: BundlePath, isFolder: Bool)] = [:]
     private var lastParent: BundlePath?
 
-    /// Starts without names; `noun` says in findings what the paths are: "URL path".
+    /// `noun` names the paths in findings, such as "URL path".
     package init(of noun: String, expectedNames: Int = 0) {
         self.noun = noun
-        taken.reserveCapacity(expectedNames)
+        claimed.reserveCapacity(expectedNames)
     }
 
-    /// Takes a path, and its folders; says what speaks against it, one clause each.
+    /// Adds a path and its folders. Returns one clause for each collision with earlier paths.
     package mutating func add(_ path: BundlePath) -> [String] {
         var findings: [String] = []
         addFolders(above: path, &findings)
-        if let other = take(path, isFolder: false) {
+        if let other = claim(path, isFolder: false) {
             findings.append(
                 other.path != path
-                    ? collision(other.path, path)
+                    ? collision(between: other.path, path)
                     : other.isFolder ? clash(path) : "Duplicate normalized \(noun): \(path)")
         }
-        // Its folder may be none: the next path below it is looked at anew.
+        // A folder of this path can be invalid, so the next path must check its folders again.
         if !findings.isEmpty { lastParent = nil }
         return findings
     }
@@ -35,26 +35,26 @@ package struct PathCollisions: Sendable {
         guard let folder = path.parent else { return }
         addFolders(above: folder, &findings)
         lastParent = folder
-        guard let other = take(folder, isFolder: true) else {
+        guard let other = claim(folder, isFolder: true) else {
             folderCount += 1
             return
         }
         if other.path != folder {
-            findings.append(collision(other.path, folder))
+            findings.append(collision(between: other.path, folder))
         } else if !other.isFolder {
             findings.append(clash(folder))
         }
     }
 
-    /// Who has the name already; nil where nobody had.
-    private mutating func take(_ path: BundlePath, isFolder: Bool) -> (path: BundlePath, isFolder: Bool)? {
+    /// Adds a path. Returns the earlier path that has the same folded name, if any.
+    private mutating func claim(_ path: BundlePath, isFolder: Bool) -> (path: BundlePath, isFolder: Bool)? {
         let key = FoldedName.hash(of: path.bytes[...])
-        if let other = taken[key] { return other }
-        taken[key] = (path, isFolder)
+        if let other = claimed[key] { return other }
+        claimed[key] = (path, isFolder)
         return nil
     }
 
-    private func collision(_ first: BundlePath, _ second: BundlePath) -> String {
+    private func collision(between first: BundlePath, _ second: BundlePath) -> String {
         "\(noun)s \(first) and \(second) differ only in case or normalisation"
     }
 

@@ -1,4 +1,4 @@
-/// What one pass over the bytes of a would-be path found; the verdict is left to `BundlePath`.
+/// The properties of a candidate path, from one pass over its bytes. `BundlePath` applies the rules to them.
 struct PathSurvey {
     private(set) var components = 0
     private(set) var longestComponent = 0
@@ -24,7 +24,7 @@ struct PathSurvey {
         if union >= 0x80 { surveyScalars(bytes) }
     }
 
-    /// Compares bytes: a combining mark after `..` makes another Swift Character, never another component.
+    /// Compares bytes: a combining mark after `..` forms another `Character`, but not another component.
     private mutating func endComponent(_ bytes: [UInt8], from start: Int, to end: Int) {
         let length = end - start
         components += 1
@@ -49,9 +49,8 @@ struct PathSurvey {
     }
 }
 
-/// The code points that a name inside a bundle may not carry: they hide, reorder or end what people and programs see.
+/// The code points that names in a bundle must not contain: they hide, reorder or end what people and programs see.
 enum ForbiddenCharacters {
-    /// Answers for one code point; the ASCII part is also what the byte-wise fast path tests.
     static func contains(_ value: UInt32) -> Bool {
         if value < 0x80 { return value < 0x20 || value == 0x7F || value == 0x5C }
         switch value {

@@ -1,42 +1,44 @@
-/// A URL that may be fetched: absolute, http, https or file, without user or password.
+/// An absolute http, https or file URL without user or password.
 ///
-/// Scheme and host are lower case; the rest is as written. At most 8 KiB of ASCII, RFC 3986 characters only.
+/// Scheme and host are in lower case; the rest is unchanged. The URL has at most 8 KiB and only the characters of RFC
+/// 3986.
 public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
-    /// What can be fetched.
+    /// The schemes that can be fetched.
     public enum Scheme: String, Sendable, Hashable {
-        /// In the clear.
+        /// HTTP without encryption.
         case http
-        /// Over TLS.
+        /// HTTP over TLS.
         case https
-        /// From this machine's files.
+        /// A file of this machine.
         case file
     }
 
-    /// Whom one talks to (RFC 6454): two URLs of one origin are answered by the same server.
+    /// The origin of a URL (RFC 6454): one server answers all URLs of an origin.
     public struct Origin: Sendable, Hashable {
         /// The scheme.
         public let scheme: Scheme
         /// The host in lower case; empty for a file.
         public let host: String
-        /// The port, with the scheme's own filled in; 0 for a file.
+        /// The port, or the default port of the scheme; 0 for a file.
         public let port: Int
     }
 
     /// The scheme.
     public let scheme: Scheme
-    /// The scheme, host and effective port.
+    /// The scheme, host and port.
     public let origin: Origin
-    /// The whole URL.
+    /// The URL as text.
     public let description: String
 
     let reference: URIReference
 
-    /// Reads an absolute URL; everything else is `FetchError.unsupportedURL`.
+    /// Throws `FetchError.unsupportedURL` if the text is not an absolute URL that can be fetched.
     public init(parsing text: String) throws(FetchError) {
         try self.init(URIReference(parsing: text), text: text)
     }
 
-    /// The file URL of an absolute path, given as the bytes the system uses; other bytes are `unsupportedURL`.
+    /// Creates a file URL from an absolute path in the bytes of the file system. Throws `FetchError.unsupportedURL` for
+    /// any other path.
     public init(filePath: [UInt8]) throws(FetchError) {
         let shown = Self.display(of: String(decoding: filePath, as: UTF8.self))
         guard filePath.first == UInt8(ascii: "/") else {
@@ -56,28 +58,28 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
         description = reference.text
     }
 
-    /// Whether this names a file of this machine.
+    /// Whether the URL names a file of this machine.
     public var isFile: Bool { scheme == .file }
 
-    /// The decoded path of a file URL, as the bytes the system uses, without a NUL; nil for http and https.
+    /// The decoded path of a file URL in the bytes of the file system, without NUL; nil for http and https.
     public var filePath: [UInt8]? {
         isFile ? PercentEncoding.decode(reference.path) : nil
     }
 
-    /// The path as it is written; empty where there is none.
+    /// The path as written. It can be empty.
     public var path: String { String(decoding: reference.path, as: UTF8.self) }
 
-    /// Path and query, as they go onto the wire.
+    /// The path and query of an HTTP request line.
     public var target: String {
         let query = reference.query.map { "?" + String(decoding: $0, as: UTF8.self) } ?? ""
         return (path.hasPrefix("/") ? path : "/" + path) + query
     }
 
-    /// Whether it names a part of what is there.
+    /// Whether the URL has a fragment.
     public var hasFragment: Bool { reference.fragment != nil }
 
-    /// Whether an answer from here may send the reader to `next`: never from TLS into the clear, never from a server to
-    /// a file of this machine or back.
+    /// Whether a response from this URL may refer the client to `next`: not from https to http, and not between a server
+    /// and a file of this machine.
     public func mayLead(to next: FetchURL) -> Bool {
         switch (scheme, next.scheme) {
         case (.https, .https), (.http, .http), (.http, .https), (.file, .file): true
@@ -85,10 +87,10 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The URL for people: without query and fragment, which may hold secrets.
+    /// The URL for messages: without query and fragment, which can contain secrets.
     public var display: String { Self.display(of: description) }
 
-    /// Any text from outside as part of a message: no user or password, no query, no control characters, at most 200 bytes.
+    /// Returns untrusted text for messages: without user, password, query and control characters, at most 200 bytes.
     public static func display(of text: String) -> String {
         var bytes = Array(text.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         if let slashes = bytes.firstRange(of: Array("//".utf8)) {
@@ -107,9 +109,9 @@ public struct FetchURL: Sendable, Hashable, CustomStringConvertible {
 extension URIReference {
     private static let maximumLength = 8192
 
-    /// Lowers scheme and host and checks everything a `FetchURL` promises.
+    /// Converts scheme and host to lower case, and checks all rules of `FetchURL`.
     mutating func normalizeForFetching() throws(URLRefusal) -> (FetchURL.Scheme, FetchURL.Origin) {
-        try refuseForeignCharacters()
+        try checkCharacters()
         guard let written = scheme else { throw URLRefusal(reason: "it is not absolute") }
         let lowered = written.map(\.asciiLowered)
         guard let known = FetchURL.Scheme(rawValue: String(decoding: lowered, as: UTF8.self)) else {
@@ -117,7 +119,7 @@ extension URIReference {
         }
         scheme = lowered
         guard let authority else { throw URLRefusal(reason: "'//' must follow the scheme") }
-        // A password in an argument is seen by every process of the machine.
+        // Every process of the machine can read the arguments of a command.
         guard !authority.contains(UInt8(ascii: "@")) else {
             throw URLRefusal(reason: "it has a user or password; keep secrets in a file")
         }
@@ -125,7 +127,7 @@ extension URIReference {
         return (known, known == .file ? try fileOrigin() : try serverOrigin(known))
     }
 
-    private func refuseForeignCharacters() throws(URLRefusal) {
+    private func checkCharacters() throws(URLRefusal) {
         let bytes = Array(text.utf8)
         guard bytes.count <= Self.maximumLength else { throw URLRefusal(reason: "it is longer than 8 KiB") }
         for (index, byte) in bytes.enumerated() {
@@ -164,7 +166,7 @@ extension URIReference {
             host = authority[...end]
         } else {
             host = authority.prefix { $0 != UInt8(ascii: ":") }
-            // libcurl decodes a percent-encoded host, so it would not be the one that origins are compared by.
+            // libcurl decodes a percent-encoded host, so it would connect to another host than the origin names.
             guard host.allSatisfy({ $0.isUnreserved }) else {
                 throw URLRefusal(reason: "the host is not a name or address")
             }
@@ -174,7 +176,7 @@ extension URIReference {
         return FetchURL.Origin(scheme: scheme, host: String(decoding: host, as: UTF8.self), port: port)
     }
 
-    /// RFC 3986 lets the digits after the colon be missing.
+    /// RFC 3986 allows a colon without digits.
     private func port(after rest: ArraySlice<UInt8>) throws(URLRefusal) -> Int? {
         guard let colon = rest.first else { return nil }
         let digits = rest.dropFirst()
@@ -189,9 +191,9 @@ extension URIReference {
     }
 }
 
-/// RFC 3986, section 2.1.
+/// Percent-encoding by RFC 3986, section 2.1.
 package enum PercentEncoding {
-    /// A path with everything encoded but unreserved characters and slashes.
+    /// Encodes all bytes except unreserved characters and slashes.
     package static func encode(path: [UInt8]) -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var encoded: [UInt8] = []
@@ -205,7 +207,7 @@ package enum PercentEncoding {
         return String(decoding: encoded, as: UTF8.self)
     }
 
-    /// What the escapes spell; nil where a '%' has no two digits behind it.
+    /// Decodes a text. Returns nil if two hexadecimal digits do not follow a '%'.
     package static func decodeStrictly(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
         for index in bytes.indices where bytes[index] == UInt8(ascii: "%") {
             guard index + 2 < bytes.endIndex, bytes[index + 1].hexValue != nil, bytes[index + 2].hexValue != nil else {
@@ -215,7 +217,7 @@ package enum PercentEncoding {
         return decode(Array(bytes))
     }
 
-    /// A '%' without two digits stays as it is.
+    /// Decodes a text. A '%' without two hexadecimal digits stays as it is.
     static func decode(_ bytes: [UInt8]) -> [UInt8] {
         var decoded: [UInt8] = []
         var index = 0
@@ -240,20 +242,19 @@ extension UInt8 {
 }
 
 extension FetchURL {
-    /// The URL that `reference` means when it is found at this one (RFC 3986, section 5.2).
+    /// Resolves a reference that was found at this URL (RFC 3986, section 5.2).
     ///
-    /// Says nothing about whether one may go there: see `mayLead(to:)`.
+    /// It does not check whether the client may follow it; see `mayLead(to:)`.
     public func resolve(relative reference: String) throws(FetchError) -> FetchURL {
         try FetchURL(URIReference(parsing: reference).resolved(against: self.reference), text: reference)
     }
 }
 
-/// Why a text is no `FetchURL`.
 struct URLRefusal: Error {
     var reason: String
 }
 
-/// The five parts of a URI or relative reference (RFC 3986, appendix B), as bytes.
+/// The five components of a URI or relative reference (RFC 3986, appendix B).
 struct URIReference: Sendable, Hashable {
     var scheme: [UInt8]?
     var authority: [UInt8]?
@@ -289,7 +290,7 @@ struct URIReference: Sendable, Hashable {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "+-.".utf8.contains($0) }
     }
 
-    /// Section 5.2.2, strict.
+    /// RFC 3986, section 5.2.2, strict.
     func resolved(against base: URIReference) -> URIReference {
         var target = self
         if scheme != nil {
@@ -313,14 +314,14 @@ struct URIReference: Sendable, Hashable {
         return target
     }
 
-    /// Section 5.2.3.
+    /// RFC 3986, section 5.2.3.
     private func merged(with base: URIReference) -> [UInt8] {
         if base.authority != nil, base.path.isEmpty { return Array("/".utf8) + path }
         guard let slash = base.path.lastIndex(of: UInt8(ascii: "/")) else { return path }
         return base.path[...slash] + path
     }
 
-    /// Section 5.2.4, segment by segment.
+    /// RFC 3986, section 5.2.4.
     static func removingDotSegments(_ path: [UInt8]) -> [UInt8] {
         var kept: [ArraySlice<UInt8>] = []
         let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -328,7 +329,7 @@ struct URIReference: Sendable, Hashable {
             let isLast = index == segments.count - 1
             let isDot = segment.elementsEqual(".".utf8)
             let isDoubleDot = segment.elementsEqual("..".utf8)
-            // The first segment of an absolute path is the empty text before its first slash; ".." never removes it.
+            // The first segment of an absolute path is the empty text before its first slash, which ".." does not remove.
             if isDoubleDot, kept.count > 1 { kept.removeLast() }
             if !isDot && !isDoubleDot {
                 kept.append(segment)
@@ -339,7 +340,7 @@ struct URIReference: Sendable, Hashable {
         return Array(kept.joined(separator: [UInt8(ascii: "/")]))
     }
 
-    /// Section 5.3.
+    /// RFC 3986, section 5.3.
     var text: String {
         var bytes: [UInt8] = []
         if let scheme { bytes += scheme + [UInt8(ascii: ":")] }

@@ -1,32 +1,30 @@
-/// One GET, or one POST where something is sent.
+/// A GET request, or a POST request if it has an `upload`.
 public struct FetchRequest: Sendable {
-    /// Where to start; redirects may lead elsewhere.
+    /// The first URL. The fetcher follows redirects from there.
     public var url: FetchURL
-    /// What is already here, when a download goes on; nil starts at the first byte.
+    /// The part that is already downloaded; nil to start at the first byte.
     package var resume: Resume?
-    /// The most body bytes to accept, counted from offset 0 of the resource, so a resumed part counts too.
+    /// The largest number of body bytes, counted from offset 0 of the resource, so it includes a resumed part.
     public var maximumBytes: Int
-    /// What is sent; nil for a GET. No redirect is followed with it.
+    /// The body to send; nil for a GET. The fetcher does not follow redirects of a POST.
     package var upload: Upload?
 
-    /// A body with its media type.
     package struct Upload: Sendable, Equatable {
         /// The media type, such as `application/json`.
         package let type: String
-        /// The bytes.
         package let bytes: [UInt8]
 
-        /// States what is sent.
         package init(type: String, bytes: [UInt8]) {
             self.type = type
             self.bytes = bytes
         }
     }
-    /// The entity tag of what is already here, sent as `If-None-Match`: an answer of 304 brings nothing then.
+    /// The entity tag of the caller's copy, sent as `If-None-Match`. The server answers 304 without a body if the tag is
+    /// current.
     package let knownTag: String?
 
-    /// Creates a request for at most `maximumBytes` bytes of `url`. A `knownTag` that is no field value is left out: what a
-    /// server once sent must not be able to add header lines.
+    /// Creates a request for at most `maximumBytes` bytes of `url`. A `knownTag` that is not a valid header value is
+    /// dropped, so that a value from a server cannot add header lines.
     package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil, knownTag: String? = nil) {
         self.url = url
         self.maximumBytes = maximumBytes
@@ -34,15 +32,15 @@ public struct FetchRequest: Sendable {
         self.knownTag = knownTag.flatMap { FetchHead.isField($0) ? $0 : nil }
     }
 
-    /// The place to go on from, and the proof that the resource is still the same one (RFC 9110, section 13.1.5).
+    /// The position at which a download continues, and a validator of the resource (RFC 9110, section 13.1.5).
     package struct Resume: Sendable, Equatable {
-        /// Bytes already here; at least 1.
+        /// The number of bytes already downloaded, at least 1.
         package let offset: Int
         /// A strong entity tag or a Last-Modified date, sent as `If-Range`.
         package let validator: String
 
-        /// Nil, which means "start over", for an offset below 1, a weak or empty validator, or one that is not a header
-        /// value: a stored record must not be able to add header lines.
+        /// Returns nil, which means to start again, if the offset is below 1 or the validator is weak, empty or not a
+        /// valid header value. A stored validator must not be able to add header lines.
         package init?(offset: Int, validator: String) {
             guard offset > 0, FetchHead.isStrong(validator: validator) else { return nil }
             self.offset = offset
@@ -51,29 +49,28 @@ public struct FetchRequest: Sendable {
     }
 }
 
-/// What the final answer said before its first body byte.
+/// The status and headers of the final response.
 public struct FetchHead: Sendable, Equatable {
-    /// 200 for a whole resource, 206 for the rest of one, the same two for a file; 304 where it still has the tag that was known.
+    /// 200 for a whole resource or file, 206 for the rest of one, 304 if the known tag is current.
     public var status: Int
-    /// Where the answer came from, after redirects.
+    /// The URL of the response, after redirects.
     public var effectiveURL: FetchURL
-    /// Bytes of this body, when the server said so; of a 206, the rest only.
+    /// The length of this body in bytes, if the server sent it. For a 206 it is the length of the rest.
     public var contentLength: Int?
-    /// The entity tag as sent, quotes included.
+    /// The entity tag as sent, with its quotes.
     public var entityTag: String?
     /// The Last-Modified date as sent.
     public var lastModified: String?
-    /// The offset of the first body byte of a 206, never another one than was asked for; nil means that the body starts over at
-    /// byte 0.
+    /// The offset of the first body byte of a 206, always as requested; nil if the body starts at byte 0.
     public var rangeStart: Int?
-    /// The codings of this body, as sent; nil where it is the resource's own bytes.
+    /// The Content-Encoding as sent; nil if the body is not encoded.
     public var contentEncoding: String?
-    /// Whether the answer says where its body ends; otherwise one that was cut short looks complete.
+    /// Whether the response has a defined end. Without one, a truncated body looks complete.
     public var isDelimited: Bool
-    /// What caches may do with it, as sent.
+    /// The Cache-Control header as sent.
     public var cacheControl: String?
 
-    /// Creates a head, for a `Fetcher` to hand over.
+    /// Creates a head. Only implementations of `Fetcher` and tests need it.
     public init(
         status: Int, effectiveURL: FetchURL, contentLength: Int? = nil, entityTag: String? = nil,
         lastModified: String? = nil, rangeStart: Int? = nil, contentEncoding: String? = nil, isDelimited: Bool = true,
@@ -90,7 +87,7 @@ public struct FetchHead: Sendable, Equatable {
         self.cacheControl = cacheControl
     }
 
-    /// What to keep for a later `Resume`: the strong entity tag, else the date, else nil.
+    /// The validator for a later `Resume`: the strong entity tag if there is one, otherwise the date.
     public var validator: String? {
         [entityTag, lastModified].lazy.compactMap(\.self).first(where: Self.isStrong(validator:))
     }
@@ -103,37 +100,38 @@ public struct FetchHead: Sendable, Equatable {
     }
 }
 
-/// Receives one answer: the head once, then the body in order.
+/// Receives one response: the head once, then the body in order.
 ///
-/// Throwing from either ends the transfer, and `fetch` throws that very error. Neither is called for a redirect, an
-/// answer that is an error, or one that says that nothing has changed (304).
+/// An error from either function ends the transfer, and `fetch` throws it unchanged. Neither function is called for
+/// redirects, error responses and 304.
 public protocol FetchSink: ~Copyable {
-    /// The answer is acceptable and its body follows; `rangeStart` nil means from byte 0, whatever was asked.
+    /// Receives the head of an acceptable response. If `rangeStart` is nil, the body starts at byte 0 even if the request
+    /// asked for a range.
     mutating func begin(_ head: FetchHead) throws
-    /// The next bytes of the body, valid only during the call.
+    /// Receives the next bytes of the body, which are valid only during the call.
     mutating func receive(_ bytes: UnsafeRawBufferPointer) throws
 }
 
-/// Brings one resource over http, https or file.
+/// Downloads one resource over http, https or file.
 public protocol Fetcher: Sendable {
-    /// Brings the whole answer into `sink`, or throws; several calls may run at once.
+    /// Downloads a resource into `sink`. Calls may run at the same time.
     ///
-    /// The sink is used from another thread while the call lasts and is back, with its state, however the call ends. It
-    /// should be quick: it holds up the other transfers of the fetcher.
-    /// Throws `FetchError`, the sink's own error, or `CancellationError`.
+    /// The fetcher uses the sink on another thread during the call and returns it with its state, also after an error. A
+    /// slow sink delays the other transfers of the fetcher. Throws `FetchError`, the sink's own error, or
+    /// `CancellationError`.
     func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout sending Sink) async throws
         -> FetchHead
 }
 
 extension Fetcher {
-    /// Brings a small resource into memory; more than `maximumBytes` is `FetchError.tooLarge`.
+    /// Downloads a small resource into memory. Throws `FetchError.tooLarge` if it has more than `maximumBytes` bytes.
     public func fetchBytes(_ url: FetchURL, maximumBytes: Int) async throws -> [UInt8] {
         var sink = ByteSink()
         _ = try await fetch(FetchRequest(url: url, maximumBytes: maximumBytes), into: &sink)
         return sink.bytes
     }
 
-    /// Sends a body by POST; returns when the server has answered with a status of 200 to 299. Throws as `fetch` does.
+    /// Sends a body by POST and returns after a status of 200 to 299. Throws the errors of `fetch`.
     package func post(_ upload: FetchRequest.Upload, to url: FetchURL) async throws {
         var sink = ByteSink()
         var request = FetchRequest(url: url, maximumBytes: 64 << 10)
@@ -141,7 +139,7 @@ extension Fetcher {
         _ = try await fetch(request, into: &sink)
     }
 
-    /// The same unless it still has the entity tag that is known: nil then. With the bytes comes their tag, where there is one.
+    /// Downloads a small resource and its entity tag. Returns nil if `knownTag` is still current.
     package func fetchBytes(
         _ url: FetchURL, maximumBytes: Int, unless knownTag: String?
     ) async throws -> (bytes: [UInt8], tag: String?)? {
@@ -164,31 +162,31 @@ private struct ByteSink: FetchSink {
     }
 }
 
-/// Why a resource did not arrive.
+/// Why a resource could not be downloaded.
 public enum FetchError: Error, Equatable {
-    /// No answer, or half of one: name not found, refused, no connection in time, connection cut.
+    /// There was no response or an incomplete one: unknown host, connection refused, timeout, or lost connection.
     case unreachable(FetchURL, reason: String)
-    /// The server answered with a status that brings no content; `retryAfter` is the wait it asked for.
+    /// The server sent an error status. `retryAfter` is the wait that it asked for.
     case httpStatus(Int, FetchURL, retryAfter: Duration?)
-    /// The answer breaks HTTP or does not fit the request.
+    /// The response violates HTTP or does not match the request.
     case invalidResponse(FetchURL, reason: String)
-    /// The resource has, or says it has, more than `limit` bytes.
+    /// The resource has or announces more than `limit` bytes.
     case tooLarge(limit: Int, FetchURL)
-    /// No byte for too long, or too few on average.
+    /// The server sent nothing for too long, or too little on average.
     case tooSlow(FetchURL)
-    /// The whole transfer took longer than its size allows.
+    /// The transfer took longer than its size allows.
     case timedOut(FetchURL)
-    /// A redirect that must not be followed.
+    /// The server sent a redirect that the client must not follow.
     case redirectRefused(from: FetchURL, to: String, reason: String)
-    /// No trusted and encrypted connection.
+    /// The TLS connection failed or is not trusted.
     case tlsFailed(FetchURL, reason: String)
-    /// There is no such file.
+    /// The file does not exist.
     case fileMissing(FetchURL)
-    /// The file is there but may not be read.
+    /// This process has no permission to read the file.
     case filePermission(FetchURL)
-    /// This machine has not what it takes, whatever the server: no memory, or no libcurl.
+    /// This process has no memory or files left, or libcurl is missing.
     case exhausted(FetchURL, reason: String)
-    /// The text is not a URL that can be fetched; `text` is already fit for a message.
+    /// The text is not a URL that can be fetched. It is safe to print.
     case unsupportedURL(String, reason: String)
 }
 
@@ -200,7 +198,7 @@ extension FetchError {
 }
 
 extension FetchError: CustomStringConvertible {
-    /// What failed, for which URL, and what to do next; URLs appear without their query.
+    /// What failed, the URL without its query, and what to do next.
     public var description: String {
         switch self {
         case .unreachable(let url, let reason) where url.isFile:
@@ -210,13 +208,13 @@ extension FetchError: CustomStringConvertible {
         case .httpStatus(let status, let url, let retryAfter):
             "\(url.display) answered \(status). " + Self.advice(status: status, retryAfter: retryAfter)
         case .invalidResponse(let url, let reason):
-            "\(url.display) gave an invalid answer: \(reason). Check the server, and any proxy on the way."
+            "\(url.display) sent an invalid response: \(reason). Check the server and any proxy in between."
         case .tooLarge(let limit, let url):
             "\(url.display) is larger than the \(limit) bytes allowed. Check that the address names the right file."
         case .tooSlow(let url):
-            "\(url.display) sends too slowly. Try again later; what arrived is kept."
+            "\(url.display) sends too slowly. Try again later; the download then continues."
         case .timedOut(let url):
-            "\(url.display) took too long in all. Try again later; what arrived is kept."
+            "\(url.display) took too long. Try again later; the download then continues."
         case .redirectRefused(let from, let to, let reason):
             "\(from.display) redirects to \(to), which is refused: \(reason). Configure the final address instead."
         case .tlsFailed(let url, let reason):
@@ -235,13 +233,13 @@ extension FetchError: CustomStringConvertible {
     private static func advice(status: Int, retryAfter: Duration?) -> String {
         if let retryAfter { return "Try again in \(retryAfter.components.seconds) s." }
         return switch status {
-        case 401: "It requires a token that counts: give one with --token-file, or with clientctl login."
-        case 403: "Check the token and what it may read."
+        case 401: "It requires a valid token: give one with --token-file, or with clientctl login."
+        case 403: "Check the token and its permissions."
         case 404, 410: "Check the address."
         case 407: "Check the proxy settings."
-        case 416: "Drop the partial download and start over."
-        case 511: "The network wants a login first (a captive portal): log in there, then try again."
-        case 500...: "The server is at fault; try again later."
+        case 416: "Delete the partial download and start again."
+        case 511: "The network requires a login (captive portal): log in there, then try again."
+        case 500...: "The server has a problem; try again later."
         default: "Check the address and the server."
         }
     }

@@ -1,14 +1,14 @@
-/// The one rule of which hosts are this very machine, so that what is said to them crosses no network.
+/// Decides whether a host is this machine, so that traffic to it does not cross a network.
 package enum ThisMachine {
-    /// Whether `host` is an address of the loopback network, or the name that stands for one (RFC 6761); an IPv6 address may be in
-    /// brackets. Every other spelling is somewhere else.
+    /// Whether `host` is `localhost` (RFC 6761) or an address of the loopback network. An IPv6 address may be in
+    /// brackets. Other spellings, such as octal numbers, are not recognized.
     package static func isNamed(by host: String) -> Bool {
         let host = host.utf8.map(\.asciiLowered)
         let names = ["localhost", "::1", "[::1]"]
         return names.contains { host.elementsEqual($0.utf8) } || isLoopback(host)
     }
 
-    /// Four numbers in decimal, the first of them 127; a leading zero would make one octal to some readers.
+    /// Requires four decimal numbers. Some parsers read a number with a leading zero as octal.
     private static func isLoopback(_ address: [UInt8]) -> Bool {
         let parts = address.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return parts.count == 4 && parts[0].elementsEqual("127".utf8)
@@ -20,6 +20,6 @@ package enum ThisMachine {
 }
 
 extension FetchURL.Origin {
-    /// Whether it is this very machine.
+    /// Whether the host is this machine.
     public var isThisMachine: Bool { ThisMachine.isNamed(by: host) }
 }

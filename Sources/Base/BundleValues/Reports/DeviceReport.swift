@@ -1,62 +1,56 @@
-/// One fact of a device, told once, without a word of who the device is.
+/// An event on a device, reported once. It contains nothing that identifies the device.
 package struct DeviceReport: Sendable, Equatable {
-    /// What became of a version; the words stand in messages and metrics.
+    /// What happened to a version. The raw values are the words of report messages and metrics.
     package enum Fact: String, Sendable, CaseIterable {
-        /// It was installed.
         case installed
-        /// It was started for the first time.
+        /// The version was started for the first time.
         case started
-        /// It proved itself.
+        /// The version was confirmed.
         case confirmed
-        /// It failed to start.
         case failed
-        /// The device went back from it.
+        /// The device left the version for another one.
         case rolledBack
-        /// It must not run on the device any more.
+        /// The device does not start the version again.
         case blocked
     }
 
-    /// More of a fact: a closed list, so that it can be a label.
+    /// The cause of an event. The list is closed, so that a cause can be a metric label.
     package enum Code: String, Sendable, CaseIterable {
         /// The start was not confirmed in time.
         case notConfirmed
         /// The shell ended before the start was confirmed.
         case interrupted
-        /// The shell or the page said so.
+        /// The shell or the page reported the failure.
         case reported
-        /// It could not be made ready to be shown.
+        /// The client could not be prepared for its start.
         case notPrepared
-        /// It failed too often.
+        /// Starts of the version failed too often.
         case failedStarts
-        /// Somebody did it at the device.
+        /// An operator did it on the device.
         case byHand
-        /// Its channel recalled it.
+        /// The channel recalled the version.
         case recalled
-        /// It proved itself after a start of it had failed.
+        /// The version was confirmed after an earlier start of it had failed.
         case afterFailure
     }
 
-    /// How its bytes came.
     package enum Route: String, Sendable, CaseIterable {
         case delta, archive
     }
 
-    /// 32 hex digits, drawn for this report alone: a receiver knows by it what it has had before.
+    /// 32 random hexadecimal digits, by which a receiver recognizes a repeated report.
     package let id: String
-    /// What happened.
     package let fact: Fact
-    /// To which version.
     package let version: SemanticVersion
-    /// The channel that is followed; nil where a manifest is.
+    /// The channel that the device follows; nil for a device that reads a manifest.
     package let channel: String?
-    /// The version that ran before; nil for the seed, and where the fact is about no change.
+    /// The version that ran before; nil for the seed and for events without a change of version.
     package let previous: SemanticVersion?
-    /// How the version came; nil where the fact is no installation.
+    /// The download of an `installed` event.
     package let route: Route?
-    /// More of it; nil where there is no more.
+    /// The cause, for events that can have one.
     package let code: Code?
 
-    /// States a report.
     package init(
         id: String, fact: Fact, version: SemanticVersion, channel: String?, previous: SemanticVersion? = nil,
         route: Route? = nil, code: Code? = nil
@@ -70,8 +64,7 @@ package struct DeviceReport: Sendable, Equatable {
         self.code = code
     }
 
-    /// A new id.
-    package static func drawId() -> String {
+    package static func randomID() -> String {
         (0..<2).map { _ in
             let digits = String(UInt64.random(in: .min ... .max), radix: 16)
             return String(repeating: "0", count: 16 - digits.utf8.count) + digits
@@ -82,10 +75,10 @@ package struct DeviceReport: Sendable, Equatable {
 extension DeviceReport {
     private static let members: Set<String> = ["id", "fact", "version", "channel", "previous", "route", "code"]
 
-    /// Reads what `json` gives: strictly, since what is read becomes a label of somebody's metrics.
+    /// Throws unless `json` could have written the members: unknown ones would become labels of an operator's metrics.
     package init(_ reader: MemberReader) throws(MemberReader.Refusal) {
-        if let stranger = reader.object.members.first(where: { !Self.members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(stranger.name), "is no member of a report")
+        if let unknown = reader.object.members.first(where: { !Self.members.contains($0.name) }) {
+            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a report")
         }
         let id = try reader.string("id")
         guard id.utf8.count == 32, id.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }) else {
@@ -94,29 +87,29 @@ extension DeviceReport {
         let channel = try reader.optionalString("channel")
         if let channel, !ChannelFileName.isName(channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         self.init(
-            id: id, fact: try Self.word("fact", try reader.string("fact"), reader),
+            id: id, fact: try Self.value("fact", try reader.string("fact"), reader),
             version: try reader.version("version"),
             channel: channel, previous: try reader.optionalVersion("previous"),
-            route: try Self.optionalWord("route", reader), code: try Self.optionalWord("code", reader))
-        if route != nil && fact != .installed { throw reader.refusal("route", "does not go with \(fact)") }
-        if let code, !fact.codes.contains(code) { throw reader.refusal("code", "does not go with \(fact)") }
+            route: try Self.optionalValue("route", reader), code: try Self.optionalValue("code", reader))
+        if route != nil && fact != .installed { throw reader.refusal("route", "is not allowed for \(fact)") }
+        if let code, !fact.codes.contains(code) { throw reader.refusal("code", "is not allowed for \(fact)") }
     }
 
-    private static func optionalWord<Word: RawRepresentable<String>>(
+    private static func optionalValue<Value: RawRepresentable<String>>(
         _ member: String, _ reader: MemberReader
-    ) throws(MemberReader.Refusal) -> Word? {
+    ) throws(MemberReader.Refusal) -> Value? {
         guard let text = try reader.optionalString(member) else { return nil }
-        return try word(member, text, reader)
+        return try value(member, text, reader)
     }
 
-    private static func word<Word: RawRepresentable<String>>(
+    private static func value<Value: RawRepresentable<String>>(
         _ member: String, _ text: String, _ reader: MemberReader
-    ) throws(MemberReader.Refusal) -> Word {
-        guard let word = Word(rawValue: text) else { throw reader.refusal(member, "is no known word") }
-        return word
+    ) throws(MemberReader.Refusal) -> Value {
+        guard let value = Value(rawValue: text) else { throw reader.refusal(member, "is not a known value") }
+        return value
     }
 
-    /// The report as a message and a ledger have it.
+    /// The report as stored in the ledger and sent in a message.
     package var json: JSONValue {
         .object([
             "id": .string(id), "fact": .string(fact.rawValue), "version": .string(version.description),
@@ -126,33 +119,30 @@ extension DeviceReport {
     }
 }
 
-/// What a device sends: reports, and how many it had to drop. The format is that of Guide/reference/reports.md.
+/// The body of a report: events, and the number of dropped events. Guide/reference/reports.md specifies the format.
 package struct ReportMessage: Sendable, Equatable {
-    /// The most bytes of a message.
     package static let maximumBytes = 64 << 10
-    /// The most reports of a message.
     package static let maximumReports = 64
 
-    /// The application; nil where the device knows none.
+    /// The application; nil if it is not configured.
     package let appId: String?
     /// The reports, oldest first.
     package let reports: [DeviceReport]
-    /// Reports that were dropped unsent since the last message.
+    /// The number of reports dropped since the last message.
     package let dropped: Int
 
-    /// States a message.
     package init(appId: String?, reports: [DeviceReport], dropped: Int) {
         self.appId = appId
         self.reports = reports
         self.dropped = dropped
     }
 
-    /// Reads a message. Throws `JSONError` or `MemberReader.Refusal`.
+    /// Throws `JSONError` or `MemberReader.Refusal`.
     package init(parsing bytes: [UInt8]) throws {
         let reader = try MemberReader(JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "message")
         let members: Set = ["schema", "appId", "dropped", "reports"]
-        if let stranger = reader.object.members.first(where: { !members.contains($0.name) }) {
-            throw reader.refusal(UntrustedName.display(stranger.name), "is no member of a message")
+        if let unknown = reader.object.members.first(where: { !members.contains($0.name) }) {
+            throw reader.refusal(UntrustedName.display(unknown.name), "is not a member of a message")
         }
         guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
         let reports = try reader.objects("reports").map { reader throws(MemberReader.Refusal) in
@@ -166,7 +156,6 @@ package struct ReportMessage: Sendable, Equatable {
         self.init(appId: appId, reports: reports, dropped: min(1_000_000, try reader.integer("dropped")))
     }
 
-    /// The message as JSON.
     package var bytes: [UInt8] {
         JSONWriter.bytes(
             of: .object([
@@ -175,7 +164,8 @@ package struct ReportMessage: Sendable, Equatable {
             ]))
     }
 
-    /// The message as samples for an import path of VictoriaMetrics (`/api/v1/import/prometheus`): each report is a sample of 1.
+    /// The message in the text format of Prometheus, with a sample of 1 for each report, for the import path of
+    /// VictoriaMetrics (`/api/v1/import/prometheus`).
     package var samples: [UInt8] {
         let family = MetricFamily(
             "clientctl_report", .gauge, "One for each report of a device.",
@@ -185,7 +175,7 @@ package struct ReportMessage: Sendable, Equatable {
 }
 
 extension DeviceReport.Fact {
-    /// The codes that go with it.
+    /// The codes that an event can have.
     package var codes: [DeviceReport.Code] {
         switch self {
         case .installed, .started: []
@@ -198,7 +188,7 @@ extension DeviceReport.Fact {
 }
 
 extension DeviceReport {
-    /// What is told of it as labels; an absent word is an empty one.
+    /// The metric labels of the report. An absent value is an empty label.
     package var labels: [(name: String, value: String)] {
         [
             ("channel", channel ?? ""), ("version", version.description), ("fact", fact.rawValue),

@@ -1,15 +1,13 @@
-/// One metric with all its samples, as Prometheus has it.
+/// A Prometheus metric with its samples.
 package struct MetricFamily: Sendable {
-    /// What its numbers do.
     package enum Kind: String, Sendable { case counter, gauge, histogram }
 
-    /// One number.
     package struct Sample: Sendable {
         let suffix: String
         let labels: [(name: String, value: String)]
         let value: Double
 
-        /// `suffix` goes behind the family's name, as `_sum` does.
+        /// `suffix` is appended to the name of the family, such as `_sum`.
         package init(_ value: Double, _ labels: [(name: String, value: String)] = [], suffix: String = "") {
             self.suffix = suffix
             self.labels = labels
@@ -22,7 +20,7 @@ package struct MetricFamily: Sendable {
     let kind: Kind
     let samples: [Sample]
 
-    /// States a metric; one without samples is left out.
+    /// Creates a family. `MetricsText` omits a family without samples.
     package init(_ name: String, _ kind: Kind, _ help: String, _ samples: [Sample]) {
         self.name = name
         self.help = help
@@ -31,9 +29,8 @@ package struct MetricFamily: Sendable {
     }
 }
 
-/// Metrics in the text format of Prometheus, version 0.0.4: a pure rendering.
+/// Renders metrics in the text format of Prometheus, version 0.0.4.
 package enum MetricsText {
-    /// The families in the order given, each with its help and its type once.
     package static func text(of families: [MetricFamily]) -> String {
         families.filter { !$0.samples.isEmpty }.map(text).joined()
     }
@@ -69,6 +66,6 @@ package enum MetricsText {
         return Int(exactly: value).map(String.init) ?? "\(value)"
     }
 
-    /// A bound of a histogram's bucket, as its label has it.
+    /// The value of a bucket's `le` label.
     package static func bound(_ value: Double) -> String { number(value) }
 }

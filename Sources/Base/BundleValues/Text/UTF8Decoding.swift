@@ -1,6 +1,6 @@
-/// Strict UTF-8, as in table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF.
+/// A strict UTF-8 decoder by table 3-7 of the Unicode standard: no overlong forms, surrogates, or values above U+10FFFF.
 enum UTF8Decoding {
-    /// Decodes the scalar whose first byte stands at `index`; nil when the bytes there are not well-formed UTF-8.
+    /// Decodes the scalar that starts at `index`. Returns nil if the bytes are not well-formed UTF-8.
     static func scalar(in bytes: [UInt8], at index: Int) -> (value: UInt32, length: Int)? {
         let first = bytes[index]
         if first < 0x80 { return (UInt32(first), 1) }
@@ -21,7 +21,7 @@ enum UTF8Decoding {
         let second: ClosedRange<UInt8>
     }
 
-    /// The narrowed range of the second byte is what keeps overlong forms, surrogates and too large values out.
+    /// The range of the second byte excludes overlong forms, surrogates and values above U+10FFFF.
     private static func form(ofLeadByte byte: UInt8) -> Form? {
         switch byte {
         case 0xC2...0xDF: Form(length: 2, payloadMask: 0x1F, second: 0x80...0xBF)

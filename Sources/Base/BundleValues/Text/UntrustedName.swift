@@ -1,4 +1,4 @@
-/// Makes bytes that nobody has vouched for safe to print in a message.
+/// Makes untrusted bytes safe to print in a message.
 package enum UntrustedName {
     /// Returns `bytes` as one printable line.
     ///

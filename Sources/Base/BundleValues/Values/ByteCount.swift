@@ -1,14 +1,13 @@
-/// A number of bytes: a size, a limit or an amount to free.
+/// A number of bytes that is read from and written for people.
 package struct ByteCount: Sendable, Hashable {
-    /// The number.
     package var bytes: Int
 
-    /// Wraps a number of bytes.
     package init(bytes: Int) {
         self.bytes = bytes
     }
 
-    /// Accepts digits with an optional unit right behind them: B, kB, KB, MB, GB (1000), KiB, MiB, GiB (1024).
+    /// Accepts digits with an optional unit directly after them: B, kB, KB, MB, GB (powers of 1000), KiB, MiB, GiB
+    /// (powers of 1024).
     package init(parsing text: some StringProtocol) throws(ByteCountError) {
         let shown = UntrustedName.display(text)
         guard let number = LeadingNumber(text) else { throw .notASize(text: shown) }
@@ -34,10 +33,9 @@ package struct ByteCount: Sendable, Hashable {
 }
 
 extension ByteCount: Comparable, CustomStringConvertible {
-    /// The order of the numbers.
     package static func < (left: ByteCount, right: ByteCount) -> Bool { left.bytes < right.bytes }
 
-    /// The size for people, in decimal units with one rounded digit: `512 bytes`, `182.1 MB`.
+    /// The size in decimal units with one rounded digit: `512 bytes`, `182.1 MB`.
     package var description: String {
         let sign = bytes < 0 ? "-" : ""
         let magnitude = bytes.magnitude
@@ -53,23 +51,20 @@ extension ByteCount: Comparable, CustomStringConvertible {
         return "\(sign)\(tenths / 10).\(tenths % 10) \(names.first ?? "")"
     }
 
-    /// Rounded half up; splits off the remainder first, because ten times the whole need not fit.
+    /// Rounds half up. It divides before it multiplies, because ten times `magnitude` can overflow.
     private static func tenths(_ magnitude: UInt, of unit: UInt) -> UInt {
         let (whole, rest) = magnitude.quotientAndRemainder(dividingBy: unit)
         return whole * 10 + (rest * 10 + unit / 2) / unit
     }
 }
 
-/// Why a text is not a size; `text` is always printable and cut to a line.
+/// Why a text is not a size. `text` is printable and has at most one line.
 package enum ByteCountError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The text does not start with a digit.
     case notASize(text: String)
-    /// What follows the digits is no unit.
     case unknownUnit(text: String)
-    /// The size does not fit 63 bits.
+    /// The size does not fit into 63 bits.
     case tooLarge(text: String)
 
-    /// One sentence for people: what was refused and what to write.
     package var description: String {
         switch self {
         case .notASize(let text): "\"\(text)\" is not a size; write it like 4096, 10MB or 256MiB"
@@ -79,15 +74,15 @@ package enum ByteCountError: Error, Sendable, Equatable, CustomStringConvertible
     }
 }
 
-/// The digits at the start of a text such as `10MB` or `15m`, and what follows them.
+/// A number at the start of a text such as `10MB`, and the unit after it.
 struct LeadingNumber {
-    /// The number; nil when it does not fit.
+    /// The number; nil if it overflows.
     let value: Int?
     let unit: Substring
 
-    /// Nil unless the text is ASCII and starts with a digit; signs and white space are no digits.
+    /// Returns nil unless the text is ASCII and starts with a digit. A sign or white space is not a digit.
     ///
-    /// Beyond ASCII, `String` would take the Kelvin sign for the K of a unit.
+    /// Outside ASCII, `String` treats the Kelvin sign as equal to the K of a unit.
     init?(_ text: some StringProtocol) {
         guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let digits = text.utf8.prefix(while: \.isASCIIDigit)

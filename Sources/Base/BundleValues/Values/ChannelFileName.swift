@@ -1,14 +1,13 @@
-/// A channel's name, which is also its file's: `channels/NAME.json`.
+/// The name of a channel and of its file, `channels/NAME.json`.
 package enum ChannelFileName {
-    /// The default channel: the one whose newest release a feed's `manifest.json` is (CONTRACT section 3).
+    /// The default channel. Its newest release is the `manifest.json` of the feed (CONTRACT section 3).
     package static let standard = "stable"
-    /// What a name that is none is refused with.
+    /// The message about an invalid name, as the end of a sentence.
     package static let rule =
-        "is no channel's name: 1 to 64 of a to z, 0 to 9, dot, dash and underscore, no dot in front and no .hold at the end"
+        "is not a channel name: 1 to 64 of a to z, 0 to 9, dot, dash and underscore, without a leading dot and without .hold at the end"
     private static let suffix = ".json"
     private static let hold = ".hold"
 
-    /// Whether `text` may name a channel.
     package static func isName(_ text: String) -> Bool {
         let bytes = text.utf8
         return (1...64).contains(bytes.count) && bytes.first != UInt8(ascii: ".") && !text.hasSuffix(hold)
@@ -17,13 +16,12 @@ package enum ChannelFileName {
             }
     }
 
-    /// The file of the channel `name`.
     package static func file(of name: String) -> String { name + suffix }
 
-    /// The file of what a guard says of the channel `name`.
+    /// The file with the holds of a guard for the channel.
     package static func holdFile(of name: String) -> String { name + hold + suffix }
 
-    /// The channel whose document is at `url`: what its last component is called without `.json`.
+    /// Returns the channel whose file is at `url`. Throws unless the last component is a valid name and `.json`.
     package static func name(in url: FetchURL) throws -> String {
         let path = Array(url.description.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         let file = String(decoding: path[((path.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1)...], as: UTF8.self)
@@ -31,7 +29,7 @@ package enum ChannelFileName {
         guard isName(name) else {
             throw UpdateFailure(
                 .configInvalid, subject: url.display,
-                "\(url.display) names no channel: the address of a channel document ends in channels/NAME.json.")
+                "\(url.display) does not name a channel: the URL of a channel file ends in channels/NAME.json.")
         }
         return name
     }

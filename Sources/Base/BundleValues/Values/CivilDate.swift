@@ -1,4 +1,4 @@
-/// A day of the proleptic Gregorian calendar, from the year 1970 on.
+/// A date in the proleptic Gregorian calendar, from 1970 on.
 struct CivilDate: Equatable {
     let year: Int
     let month: Int
@@ -10,7 +10,7 @@ struct CivilDate: Equatable {
         self.day = day
     }
 
-    /// Counts in years that begin in March, so that the leap day is the last one; eras of 400 years repeat exactly.
+    /// Counts years from March, so that the leap day is the last day of a year. The calendar repeats every 400 years.
     init(daysSinceEpoch days: Int) {
         let (era, dayOfEra) = (days + Self.daysFromMarchOfYear0ToEpoch).quotientAndRemainder(dividingBy: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

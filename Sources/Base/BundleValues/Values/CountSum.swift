@@ -1,5 +1,5 @@
 extension Int {
-    /// The sum with `count`, or the largest integer that JSON has. Neither may be below 0.
+    /// Returns the sum of two counts, at most the largest JSON integer. Neither may be negative.
     package func adding(count: Int) -> Int {
         let (sum, overflows) = addingReportingOverflow(count)
         return overflows ? JSONValue.maximumInteger : Swift.min(sum, JSONValue.maximumInteger)

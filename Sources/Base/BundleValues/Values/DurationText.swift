@@ -1,17 +1,15 @@
-/// A duration as people write it in flags and configuration: a whole number with its unit.
+/// A duration as written in flags and configuration files: an integer with a unit.
 package struct DurationText: Sendable, Hashable {
-    /// The longest duration that is accepted: ten years of 365 days.
+    /// The longest valid duration: ten years of 365 days.
     package static let longest = Duration.seconds(10 * 365 * 86_400)
 
-    /// The duration.
     package let duration: Duration
 
-    /// Wraps a duration in order to write it.
     package init(_ duration: Duration) {
         self.duration = duration
     }
 
-    /// Accepts digits and one of the units ms, s, m, h, d; zero needs its unit too.
+    /// Accepts digits and one of the units ms, s, m, h and d. Zero needs a unit too.
     package init(parsing text: some StringProtocol) throws(DurationTextError) {
         let shown = UntrustedName.display(text)
         guard let number = LeadingNumber(text) else { throw .notADuration(text: shown) }
@@ -31,12 +29,12 @@ package struct DurationText: Sendable, Hashable {
 }
 
 extension DurationText: CustomStringConvertible {
-    /// The duration in the longest unit that divides it, like `90s` or `1d`; parts of a millisecond are left out.
+    /// The duration in the longest unit that divides it, such as `90s` or `1d`. Fractions of a millisecond are omitted.
     package var description: String {
         let (seconds, attoseconds) = duration.components
         let parts = attoseconds / 1_000_000_000_000_000
         if parts != 0 {
-            // A duration is stored in 128 bits: only the seconds can be beyond what milliseconds can count.
+            // The seconds of a `Duration` can be too large for a number of milliseconds.
             let (scaled, overflowed) = seconds.multipliedReportingOverflow(by: 1000)
             let (total, overflowedAgain) = scaled.addingReportingOverflow(parts)
             return overflowed || overflowedAgain ? "\(seconds)s" : "\(total)ms"
@@ -49,18 +47,14 @@ extension DurationText: CustomStringConvertible {
     }
 }
 
-/// Why a text is not a duration; `text` is always printable and cut to a line.
+/// Why a text is not a duration. `text` is printable and has at most one line.
 package enum DurationTextError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The text does not start with a digit.
     case notADuration(text: String)
-    /// Nothing follows the digits.
     case missingUnit(text: String)
-    /// What follows the digits is no unit.
     case unknownUnit(text: String)
     /// The duration is longer than ten years.
     case tooLong(text: String)
 
-    /// One sentence for people: what was refused and what to write.
     package var description: String {
         switch self {
         case .notADuration(let text): "\"\(text)\" is not a duration; write it like 10s, 15m or 24h"

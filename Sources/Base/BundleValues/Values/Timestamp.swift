@@ -1,6 +1,6 @@
 import Glibc
 
-/// A moment in UTC in whole seconds, from 1970 to 9999, written as RFC 3339 with `Z`.
+/// A UTC time in whole seconds, from 1970 to 9999, in the form of RFC 3339 with `Z`.
 public struct Timestamp: Sendable, Hashable {
     /// The last second of the year 9999.
     public static let latestSecond = 253_402_300_799
@@ -8,21 +8,21 @@ public struct Timestamp: Sendable, Hashable {
     /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
     public let secondsSinceEpoch: Int
 
-    /// Accepts 0...`latestSecond`.
+    /// Throws if `seconds` is outside 0...`latestSecond`.
     package init(secondsSinceEpoch seconds: Int) throws(TimestampError) {
         guard (0...Self.latestSecond).contains(seconds) else { throw .outOfRange(seconds: seconds) }
         secondsSinceEpoch = seconds
     }
 
-    /// Takes a clock's reading as it is, moved to the nearest moment that can be written.
+    /// Creates a timestamp from a clock's seconds, limited to 0...`latestSecond`.
     public init(clamping seconds: Int) {
         secondsSinceEpoch = min(max(seconds, 0), Self.latestSecond)
     }
 
-    /// The system clock's reading.
+    /// The time of the system clock.
     public static var now: Timestamp { Timestamp(clamping: time(nil)) }
 
-    /// Accepts exactly the form `2026-11-21T21:09:38Z`: a day that exists, no fraction, no offset, no leap second.
+    /// Accepts exactly the form `2026-11-21T21:09:38Z` of a date that exists, without fraction, offset or leap second.
     package init(parsing text: some StringProtocol) throws(TimestampError) {
         guard let seconds = Self.seconds(in: [UInt8](text.utf8)) else {
             throw .notATimestamp(text: UntrustedName.display(text))
@@ -51,12 +51,12 @@ public struct Timestamp: Sendable, Hashable {
 }
 
 extension Timestamp: Comparable, CustomStringConvertible {
-    /// Earlier is less.
+    /// Compares by time.
     public static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.secondsSinceEpoch < right.secondsSinceEpoch
     }
 
-    /// The moment in the form that `init(parsing:)` accepts.
+    /// The time in the form that `init(parsing:)` accepts.
     public var description: String {
         let (days, second) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86_400)
         let date = CivilDate(daysSinceEpoch: days)
@@ -68,14 +68,13 @@ extension Timestamp: Comparable, CustomStringConvertible {
     private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }
 
-/// Why a text or a number is not a timestamp; `text` is always printable and cut to a line.
+/// Why a text or number is not a timestamp. `text` is printable and has at most one line.
 package enum TimestampError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The text has another form, or names a moment that does not exist.
+    /// The text has another form, or the date does not exist.
     case notATimestamp(text: String)
-    /// The number lies before 1970 or after 9999.
+    /// The number is before 1970 or after 9999.
     case outOfRange(seconds: Int)
 
-    /// One sentence for people: what was refused and what to write.
     package var description: String {
         switch self {
         case .notATimestamp(let text): "\"\(text)\" is not a UTC time; write it like 2026-11-21T21:09:38Z"

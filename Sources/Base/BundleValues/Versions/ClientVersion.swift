@@ -1,20 +1,19 @@
-/// One way that clients reach a store.
+/// The kinds of sources from which clients are installed.
 package enum SourceName: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
     /// Signed archives.
     case archive
     /// Meteor's hot code push.
     case meteor
 
-    /// The word.
     package var description: String { rawValue }
 }
 
-/// The version of an installed client, in the terms of the source that brought it.
+/// The version of an installed client, in the form of its source.
 public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
     case archive(SemanticVersion)
     case meteor(MeteorVersion)
 
-    /// The source that it came by.
+    /// The source that installed the client.
     package var source: SourceName {
         switch self {
         case .archive: .archive
@@ -22,7 +21,7 @@ public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The version as its publisher wrote it: `1.5.1`, or a Meteor server's own text.
+    /// The version as the publisher wrote it: `1.5.1`, or the text of a Meteor server.
     public var description: String {
         switch self {
         case .archive(let version): version.description
@@ -30,7 +29,7 @@ public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The name of its folder below the one of its source: `v1.5.1`, or a Meteor version as it is.
+    /// The name of the client's folder: `v1.5.1`, or the Meteor version unchanged.
     public var folderName: String {
         switch self {
         case .archive(let version): version.folderName
@@ -48,7 +47,7 @@ public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
         if case .meteor(let version) = self { version } else { nil }
     }
 
-    /// Reads a version as `description` writes it for that source.
+    /// Parses the `description` of a version from `source`.
     package init(parsing text: String, of source: SourceName) throws {
         self =
             switch source {
@@ -57,7 +56,7 @@ public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
             }
     }
 
-    /// Archives by version, before Meteor bundles, which have no order among themselves.
+    /// Sorts archives by version and before Meteor bundles, which have no order.
     static func isInOrder(_ left: ClientVersion, _ right: ClientVersion) -> Bool {
         switch (left, right) {
         case (.archive(let left), .archive(let right)): left < right
@@ -68,9 +67,9 @@ public enum ClientVersion: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Array {
-    /// Archives by version, lowest first, then Meteor bundles in the order that they had.
+    /// Sorts archives by version, lowest first, then Meteor bundles in their present order.
     package mutating func sortByVersion(_ version: (Element) -> ClientVersion) {
-        // The standard sort is stable, though only in practice; the offsets make it so by contract.
+        // The standard sort does not guarantee stability, so the offsets decide between equal versions.
         self = enumerated().sorted { left, right in
             let (first, second) = (version(left.element), version(right.element))
             if ClientVersion.isInOrder(first, second) { return true }

@@ -1,8 +1,8 @@
-/// The version of a Meteor bundle: any text its server chose, usually 40 hex digits (METEOR section 1.2). Two are equal or
-/// different; there is no order.
+/// The version of a Meteor bundle: any text that its server chose, usually 40 hexadecimal digits (METEOR section 1.2).
+/// Versions have no order.
 ///
-/// It names a folder, so it is held to the rules of one path component, and to those of its history: it is none of the names
-/// that other updaters give to folders of their own.
+/// The version names a folder, so it must be one valid path component. It must not be a folder name that earlier updaters
+/// use for other purposes.
 public struct MeteorVersion: Sendable, Hashable, CustomStringConvertible {
     /// The longest version, in bytes.
     public static let maximumBytes = 128
@@ -11,7 +11,7 @@ public struct MeteorVersion: Sendable, Hashable, CustomStringConvertible {
     /// The version as the server wrote it.
     public let description: String
 
-    /// Accepts 1 to 128 bytes that make one safe path component and do not begin with a dot.
+    /// Accepts 1 to 128 bytes that form one valid path component without a leading dot.
     package init(parsing text: String) throws(MeteorVersionError) {
         let shown = UntrustedName.display(text)
         if text.isEmpty { throw .empty }
@@ -28,35 +28,31 @@ public struct MeteorVersion: Sendable, Hashable, CustomStringConvertible {
         description = text
     }
 
-    /// Equal when the bytes are: Swift would call NFC and NFD spellings equal, the disk does not.
+    /// Compares bytes as the file system does; `String` treats NFC and NFD spellings as equal.
     public static func == (left: MeteorVersion, right: MeteorVersion) -> Bool {
         left.description.utf8.elementsEqual(right.description.utf8)
     }
 
-    /// Feeds the bytes.
+    /// Hashes the bytes.
     public func hash(into hasher: inout Hasher) {
         for byte in description.utf8 { hasher.combine(byte) }
     }
 }
 
-/// Why a text is no Meteor version; `text` is always printable and cut to a line.
+/// Why a text is not a Meteor version. `text` is printable and has at most one line.
 package enum MeteorVersionError: Error, Sendable, Equatable {
-    /// There is none.
     case empty
     /// The text has more than `MeteorVersion.maximumBytes` bytes.
     case tooLong(bytes: Int, text: String)
-    /// The text breaks a rule for path components.
+    /// The text breaks a rule of `BundlePath`.
     case refused(rule: String, text: String)
-    /// The text has a slash.
     case notOneComponent(text: String)
-    /// The text begins with a dot.
     case hidden(text: String)
-    /// The text names a folder that updaters use for themselves.
+    /// The text is a folder name that updaters reserve.
     case reserved(text: String)
 }
 
 extension MeteorVersionError: CustomStringConvertible {
-    /// One sentence for people: what was refused, and why.
     package var description: String {
         switch self {
         case .empty: "the version is empty"
@@ -65,7 +61,7 @@ extension MeteorVersionError: CustomStringConvertible {
         case .refused(let rule, let text): "the version \"\(text)\" cannot name a folder (\(rule))"
         case .notOneComponent(let text): "the version \"\(text)\" has a slash, so it cannot name a folder"
         case .hidden(let text): "the version \"\(text)\" begins with a dot, so it cannot name a folder"
-        case .reserved(let text): "the version \"\(text)\" is the name of a folder that updaters use for themselves"
+        case .reserved(let text): "the version \"\(text)\" is a folder name that updaters reserve"
         }
     }
 }

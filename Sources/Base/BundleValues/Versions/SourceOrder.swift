@@ -1,20 +1,20 @@
-/// Whose clients may run on a device, and whose come first. The seed comes last, always.
+/// The sources whose clients may run on a device, in order of preference. The seed always comes last.
 public struct SourceOrder: Sendable, Equatable, CustomStringConvertible {
-    /// A hot code push is the newer word, so it goes over an archive until it fails.
+    /// Prefers a Meteor client to an archive until it fails, because a hot code push is newer.
     public static let standard = SourceOrder(unchecked: [.meteor, .archive])
 
-    /// The sources, the first one first; at least one, none twice.
+    /// The sources, most preferred first. There is at least one, and none is repeated.
     package let names: [SourceName]
 
     private init(unchecked names: [SourceName]) { self.names = names }
 
-    /// Reads the words of a list; nil where it is empty, or names a source twice or one that does not exist.
+    /// Returns nil if the list is empty, repeats a source or has an unknown one.
     public init?(_ words: [String]) {
         let names = words.compactMap(SourceName.init(rawValue:))
         guard !names.isEmpty, names.count == words.count, Set(names).count == names.count else { return nil }
         self.names = names
     }
 
-    /// The list as people write it: `meteor,archive`.
+    /// The list as written in flags: `meteor,archive`.
     public var description: String { names.map(\.rawValue).joined(separator: ",") }
 }

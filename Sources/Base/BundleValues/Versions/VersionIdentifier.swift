@@ -1,4 +1,4 @@
-/// One dot-separated piece of a semantic version; numbers stay digits, so that no size overflows.
+/// An identifier of a semantic version. Numbers are stored as digits, so that none overflows.
 struct VersionIdentifier: Hashable, Sendable {
     let bytes: [UInt8]
     let isNumeric: Bool
@@ -8,16 +8,16 @@ struct VersionIdentifier: Hashable, Sendable {
         isNumeric = bytes.allSatisfy(\.isASCIIDigit)
     }
 
-    /// Whether only `[0-9A-Za-z-]` occurs.
+    /// Whether all characters are in `[0-9A-Za-z-]`.
     var isWellFormed: Bool {
         bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "-") }
     }
 }
 
 extension VersionIdentifier: Comparable {
-    /// Numbers by value and before words, words by ASCII order (section 11.4).
+    /// Sorts numbers by value and before words, and words in ASCII order (section 11.4 of the specification).
     ///
-    /// Without leading zeros, the longer number is the greater one.
+    /// Numbers have no leading zeros, so the longer one is greater.
     static func < (left: VersionIdentifier, right: VersionIdentifier) -> Bool {
         if left.isNumeric != right.isNumeric { return left.isNumeric }
         if left.isNumeric, left.bytes.count != right.bytes.count { return left.bytes.count < right.bytes.count }

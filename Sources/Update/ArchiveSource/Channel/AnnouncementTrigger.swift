@@ -64,6 +64,6 @@ struct AnnouncementTrigger {
 
     /// The check was made at `now`.
     mutating func rest(at now: Duration) {
-        earliest = now + Growth(from: pace.apart, upTo: pace.longest).after(fruitless)
+        earliest = now + Backoff(from: pace.apart, upTo: pace.longest).delay(after: fruitless)
     }
 }

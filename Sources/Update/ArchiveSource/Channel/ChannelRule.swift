@@ -76,7 +76,7 @@ package enum ChannelRule {
         }
         if let withdrawal = device.inventory.ledger.feed.withdrawal(of: version) { return .withdrawn(withdrawal) }
         if candidate.release.isPaused, !isInstalled { return .paused }
-        let shells = claims.shells.answer(for: device.shell)
+        let shells = claims.shells.compatibility(with: device.shell)
         if shells != .compatible { return .incompatible(shells) }
         if let block = device.inventory.ledger.block(on: .archive(version)) { return .blocked(block) }
         if let failure = device.unknownHold, !isInstalled { return .mayBeHeld(failure) }

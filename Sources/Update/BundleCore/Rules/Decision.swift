@@ -124,7 +124,7 @@ package enum AcceptanceRule {
         _ offer: some ReleaseOffer, inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
         let app = appAnswer(offer, appId: appId)
-        let shells = offer.shells.answer(for: shell)
+        let shells = offer.shells.compatibility(with: shell)
         let block = inventory.ledger.block(on: .archive(offer.version))
         // The manifest of a release that a channel has recalled is still signed.
         let withdrawal = inventory.ledger.feed.withdrawal(of: offer.version)

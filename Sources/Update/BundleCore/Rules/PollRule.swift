@@ -66,15 +66,15 @@ public struct PollRule: Sendable, Equatable {
             return pace.interval + pace.jitter * share
         case .interrupted(let asked):
             failures += 1
-            let ceiling = Growth(from: min(Self.shortest, pace.interval), upTo: longest).after(
-                failures - 1)
+            let backoff = Backoff(from: min(Self.shortest, pace.interval), upTo: longest)
+            let ceiling = backoff.delay(after: failures - 1)
             // At least half of it, so that a feed in trouble is not asked again at once.
             let wait = ceiling * (0.5 + 0.5 * share)
             guard let asked, asked > wait else { return wait }
             return min(asked + pace.jitter * share, max(Self.longestAsked, wait))
         case .refused:
             failures += 1
-            let wait = Growth(from: pace.interval, upTo: longest).after(failures - 1)
+            let wait = Backoff(from: pace.interval, upTo: longest).delay(after: failures - 1)
             return min(wait + pace.jitter * share, longest)
         }
     }

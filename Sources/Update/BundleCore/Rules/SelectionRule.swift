@@ -50,7 +50,7 @@ package enum SelectionRule {
         }
         if let block = ledger.block(on: bundle.version) { return .blocked(block) }
         if !ledger.fitsSeed(bundle.entry.identity) { return .otherSeed }
-        guard let shell, let answer = bundle.entry.shells?.answer(for: shell) else { return .usable }
+        guard let shell, let answer = bundle.entry.shells?.compatibility(with: shell) else { return .usable }
         return answer == .compatible ? .usable : .incompatible(answer)
     }
 

@@ -73,7 +73,7 @@ struct LedgerDoor {
         switch before.applying(changes, in: trees) {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let accepted):
-            let next = accepted.noting(since: before, draw: DeviceReport.drawId)
+            let next = accepted.noting(since: before, draw: DeviceReport.randomID)
             try replace(generations, by: next, always: always)
             return .written(LedgerUpdate(before: before, after: trees.inventory(of: next)))
         }

@@ -109,7 +109,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         do {
             return try await update(to: offer)
         } catch let failure {
-            guard UpdateFailure(failure).mayComeFromAnotherVersion, let now = try? await latestOffer(),
+            guard UpdateFailure(failure).mayResultFromServerChange, let now = try? await latestOffer(),
                 now.clientVersion != offer.clientVersion
             else { throw failure }
             return try await update(to: now)

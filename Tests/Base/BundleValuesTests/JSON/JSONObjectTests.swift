@@ -1,9 +1,9 @@
 import BundleValues
 import Testing
 
-struct JSONObjectTests {
+@Suite("JSONObject") struct JSONObjectTests {
     @Test(arguments: [0, 1, 15, 16, 17, 18, 30])
-    func `members are set, replaced in place and removed at any size`(others: Int) {
+    func `sets, replaces and removes members of objects of any size`(others: Int) {
         var object = JSONObject()
         object["first"] = .integer(0)
         for number in 0..<others { object["m\(number)"] = .integer(number) }
@@ -21,7 +21,7 @@ struct JSONObjectTests {
         #expect(object["last"] == nil)
     }
 
-    @Test func `order, names and values all count for equality`() {
+    @Test func `compares the order, names and values of members`() {
         let object: JSONObject = ["a": .integer(1), "b": .integer(2)]
         #expect(object == ["a": .integer(1), "b": .integer(2)])
         #expect(object != ["b": .integer(2), "a": .integer(1)])
@@ -31,20 +31,20 @@ struct JSONObjectTests {
         #expect(JSONObject(dictionaryLiteral: ("\u{E9}", .null)) != ["e\u{301}": .null])
     }
 
-    @Test func `a literal with one name twice keeps the first place and the last value`() {
+    @Test func `keeps the first position and last value of a repeated name in a literal`() {
         #expect(
             JSONObject(dictionaryLiteral: ("a", .null), ("b", .null), ("a", .bool(true))) == [
                 "a": .bool(true), "b": .null,
             ])
     }
 
-    @Test func `text is compared by its bytes`() {
+    @Test func `compares strings by their bytes`() {
         #expect(JSONValue.string("\u{E9}") != .string("e\u{301}"))
         #expect(JSONValue.string("\u{E9}") == .string("\u{E9}"))
         #expect(JSONValue.array([.string("\u{E9}")]) != .array([.string("e\u{301}")]))
     }
 
-    @Test func `each kind has its own accessor and equals no other`() {
+    @Test func `returns nil from the accessors of other kinds`() {
         let values: [JSONValue] = [.null, .bool(true), .integer(1), .string("1"), .array([]), .object([:])]
         #expect(values.map(\.boolValue) == [nil, true, nil, nil, nil, nil])
         #expect(values.map(\.integerValue) == [nil, nil, 1, nil, nil, nil])

@@ -2,18 +2,18 @@ import BundleValues
 import BundleTesting
 import Testing
 
-struct JSONScannerTests {
+@Suite("JSONScanner") struct JSONScannerTests {
     private static func parse(_ text: String, maximumDepth: Int = 16) throws -> JSONValue {
         try JSONScanner.parse([UInt8](text.utf8), maximumBytes: 1 << 20, maximumDepth: maximumDepth)
     }
 
     @Test(arguments: RefusedDocument.all)
-    func `a malformed document is refused with its reason`(document: RefusedDocument) {
+    func `rejects a malformed document with its reason`(document: RefusedDocument) {
         #expect(throws: document.error) { try JSONScanner.parse(document.bytes, maximumBytes: 1 << 20) }
     }
 
     @Test(arguments: RefusedDocument.all)
-    func `a malformed value is refused in a member that nobody reads`(document: RefusedDocument) {
+    func `rejects a malformed value in a member that no caller reads`(document: RefusedDocument) {
         let whole = [UInt8]("{\"ignored\":".utf8) + document.bytes + [UInt8](",\"version\":\"1.0.0\"}".utf8)
         #expect(throws: JSONError.self) { try JSONScanner.parse(whole, maximumBytes: 1 << 20) }
     }
@@ -48,24 +48,24 @@ struct JSONScannerTests {
     ]
 
     @Test(arguments: accepted)
-    func `a well-formed document is read`(text: String, value: JSONValue) throws {
+    func `reads a well-formed document`(text: String, value: JSONValue) throws {
         #expect(try Self.parse(text) == value)
     }
 
     @Test(arguments: accepted)
-    func `a well-formed value may stand in a member that nobody reads`(text: String, value: JSONValue) throws {
+    func `skips a well-formed value in a member that no caller reads`(text: String, value: JSONValue) throws {
         let whole = try Self.parse("{\"ignored\":\(text),\"version\":\"1.0.0\"}")
         #expect(whole.objectValue?["ignored"] == value)
         #expect(whole.objectValue?["version"]?.stringValue == "1.0.0")
     }
 
     @Test(arguments: IllFormedUTF8.boundaries)
-    func `every row of well-formed UTF-8 is read at both ends`(value: UInt32) throws {
+    func `reads the first and last scalar of each row of well-formed UTF-8`(value: UInt32) throws {
         let text = String(try #require(Unicode.Scalar(value)))
         #expect(try Self.parse("\"\(text)\"").stringValue?.unicodeScalars.map(\.value) == [value])
     }
 
-    @Test func `names that differ only in their normal form are different members`() throws {
+    @Test func `keeps names apart that differ only in their normal form`() throws {
         let object = try #require(try Self.parse("{\"\u{E9}\":1,\"e\u{301}\":2}").objectValue)
         #expect(object.members.map { Array($0.name.utf8) } == [[0xC3, 0xA9], [0x65, 0xCC, 0x81]])
         #expect(object["\u{E9}"] == .integer(1))
@@ -73,7 +73,7 @@ struct JSONScannerTests {
     }
 
     @Test(arguments: [2, 16, 17, 18, 40])
-    func `a duplicate is found in objects of any size`(count: Int) throws {
+    func `finds a duplicate member in an object of any size`(count: Int) throws {
         let members = (0..<count).map { "\"m\($0)\":\($0)" }
         let unique = try #require(try Self.parse("{\(members.joined(separator: ","))}").objectValue)
         #expect(unique.members.map(\.name) == (0..<count).map { "m\($0)" })
@@ -84,7 +84,7 @@ struct JSONScannerTests {
         }
     }
 
-    @Test func `many names with one normal form are told apart`() throws {
+    @Test func `keeps many names with one normal form apart`() throws {
         let marks = ["\u{301}", "\u{323}", "\u{327}", "\u{31B}"]
         var names: Set<[UInt8]> = []
         for a in marks {
@@ -96,7 +96,7 @@ struct JSONScannerTests {
         #expect(try Self.parse("{\(members.joined(separator: ","))}").objectValue?.members.count == 24)
     }
 
-    @Test func `depth is counted in containers and bounded by the caller, and by us`() throws {
+    @Test func `limits nesting by the caller's and by its own maximum`() throws {
         func nested(_ depth: Int) -> String {
             String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
         }
@@ -108,14 +108,14 @@ struct JSONScannerTests {
         #expect(throws: JSONError.tooDeep(limit: 128, offset: 128)) { try Self.parse(nested(129), maximumDepth: .max) }
     }
 
-    @Test func `a document of exactly the allowed length is read, one byte more is refused`() throws {
+    @Test func `reads a document of exactly the maximum length and rejects one byte more`() throws {
         #expect(try JSONScanner.parse([UInt8]("[10]".utf8), maximumBytes: 4) == .array([.integer(10)]))
         #expect(throws: JSONError.tooLong(bytes: 5, limit: 4)) {
             try JSONScanner.parse([UInt8]("[10] ".utf8), maximumBytes: 4)
         }
     }
 
-    @Test func `every truncation of a document is refused`() throws {
+    @Test func `rejects every truncation of a document`() throws {
         let text = "{\"a\":[1,-20,true,null,\"x\\u00e9\\ud83d\\ude00é\"],\"b\":{\"c\":false}}"
         let bytes = [UInt8](text.utf8)
         #expect(throws: Never.self) { try JSONScanner.parse(bytes, maximumBytes: 1000) }
@@ -124,7 +124,7 @@ struct JSONScannerTests {
         }
     }
 
-    @Test func `random bytes and random damage never trap`() {
+    @Test func `does not trap on random bytes and random damage`() {
         var random = SeededGenerator(seed: 20)
         let sample = [UInt8]("{\"a\":[1,-20,\"\\ud83d\\ude00é\"],\"b\":{\"c\":false}}".utf8)
         var refused = 0
@@ -140,7 +140,7 @@ struct JSONScannerTests {
     }
 
     @Test(arguments: RefusedDocument.all)
-    func `a refusal is one printable line with the place`(document: RefusedDocument) {
+    func `describes an error in one printable line with its offset`(document: RefusedDocument) {
         let text = document.error.description
         #expect(text.contains("JSON document"))
         #expect(!text.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7F })
@@ -150,15 +150,15 @@ struct JSONScannerTests {
         }
     }
 
-    @Test func `a refused length names both numbers, a duplicate its escaped name`() {
+    @Test func `describes both lengths of a long document and escapes a duplicate name`() {
         #expect(
             JSONError.tooLong(bytes: 5, limit: 4).description == "the JSON document has 5 bytes; at most 4 are read")
         #expect(JSONError.tooLong(bytes: 5, limit: 4).offset == 4)
         #expect(
             JSONError.duplicateMember(name: "a\u{202E}", offset: 7).description
-                == "the member \"a\\xE2\\x80\\xAE\" a second time at byte 7 of the JSON document")
+                == "the duplicate member \"a\\xE2\\x80\\xAE\" at byte 7 of the JSON document")
         #expect(
             JSONError.unexpectedByte(0x5D, expected: .value, offset: 3).description
-                == "\"]\" where a value is wanted at byte 3 of the JSON document")
+                == "\"]\" where a value is expected at byte 3 of the JSON document")
     }
 }

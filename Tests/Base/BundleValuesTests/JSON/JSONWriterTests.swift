@@ -2,7 +2,7 @@ import BundleValues
 import BundleTesting
 import Testing
 
-struct JSONWriterTests {
+@Suite("JSONWriter") struct JSONWriterTests {
     private static func text(_ value: JSONValue, _ layout: JSONWriter.Layout = .compact) -> String {
         String(decoding: JSONWriter.bytes(of: value, layout: layout), as: UTF8.self)
     }
@@ -12,11 +12,11 @@ struct JSONWriterTests {
         "c": .object(["x/y": .string("é")]),
     ])
 
-    @Test func `the compact form has no white space and keeps the order`() {
+    @Test func `writes the compact layout in member order without white space`() {
         #expect(Self.text(Self.sample) == "{\"b\":-1,\"a\":[null,true,[],{}],\"c\":{\"x/y\":\"é\"}}")
     }
 
-    @Test func `the pretty form is indented by two and ends in a line feed`() {
+    @Test func `writes the pretty layout with indentation and a final line feed`() {
         #expect(
             Self.text(Self.sample, .pretty) == """
                 {
@@ -35,7 +35,7 @@ struct JSONWriterTests {
                 """)
     }
 
-    @Test func `exactly the characters that must be are escaped`() {
+    @Test func `escapes exactly the characters that RFC 8259 requires`() {
         let controls = String(String.UnicodeScalarView((0..<0x20).compactMap { Unicode.Scalar($0 as UInt32) }))
         #expect(
             Self.text(.string(controls + "\"\\/\u{7F}\u{2028}😀"))
@@ -45,7 +45,7 @@ struct JSONWriterTests {
     }
 
     @Test(arguments: [JSONWriter.Layout.compact, .pretty])
-    func `whatever is written is read back the same`(layout: JSONWriter.Layout) throws {
+    func `writes values that the scanner reads back unchanged`(layout: JSONWriter.Layout) throws {
         var random = SeededGenerator(seed: 7)
         for _ in 0..<300 {
             let value = Self.randomValue(depth: 0, using: &random)

@@ -1,8 +1,8 @@
 import BundleValues
 import Testing
 
-struct MemberReaderTests {
-    @Test(arguments: ["[]", "null", "7", "\"x\"", "[{}]"]) func `a document that is no object is refused`(text: String)
+@Suite("MemberReader") struct MemberReaderTests {
+    @Test(arguments: ["[]", "null", "7", "\"x\"", "[{}]"]) func `rejects a document that is not an object`(text: String)
         throws
     {
         let value = try JSONScanner.parse(Array(text.utf8), maximumBytes: 100)
@@ -11,10 +11,10 @@ struct MemberReaderTests {
     }
 
     @Test(arguments: [
-        ("[\"a\",1]", "ledger.x holds something that is not a string"), ("\"a\"", "ledger.x is not a list"),
+        ("[\"a\",1]", "ledger.x contains a value that is not a string"), ("\"a\"", "ledger.x is not a list"),
         ("{}", "ledger.x is not a list"),
     ])
-    func `a list of texts that is none is refused`(list: String, problem: String) throws {
+    func `rejects a list with values that are not strings`(list: String, problem: String) throws {
         let value = try JSONScanner.parse(Array("{\"x\":\(list)}".utf8), maximumBytes: 100)
         let reader = try MemberReader(value, of: "ledger")
         let refusal = #expect(throws: MemberReader.Refusal.self) { try reader.strings("x") }

@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-/// A document that must be refused, with the reason.
+/// A document that the scanner must reject, with the reason.
 struct RefusedDocument: Sendable, CustomTestStringConvertible {
     let bytes: [UInt8]
     let error: JSONError
@@ -17,7 +17,7 @@ struct RefusedDocument: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { UntrustedName.display(bytes, limit: 60) }
 
-    /// In the spirit of JSONTestSuite's `n_` files, and of those `i_` and `y_` files that this product refuses.
+    /// Cases similar to JSONTestSuite's `n_` files, and to those of its `i_` and `y_` files that this package rejects.
     static let all: [RefusedDocument] =
         structure + arrays + objects + literals + numbers + strings + encodings + nesting
 
@@ -123,7 +123,7 @@ struct RefusedDocument: Sendable, CustomTestStringConvertible {
             ending("\"\\ud83d\\u"), ending("[\"a"),
         ]
 
-    /// Not well-formed UTF-8 inside a string, plain and behind an escape, and encodings other than UTF-8.
+    /// Strings that are not well-formed UTF-8, with and without an escape before, and encodings other than UTF-8.
     private static let encodings =
         IllFormedUTF8.all.flatMap { bad in
             [

@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct BundlePathTests {
+@Suite("BundlePath") struct BundlePathTests {
     private static func refusal(of bytes: [UInt8]) -> BundlePathError? {
         do {
             _ = try BundlePath(parsing: bytes)
@@ -20,7 +20,7 @@ struct BundlePathTests {
         "\u{D7FF}",
         "\u{E000}", "\u{10FFFF}", "!\"#$%&'()*+,;<=>?@[]^`{|}",
     ])
-    func `an odd but harmless path is taken literally`(text: String) throws {
+    func `accepts an unusual but harmless path unchanged`(text: String) throws {
         let path = try BundlePath(parsing: text)
         #expect(path.bytes == Array(text.utf8))
         #expect(Array(path.string.utf8) == Array(text.utf8))
@@ -30,7 +30,7 @@ struct BundlePathTests {
     }
 
     @Test(arguments: ["/", "//", "/a", "/..", "//a/b", "/etc/passwd", "/\u{301}a", "/\0"])
-    func `an absolute path is refused`(text: String) {
+    func `rejects an absolute path`(text: String) {
         let error = Self.refusal(of: Array(text.utf8))
         #expect(error == .absolute(path: UntrustedName.display(text)))
         #expect(error?.rule == "path-absolute")
@@ -41,13 +41,13 @@ struct BundlePathTests {
         "a//..",
         "..\u{2F}\u{338}x", "../\\x", "../\u{202E}",
     ])
-    func `a component of two dots is refused`(text: String) {
+    func `rejects a component of two dots`(text: String) {
         let error = Self.refusal(of: Array(text.utf8))
         #expect(error == .traversal(path: UntrustedName.display(text)))
         #expect(error?.rule == "path-traversal")
     }
 
-    @Test func `two dots are found beside invalid bytes`() {
+    @Test func `rejects two dots beside invalid bytes as a traversal`() {
         #expect(Self.refusal(of: [0xFF, 0x2F, 0x2E, 0x2E])?.rule == "path-traversal")
         #expect(Self.refusal(of: [0x2E, 0x2E, 0x2F, 0xCC])?.rule == "path-traversal")
     }
@@ -60,7 +60,7 @@ struct BundlePathTests {
         + [0xE007F]
 
     @Test(arguments: forbidden)
-    func `a hiding or reordering character is refused anywhere`(value: UInt32) throws {
+    func `rejects a hiding or reordering character at any position`(value: UInt32) throws {
         let scalar = String(try #require(Unicode.Scalar(value)))
         for text in [scalar, "a\(scalar)b", "a/\(scalar)", "\(scalar)/a", "é\(scalar)"] {
             let error = Self.refusal(of: Array(text.utf8))
@@ -70,7 +70,7 @@ struct BundlePathTests {
         }
     }
 
-    @Test func `no other code point is refused`() {
+    @Test func `accepts all other code points`() {
         let forbidden = Set(Self.forbidden).union(0xE0000...0xE007F).union([0x2F])
         for value in (1...0x3000 as ClosedRange<UInt32>) where !forbidden.contains(value) {
             guard let scalar = Unicode.Scalar(value) else { continue }
@@ -79,7 +79,7 @@ struct BundlePathTests {
     }
 
     @Test(arguments: IllFormedUTF8.all)
-    func `bytes that are no UTF-8 are refused`(bad: [UInt8]) {
+    func `rejects bytes that are not UTF-8`(bad: [UInt8]) {
         for bytes in [bad, Array("a/b".utf8) + bad, bad + Array("/c".utf8), Array("é".utf8) + bad + Array("é".utf8)] {
             let error = Self.refusal(of: bytes)
             #expect(error == .notUTF8(path: UntrustedName.display(bytes)))
@@ -88,13 +88,13 @@ struct BundlePathTests {
     }
 
     @Test(arguments: ["", ".", "./", "./a", "a/", "a//b", "a/./b", "a/.", "a//", "././a", "é/./b", "a/ /", "é//"])
-    func `another spelling of a path is refused`(text: String) {
+    func `rejects a path that is not canonical`(text: String) {
         let error = Self.refusal(of: Array(text.utf8))
         #expect(error == .notCanonical(path: UntrustedName.display(text)))
         #expect(error?.rule == "name-not-canonical")
     }
 
-    @Test func `lengths and depth are bounded`() throws {
+    @Test func `limits the length, the component length and the depth`() throws {
         let name = [UInt8](repeating: 0x61, count: 255)
         #expect(try BundlePath(parsing: name).bytes == name)
         #expect(
@@ -116,7 +116,7 @@ struct BundlePathTests {
         #expect(BundlePathError.tooDeep(components: 33, path: "").rule == "too-deep")
     }
 
-    @Test func `the parts of a path`() throws {
+    @Test func `splits a path into parent, name and components`() throws {
         let path = try BundlePath(parsing: "a/bc/d.é")
         #expect(path.components.map { String(decoding: $0, as: UTF8.self) } == ["a", "bc", "d.é"])
         #expect(path.name == "d.é")
@@ -127,7 +127,7 @@ struct BundlePathTests {
         #expect(path.parent?.parent?.name == "a")
     }
 
-    @Test func `order and equality are those of the bytes`() throws {
+    @Test func `sorts and compares paths by their bytes`() throws {
         let texts = ["B", "a", "a-b", "a/b", "a0", "aa", "e\u{301}", "é", "\u{FF21}", "😀"]
         let paths = try texts.map { try BundlePath(parsing: $0) }
         for (row, left) in paths.enumerated() {
@@ -145,7 +145,9 @@ struct BundlePathTests {
         ("a", true, "a"),
         ("./a/b/", true, "a/b"), (".a/", true, ".a"), ("./.a", false, ".a"), ("./\u{301}", false, "\u{301}"),
     ])
-    func `an entry name loses one dot and slash, and a folder its slash`(name: String, isFolder: Bool, path: String)
+    func `removes a leading dot and slash from an entry name, and a final slash from a folder's`(
+        name: String, isFolder: Bool, path: String
+    )
         throws
     {
         #expect(try BundlePath(archiveEntryName: name.utf8, isDirectory: isFolder).bytes == Array(path.utf8))
@@ -161,14 +163,14 @@ struct BundlePathTests {
         ("./..", false, "path-traversal"), ("a\\b/", true, "name-forbidden-char"),
         ("./\u{FEFF}", false, "name-forbidden-char"),
     ])
-    func `an entry name is repaired no further`(name: String, isFolder: Bool, rule: String) {
+    func `rejects an entry name that needs more repair`(name: String, isFolder: Bool, rule: String) {
         let error = #expect(throws: BundlePathError.self) {
             try BundlePath(archiveEntryName: [UInt8](name.utf8), isDirectory: isFolder)
         }
         #expect(error?.rule == rule)
     }
 
-    @Test func `only dot slash is the root of an archive`() {
+    @Test func `recognizes only dot slash as the root of an archive`() {
         #expect(BundlePath.isArchiveRoot(entryName: "./".utf8))
         for name in ["", ".", "/", "..", "./a", "a/", "././", "/."] {
             #expect(!BundlePath.isArchiveRoot(entryName: name.utf8))
@@ -184,7 +186,7 @@ struct BundlePathTests {
             ([UInt8](repeating: 0x61, count: 1025), "has 1025 bytes; use at most 1024"),
             (Array(String(repeating: "a/", count: 33).utf8) + [0x61], "has 34 components; use at most 32"),
         ] as [([UInt8], String)])
-    func `a refusal names the path, the rule and the way out`(bytes: [UInt8], part: String) throws {
+    func `describes an error with the path, the rule and the remedy`(bytes: [UInt8], part: String) throws {
         let error = try #require(Self.refusal(of: bytes))
         #expect(error.description.contains(part))
         #expect(error.description.contains("; "))

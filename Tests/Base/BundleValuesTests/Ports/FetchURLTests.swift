@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-@Suite struct `A URL to fetch` {
+@Suite("FetchURL") struct FetchURLTests {
     @Test(arguments: [
         ("g", "http://a/b/c/g"), ("./g", "http://a/b/c/g"), ("g/", "http://a/b/c/g/"), ("/g", "http://a/g"),
         ("//g", "http://g"), ("?y", "http://a/b/c/d;p?y"), ("g?y", "http://a/b/c/g?y"), ("#s", "http://a/b/c/d;p?q#s"),
@@ -20,18 +20,18 @@ import Testing
         ("g#s/./x", "http://a/b/c/g#s/./x"), ("g#s/../x", "http://a/b/c/g#s/../x"),
         ("https://b/x/../y", "https://b/y"),
     ])
-    func `resolves references as RFC 3986 section 5.4 says`(reference: String, expected: String) throws {
+    func `resolves references by RFC 3986 section 5.4`(reference: String, expected: String) throws {
         let base = try FetchURL(parsing: "http://a/b/c/d;p?q")
         #expect(try base.resolve(relative: reference).description == expected)
     }
 
     @Test(arguments: ["g:h", "http:g", "ftp://x/", "//user:pw@host/", "a b", "//"])
-    func `resolves no reference that cannot be fetched`(reference: String) throws {
+    func `rejects references that cannot be fetched`(reference: String) throws {
         let base = try FetchURL(parsing: "http://a/b/c/d;p?q")
         #expect(throws: FetchError.self) { try base.resolve(relative: reference) }
     }
 
-    @Test func `resolves against a host without a path`() throws {
+    @Test func `resolves a reference against a URL without a path`() throws {
         #expect(try FetchURL(parsing: "http://a").resolve(relative: "g").description == "http://a/g")
     }
 
@@ -53,7 +53,7 @@ import Testing
         ("file:///a#b", "percent-encoded"), ("file:///a%00b", "NUL"),
         ("http://h/" + String(repeating: "a", count: 8192), "8 KiB"),
     ])
-    func `is refused with a reason`(text: String, reason: String) throws {
+    func `rejects a text with its reason`(text: String, reason: String) throws {
         let error = #expect(throws: FetchError.self) { try FetchURL(parsing: text) }
         guard case .unsupportedURL(_, let found) = error else {
             Issue.record("\(String(describing: error))")
@@ -68,7 +68,9 @@ import Testing
         ("http://h:/x", "http://h:/x", "h", 80), ("http://[::1]:8080/", "http://[::1]:8080/", "[::1]", 8080),
         ("file://localhost/a/b", "file:///a/b", "", 0),
     ])
-    func `has a normal form and an origin`(text: String, normal: String, host: String, port: Int) throws {
+    func `normalizes scheme and host and derives the origin`(text: String, normal: String, host: String, port: Int)
+        throws
+    {
         let url = try FetchURL(parsing: text)
         #expect(url.description == normal)
         #expect(url.origin.host == host)
@@ -76,14 +78,14 @@ import Testing
         #expect(url.origin.scheme == url.scheme)
     }
 
-    @Test func `shares its origin whatever the case and the written port`() throws {
+    @Test func `has an origin that ignores case and the default port`() throws {
         #expect(try FetchURL(parsing: "https://A/x").origin == FetchURL(parsing: "https://a:443/y").origin)
         #expect(try FetchURL(parsing: "https://a/").origin != FetchURL(parsing: "http://a/").origin)
         #expect(try FetchURL(parsing: "https://a/").origin != FetchURL(parsing: "https://a:444/").origin)
         #expect(try FetchURL(parsing: "https://a/").origin != FetchURL(parsing: "https://b/").origin)
     }
 
-    @Test func `carries any bytes of a file path`() throws {
+    @Test func `keeps all bytes of a file path`() throws {
         let path = Array("/a b/%?#ä".utf8) + [0xFF]
         let url = try FetchURL(filePath: path)
         #expect(url.description == "file:///a%20b/%25%3F%23%C3%A4%FF")
@@ -93,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a/b", "/a\u{0}b"])
-    func `is not made of a path that is relative or has a NUL`(path: String) {
+    func `rejects a file path that is relative or contains NUL`(path: String) {
         #expect(throws: FetchError.self) { try FetchURL(filePath: Array(path.utf8)) }
     }
 
@@ -102,7 +104,9 @@ import Testing
         ("http", "file", false), ("https", "file", false), ("file", "http", false), ("file", "https", false),
         ("file", "file", true),
     ])
-    func `may lead only where nothing is lost`(from: String, to: String, allowed: Bool) throws {
+    func `permits only references that keep encryption and the kind of scheme`(from: String, to: String, allowed: Bool)
+        throws
+    {
         let url = { (scheme: String) in try FetchURL(parsing: scheme == "file" ? "file:///x" : "\(scheme)://h/x") }
         #expect(try url(from).mayLead(to: url(to)) == allowed)
     }
@@ -112,22 +116,23 @@ import Testing
         ("http://h/\u{1B}[31m\n", "http://h/\u{FFFD}[31m\u{FFFD}"),
         (String(repeating: "a", count: 300), String(repeating: "a", count: 200)),
     ])
-    func `is shown without secrets or control characters`(text: String, shown: String) {
+    func `hides secrets and control characters in messages`(text: String, shown: String) {
         #expect(FetchURL.display(of: text) == shown)
     }
 }
 
-@Suite struct `A resume` {
+@Suite("FetchRequest.Resume") struct ResumeTests {
     @Test(arguments: [
         (1, "\"a\"", true), (1, "Sat, 21 Nov 2026 10:00:00 GMT", true), (0, "\"a\"", false), (-1, "\"a\"", false),
         (1, "W/\"a\"", false), (1, "", false), (1, "\"a\"\r\nX: y", false), (1, "\"ä\"", false),
         (1, String(repeating: "a", count: 1025), false),
     ])
-    func `needs an offset and a strong validator that is a header value`(offset: Int, validator: String, valid: Bool) {
+    func `requires an offset and a strong validator that is a header value`(offset: Int, validator: String, valid: Bool)
+    {
         #expect((FetchRequest.Resume(offset: offset, validator: validator) != nil) == valid)
     }
 
-    @Test func `prefers the strong entity tag to the date`() throws {
+    @Test func `uses the strong entity tag rather than the date as the validator`() throws {
         let url = try FetchURL(parsing: "http://h/")
         let head = { FetchHead(status: 200, effectiveURL: url, entityTag: $0, lastModified: $1).validator }
         #expect(head("\"a\"", "date") == "\"a\"")
@@ -137,8 +142,8 @@ import Testing
     }
 }
 
-@Suite struct `A fetch error` {
-    @Test func `says what failed and what to do, without the query`() throws {
+@Suite("FetchError") struct FetchErrorTests {
+    @Test func `describes the failure and the remedy without the query of the URL`() throws {
         let url = try FetchURL(parsing: "https://h/x?token=secret")
         let errors: [FetchError] = [
             .unreachable(url, reason: "r"), .httpStatus(404, url, retryAfter: nil), .invalidResponse(url, reason: "r"),
@@ -152,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `passes on how long the server asks to wait`() throws {
+    @Test func `returns the wait that the server asks for`() throws {
         let url = try FetchURL(parsing: "https://h/x")
         #expect(FetchError.httpStatus(503, url, retryAfter: .seconds(7)).description.contains("in 7 s"))
     }

@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct UntrustedNameTests {
+@Suite("UntrustedName") struct UntrustedNameTests {
     @Test(
         arguments: [
             ([], ""), (Array("a/b é😀 \"'~".utf8), "a/b é😀 \"'~"), ([0x0A, 0x1B, 0x00, 0x7F], "\\x0A\\x1B\\x00\\x7F"),
@@ -13,12 +13,12 @@ struct UntrustedNameTests {
             (Array("\u{206A}".utf8), "\\xE2\\x81\\xAA"), (Array("e\u{301}".utf8), "e\u{301}"),
             ([0x0F, 0x10], "\\x0F\\x10"),
         ] as [([UInt8], String)])
-    func `what does not print is escaped byte by byte`(bytes: [UInt8], text: String) {
+    func `escapes each byte of characters that do not print`(bytes: [UInt8], text: String) {
         #expect(Array(UntrustedName.display(bytes).utf8) == Array(text.utf8))
         #expect(Array(UntrustedName.display(bytes[...]).utf8) == Array(text.utf8))
     }
 
-    @Test func `a long name is cut with its length`() {
+    @Test func `truncates a long name and appends its length`() {
         let a200 = String(repeating: "a", count: 200)
         #expect(UntrustedName.display(a200) == a200)
         #expect(UntrustedName.display(a200 + "b") == a200 + "… (201 bytes)")
@@ -33,7 +33,7 @@ struct UntrustedNameTests {
         #expect(UntrustedName.display("abc", limit: .max) == "abc")
     }
 
-    @Test func `a combining mark at the front stays visible to a byte count`() {
+    @Test func `keeps the byte count of a leading combining mark`() {
         #expect(UntrustedName.display("\u{301}x").utf8.count == 3)
     }
 }

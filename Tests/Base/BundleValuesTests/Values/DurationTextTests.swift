@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct DurationTextTests {
+@Suite("DurationText") struct DurationTextTests {
     @Test(arguments: [
         ("500ms", Duration.milliseconds(500), "500ms"), ("10s", .seconds(10), "10s"), ("15m", .seconds(900), "15m"),
         ("24h", .seconds(86_400), "1d"), ("30d", .seconds(2_592_000), "30d"), ("0s", .zero, "0s"), ("0ms", .zero, "0s"),
@@ -9,7 +9,7 @@ struct DurationTextTests {
         ("1500ms", .milliseconds(1500), "1500ms"), ("2000ms", .seconds(2), "2s"),
         ("3650d", DurationText.longest, "3650d"),
     ])
-    func `a duration with a unit is read and written`(text: String, duration: Duration, written: String) throws {
+    func `reads and writes a duration with a unit`(text: String, duration: Duration, written: String) throws {
         let parsed = try DurationText(parsing: text)
         #expect(parsed.duration == duration)
         #expect(parsed.description == written)
@@ -17,26 +17,26 @@ struct DurationTextTests {
     }
 
     @Test(arguments: ["", "s", "-5s", "+5s", " 5s", "٣s", "5ſ", "forever"])
-    func `a text without digits in front, or beyond ASCII, is no duration`(text: String) {
+    func `rejects a text without leading digits or outside ASCII`(text: String) {
         #expect(throws: DurationTextError.notADuration(text: UntrustedName.display(text))) {
             try DurationText(parsing: text)
         }
     }
 
     @Test(arguments: ["0", "10", "99999999999999999999"])
-    func `a number without unit is refused`(text: String) {
+    func `rejects a number without a unit`(text: String) {
         #expect(throws: DurationTextError.missingUnit(text: text)) { try DurationText(parsing: text) }
     }
 
     @Test(arguments: ["1w", "5 s", "5S", "1h30m", "1.5s", "5sec", "5s ", "1M", "1y"])
-    func `an unknown unit is refused`(text: String) {
+    func `rejects an unknown unit`(text: String) {
         #expect(throws: DurationTextError.unknownUnit(text: text)) { try DurationText(parsing: text) }
     }
 
     @Test(arguments: [
         "3651d", "315360000001ms", "9223372036854775807ms", "9223372036854775807d", "99999999999999999999s",
     ])
-    func `more than ten years are refused`(text: String) {
+    func `rejects more than ten years`(text: String) {
         #expect(throws: DurationTextError.tooLong(text: text)) { try DurationText(parsing: text) }
     }
 
@@ -45,11 +45,11 @@ struct DurationTextTests {
         (.microseconds(999), "0s"), (.seconds(Int64.max) + .milliseconds(1), "9223372036854775807s"),
         (.seconds(-120), "-2m"),
     ])
-    func `any duration can be written`(duration: Duration, text: String) {
+    func `writes any duration`(duration: Duration, text: String) {
         #expect(DurationText(duration).description == text)
     }
 
-    @Test func `every refusal says what to write`() {
+    @Test func `describes the valid form in every error`() {
         #expect(
             DurationTextError.notADuration(text: "x").description.contains("\"x\" is not a duration; write it like 10s")
         )

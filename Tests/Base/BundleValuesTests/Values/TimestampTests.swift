@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct TimestampTests {
+@Suite("Timestamp") struct TimestampTests {
     @Test(arguments: [
         ("1970-01-01T00:00:00Z", 0), ("1970-01-01T00:00:01Z", 1), ("1970-12-31T23:59:59Z", 31_535_999),
         ("1972-02-29T00:00:00Z", 68_169_600), ("1999-12-31T23:59:59Z", 946_684_799),
@@ -11,7 +11,7 @@ struct TimestampTests {
         ("2038-01-19T03:14:08Z", 2_147_483_648), ("2100-02-28T23:59:59Z", 4_107_542_399),
         ("2100-03-01T00:00:00Z", 4_107_542_400), ("9999-12-31T23:59:59Z", 253_402_300_799),
     ])
-    func `a moment is read and written back`(text: String, seconds: Int) throws {
+    func `reads a time and writes it back`(text: String, seconds: Int) throws {
         #expect(try Timestamp(parsing: text).secondsSinceEpoch == seconds)
         #expect(try Timestamp(secondsSinceEpoch: seconds).description == text)
     }
@@ -28,13 +28,13 @@ struct TimestampTests {
         " 2026-11-21T21:09:38Z", "2026-11-21T21:09:3٣", "2026/11/21T21:09:38Z", "2026-11-21T21-09-38Z",
         "2026-11-21T21:09:38Z\u{301}", "20:6-11-21T21:09:38Z", "20/6-11-21T21:09:38Z",
     ])
-    func `another form, or a moment that does not exist, is refused`(text: String) {
+    func `rejects another form and a date that does not exist`(text: String) {
         #expect(throws: TimestampError.notATimestamp(text: UntrustedName.display(text))) {
             try Timestamp(parsing: text)
         }
     }
 
-    @Test func `every day of 160 years follows the one before`() throws {
+    @Test func `converts every day of 160 years`() throws {
         var (year, month, day) = (1970, 1, 1)
         for number in 0..<60_000 {
             let isLeap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
@@ -58,19 +58,19 @@ struct TimestampTests {
     }
 
     @Test(arguments: [-1, Int.min, 253_402_300_800, Int.max])
-    func `seconds outside the years are refused, or clamped on request`(seconds: Int) {
+    func `rejects or clamps seconds outside the years`(seconds: Int) {
         let error = #expect(throws: TimestampError.self) { try Timestamp(secondsSinceEpoch: seconds) }
         #expect(error == .outOfRange(seconds: seconds))
         #expect(error?.description.contains("\(seconds) seconds") == true)
         #expect(Timestamp(clamping: seconds).secondsSinceEpoch == (seconds < 0 ? 0 : Timestamp.latestSecond))
     }
 
-    @Test func `earlier is less`() {
+    @Test func `sorts by time`() {
         #expect(Timestamp(clamping: 5) < Timestamp(clamping: 6))
         #expect(!(Timestamp(clamping: 6) < Timestamp(clamping: 6)))
     }
 
-    @Test func `a refusal says what to write`() {
+    @Test func `describes the valid form in an error`() {
         #expect(
             TimestampError.notATimestamp(text: "x").description
                 == "\"x\" is not a UTC time; write it like 2026-11-21T21:09:38Z")

@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct SemanticVersionTests {
+@Suite("SemanticVersion") struct SemanticVersionTests {
     @Test(arguments: [
         "0.0.4", "1.2.3", "10.20.30", "1.1.2-prerelease", "1.0.0-alpha", "1.0.0-beta", "1.0.0-alpha.beta",
         "1.0.0-alpha.beta.1", "1.0.0-alpha.1", "1.0.0-alpha0.valid", "1.0.0-alpha.0valid",
@@ -10,7 +10,7 @@ struct SemanticVersionTests {
         "1.0.0-0A.is.legal", "99999999999999999999999.999999999999999999.99999999999999999", "1.0.0-0", "0.0.0",
         "1.0.0-v", "1.0.0--", "1.0.0-x-y-z.--",
     ])
-    func `a valid version is accepted and written back as it was`(text: String) throws {
+    func `accepts a valid version and keeps its text`(text: String) throws {
         let version = try SemanticVersion(parsing: text)
         #expect(version.description == text)
         #expect(version.folderName == "v" + text)
@@ -25,19 +25,19 @@ struct SemanticVersionTests {
         ".1.2.3", "1..3", "1.2.", "1.2.3 ", " 1.2.3", "1.2.x", "=1.2.3", "1,2,3", "1.2.3\n", "1_0.2.3",
         "1.2.٣", "１.2.3", "1.2.3\u{301}", "1.2.3\u{0}", "a.b.c", "0x1.2.3", "-1.2.3", "V1.2.3", "^1.2.3",
     ])
-    func `what does not start with three numbers is refused`(text: String) {
+    func `rejects a version that does not start with three numbers`(text: String) {
         #expect(throws: SemanticVersionError.notThreeNumbers(text: UntrustedName.display(text))) {
             try SemanticVersion(parsing: text)
         }
     }
 
     @Test(arguments: ["01.1.1", "1.01.1", "1.1.01", "1.2.3-0123", "1.2.3-0123.0123", "1.2.3-a.00", "00.0.0"])
-    func `a number with a leading zero is refused`(text: String) {
+    func `rejects a number with a leading zero`(text: String) {
         #expect(throws: SemanticVersionError.leadingZero(text: text)) { try SemanticVersion(parsing: text) }
     }
 
     @Test(arguments: ["1.0.0-", "1.0.0-alpha.", "1.0.0-alpha..", "1.0.0-alpha..1", "1.0.0-../etc", "1.0.0-.alpha"])
-    func `an empty identifier is refused`(text: String) {
+    func `rejects an empty identifier`(text: String) {
         #expect(throws: SemanticVersionError.emptyIdentifier(text: text)) { try SemanticVersion(parsing: text) }
     }
 
@@ -45,7 +45,7 @@ struct SemanticVersionTests {
         "1.0.0-alpha_beta", "1.0.0-a/b", "1.0.0-a b", "1.0.0-é", "1.0.0-a\u{301}", "1.0.0-a\n", "1.0.0-a\u{0}",
         "1.0.0-a\\b", "1.0.0-a:b", "1.0.0-a@b", "1.0.0-a[b", "1.0.0-a`b", "1.0.0-a{b", "1.0.0-\u{212A}", "1.0.0-٣",
     ])
-    func `a pre-release with another character is refused`(text: String) {
+    func `rejects an invalid character in the pre-release part`(text: String) {
         #expect(throws: SemanticVersionError.forbiddenCharacter(text: UntrustedName.display(text))) {
             try SemanticVersion(parsing: text)
         }
@@ -54,11 +54,11 @@ struct SemanticVersionTests {
     @Test(arguments: [
         "1.0.0+build", "1.1.2-prerelease+meta", "1.1.2+meta-valid", "+invalid", "1.2.3-a+", "1.0.0+", "+",
     ])
-    func `build metadata is refused`(text: String) {
+    func `rejects build metadata`(text: String) {
         #expect(throws: SemanticVersionError.buildMetadata(text: text)) { try SemanticVersion(parsing: text) }
     }
 
-    @Test func `a version starts with v only where that is asked for`() {
+    @Test func `accepts a leading v only in arguments and folder names`() {
         #expect(throws: SemanticVersionError.leadingV(text: "v1.2.3")) { try SemanticVersion(parsing: "v1.2.3") }
         #expect(throws: SemanticVersionError.leadingV(text: "vv1.2.3")) {
             try SemanticVersion(parsingArgument: "vv1.2.3")
@@ -76,7 +76,7 @@ struct SemanticVersionTests {
         #expect(throws: SemanticVersionError.notThreeNumbers(text: "v")) { try SemanticVersion(parsingArgument: "v") }
     }
 
-    @Test func `a version has at most 128 bytes, so that its folder and archive names fit`() throws {
+    @Test func `has at most 128 bytes`() throws {
         let longest = "1.0.0-" + String(repeating: "a", count: 122)
         #expect(try SemanticVersion(parsing: longest).description == longest)
         let error = #expect(throws: SemanticVersionError.self) { try SemanticVersion(parsing: longest + "a") }
@@ -92,7 +92,7 @@ struct SemanticVersionTests {
         "18446744073709551616.0.0", "100000000000000000000000.0.0",
     ]
 
-    @Test func `precedence is that of section 11, between any two versions`() throws {
+    @Test func `sorts any two versions by section 11 of the specification`() throws {
         let versions = try Self.ascending.map { try SemanticVersion(parsing: $0) }
         for (row, left) in versions.enumerated() {
             for (column, right) in versions.enumerated() {
@@ -105,15 +105,16 @@ struct SemanticVersionTests {
     @Test(arguments: [
         "", "v1.2.3", "1.2.3+b", "01.2.3", "1.2.3-", "1.2.3-a_b", "1.2.3-" + String(repeating: "\u{202E}", count: 300),
     ])
-    func `a refusal is one printable line that names the text`(text: String) {
+    func `describes an error in one printable line with the text`(text: String) {
         let error = #expect(throws: SemanticVersionError.self) { try SemanticVersion(parsing: text) }
         let message = error?.description ?? ""
         #expect(message.hasPrefix("the version \"\(UntrustedName.display(text))\" "))
         #expect(!message.unicodeScalars.contains("\u{202E}"))
     }
 
-    @Test func `a folder of another name is explained`() {
+    @Test func `describes the error about a folder of another name`() {
         #expect(
-            SemanticVersionError.missingV(text: "x").description.hasPrefix("the name \"x\" is not a version's folder"))
+            SemanticVersionError.missingV(text: "x").description.hasPrefix(
+                "the name \"x\" is not the folder of a version"))
     }
 }

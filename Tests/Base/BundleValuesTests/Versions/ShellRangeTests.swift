@@ -1,7 +1,7 @@
 import BundleValues
 import Testing
 
-struct ShellRangeTests {
+@Suite("ShellRange") struct ShellRangeTests {
     @Test(
         arguments: [
             ("1.0.0", nil, "1.0.0", "compatible"), ("1.0.0", nil, "99.0.0", "compatible"),
@@ -12,10 +12,11 @@ struct ShellRangeTests {
             ("1.0.0", "1.0.0", "1.0.0", "compatible"),
             ("1.0.0", "1.0.0", "0.0.1", "old"),
         ] as [(String, String?, String, String)])
-    func `both ends belong to the range`(minimum: String, maximum: String?, shell: String, wanted: String) throws {
+    func `includes both ends`(minimum: String, maximum: String?, shell: String, wanted: String) throws {
         let minimum = try SemanticVersion(parsing: minimum)
         let maximum = try maximum.map { try SemanticVersion(parsing: $0) }
-        let answer = try ShellRange(minimum: minimum, maximum: maximum).answer(for: SemanticVersion(parsing: shell))
+        let answer = try ShellRange(minimum: minimum, maximum: maximum).compatibility(
+            with: SemanticVersion(parsing: shell))
         switch wanted {
         case "old": #expect(answer == .shellTooOld(minimum: minimum))
         case "new": #expect(answer == .shellTooNew(maximum: try #require(maximum)))
@@ -23,14 +24,14 @@ struct ShellRangeTests {
         }
     }
 
-    @Test func `what a client says to a shell is worded once`() throws {
+    @Test func `describes the required shell`() throws {
         let version = try SemanticVersion(parsing: "2.0.0")
         #expect("\(ShellCompatibility.shellTooOld(minimum: version))" == "needs shell 2.0.0 or newer")
         #expect("\(ShellCompatibility.shellTooNew(maximum: version))" == "is for shells up to 2.0.0")
         #expect("\(ShellCompatibility.compatible)" == "runs in this shell")
     }
 
-    @Test func `a maximum below the minimum is refused`() throws {
+    @Test func `rejects a maximum below the minimum`() throws {
         let low = try SemanticVersion(parsing: "1.0.0-rc.1")
         let high = try SemanticVersion(parsing: "1.0.0")
         let error = #expect(throws: ShellRangeError.self) { try ShellRange(minimum: high, maximum: low) }

@@ -124,6 +124,6 @@ import Testing
         let refusal = #expect(throws: DocumentRefusal.self) {
             try ChannelFormat.parse(ChannelFormat.envelope(document))
         }
-        #expect(refusal?.problem.contains("is no channel's name") == true)
+        #expect(refusal?.problem.contains("is not a channel name") == true)
     }
 }

@@ -116,7 +116,7 @@ struct DeviceWalk {
         } catch let failure as UpdateFailure {
             switch failure.code {
             case .versionBlocked: #expect(model.blocks[offer.version] != nil, here)
-            case .incompatibleShell: #expect(offer.shells.answer(for: shell) != .compatible, here)
+            case .incompatibleShell: #expect(offer.shells.compatibility(with: shell) != .compatible, here)
             default: Issue.record("\(failure): \(here)")
             }
         }

@@ -132,7 +132,7 @@ struct ReportRuleTests {
         for number in 0..<100 {
             queue.note(
                 DeviceReport(
-                    id: DeviceReport.drawId(), fact: .installed, version: try Sample.version("1.0.\(number)"),
+                    id: DeviceReport.randomID(), fact: .installed, version: try Sample.version("1.0.\(number)"),
                     channel: nil))
         }
         #expect(queue.waiting.count == ReportMessage.maximumReports)
@@ -155,7 +155,7 @@ struct ReportRuleTests {
     }
 
     @Test func `ids are 32 hex digits, never the same`() {
-        let ids = (0..<1000).map { _ in DeviceReport.drawId() }
+        let ids = (0..<1000).map { _ in DeviceReport.randomID() }
         #expect(Set(ids).count == ids.count)
         #expect(ids.allSatisfy { $0.utf8.count == 32 && $0.allSatisfy(\.isHexDigit) })
     }

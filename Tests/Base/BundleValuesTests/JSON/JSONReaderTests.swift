@@ -1,12 +1,12 @@
 import BundleValues
 import Testing
 
-@Suite struct `Stepping through a JSON document` {
+@Suite("JSONReader") struct JSONReaderTests {
     private static func reader(_ text: String, maximumDepth: Int = 16) throws -> JSONReader {
         try JSONReader([UInt8](text.utf8), maximumBytes: 1 << 20, maximumDepth: maximumDepth)
     }
 
-    @Test func `finds members and elements in their order, and tells the bytes of what is skipped`() throws {
+    @Test func `iterates over members and elements and returns the range of skipped values`() throws {
         let text = " {\"a\" : [1, {\"b\":[]} ,2.5e-3],\"c\":{},\"d\\u0065\":\"x\\n\" , \"f\":[] } "
         var reader = try Self.reader(text)
         var found: [String] = []
@@ -37,7 +37,7 @@ import Testing
         try reader.finish()
     }
 
-    /// What only the strict door refuses: names that stand twice, and numbers that are no plain integers.
+    /// Errors that only `JSONScanner` detects: duplicate members, and numbers that are not plain integers.
     private static func isLegal(_ document: RefusedDocument) -> Bool {
         switch document.error {
         case .duplicateMember, .integerOutOfRange: return true
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: RefusedDocument.all)
-    func `skipping refuses what is not RFC 8259, and only that`(document: RefusedDocument) {
+    func `rejects only values outside RFC 8259 when it skips`(document: RefusedDocument) {
         let skip = {
             var reader = try JSONReader(document.bytes, maximumBytes: 1 << 20)
             _ = try reader.skipValue()
@@ -66,13 +66,13 @@ import Testing
     }
 
     @Test(arguments: ["01", "-", "-a", "1.", "1.e1", "1e", "1e+", ".5", "+1", "1.5.", "1e1.5", "00", "- 1", "0x1"])
-    func `skipping refuses what is no number`(text: String) throws {
+    func `rejects malformed numbers when it skips`(text: String) throws {
         var reader = try Self.reader("[\(text)]")
         #expect(throws: JSONError.self) { try reader.skipValue() }
     }
 
     @Test(arguments: ["0", "-0", "0.0", "-0.10", "1E5", "1e+05", "123.456e-789", "9007199254740993", "1e9999"])
-    func `skipping takes numbers of any form and size`(text: String) throws {
+    func `skips numbers of any form and size`(text: String) throws {
         var reader = try Self.reader("[\(text),\(text)]")
         #expect(try reader.skipValue() == 0..<text.utf8.count * 2 + 3)
         try reader.finish()
@@ -86,7 +86,7 @@ import Testing
         ("{\"a\":1", .unexpectedEnd(offset: 6)), ("[]", .unexpectedByte(0x5B, expected: .object, offset: 0)),
         ("{\"a\":1} 2", .trailingBytes(offset: 8)), ("{\"abcdef\":1}", .stringTooLong(limit: 5, offset: 2)),
     ])
-    func `stepping refuses a malformed object`(text: String, error: JSONError) throws {
+    func `rejects a malformed object`(text: String, error: JSONError) throws {
         var reader = try Self.reader(text)
         #expect(throws: error) {
             try reader.enterObject()
@@ -102,7 +102,7 @@ import Testing
         ("[\"abcdef\"]", .stringTooLong(limit: 5, offset: 2)),
         ("{}", .unexpectedByte(0x7B, expected: .array, offset: 0)),
     ])
-    func `stepping refuses a malformed array`(text: String, error: JSONError) throws {
+    func `rejects a malformed array`(text: String, error: JSONError) throws {
         var reader = try Self.reader(text)
         #expect(throws: error) {
             try reader.enterArray()
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a string may have as many bytes as the limit says, and no byte more`() throws {
+    @Test func `reads a string of exactly the maximum length and rejects one byte more`() throws {
         for text in ["\"abcde\"", "\"abc\\n\"", "\"\""] {
             var reader = try Self.reader(text)
             #expect(try reader.skipValue() == 0..<text.utf8.count)
@@ -126,7 +126,7 @@ import Testing
         #expect(throws: JSONError.unexpectedEnd(offset: 4)) { try unended.readScalar(maximumBytes: 5) }
     }
 
-    @Test func `depth counts what was entered and what is skipped`() throws {
+    @Test func `counts entered and skipped containers toward the maximum depth`() throws {
         let text = "[[[[]]]]"
         var fits = try Self.reader(text, maximumDepth: 4)
         try fits.enterArray()
