@@ -1,44 +1,16 @@
-/// Values of `Cache-Control`, and the rules that choose one for a file.
+/// Values of `Cache-Control`.
 enum Caching {
-    /// Kept by nobody.
+    /// No cache keeps it.
     static let never = "no-store"
-    /// Kept, and asked about at each use.
+    /// A cache keeps it and revalidates it at each use. Every file of a client is sent with this: releases follow each other at one
+    /// address, and no name of a file proves that its content is the same in the next release.
     static let revalidated = "no-cache"
-    /// Kept for a year under this URL. A reload asks again: nothing here proves that the URL names the content.
-    static let lasting = "public, max-age=31536000"
-    /// The same without asking, for the names that builders make of the content.
+    /// A cache keeps it for a year without a revalidation, for files of a feed, whose addresses name the release.
     static let immutable = "public, max-age=31536000, immutable"
-    /// The same for what not everybody may have: no cache between may keep it.
+    /// The same in the cache of the device alone, where the feed requires a token.
     static let privateImmutable = "private, max-age=31536000, immutable"
-    /// Kept, and asked about at each use, by who may have it.
+    /// The cache of the device alone keeps it and revalidates it at each use.
     static let privateRevalidated = "private, no-cache"
-
-    /// Whether a name holds a run of 16 or more hex digits, both letters and digits: what builders put into the names of files
-    /// whose content never changes. Numbers alone, such as dates, are not taken for one.
-    static func carriesHash(_ name: ArraySlice<UInt8>) -> Bool {
-        var run = (length: 0, hasDigit: false, hasLetter: false)
-        for byte in name {
-            guard HTTPBytes.hexValue(byte) != nil else {
-                run = (0, false, false)
-                continue
-            }
-            run.length += 1
-            if HTTPBytes.isDigit(byte) { run.hasDigit = true } else { run.hasLetter = true }
-            if run.length >= 16 && run.hasDigit && run.hasLetter { return true }
-        }
-        return false
-    }
-
-    /// Whether a path holds 40 lower-case hex digits in a row, as the paths of Meteor's merged files and source maps do.
-    static func carriesLabel(_ path: [UInt8]) -> Bool {
-        var length = 0
-        for byte in path {
-            let isHex = HTTPBytes.isDigit(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
-            length = isHex ? length + 1 : 0
-            if length == 40 { return true }
-        }
-        return false
-    }
 }
 
 /// Entity tags in conditions (RFC 9110, section 13).

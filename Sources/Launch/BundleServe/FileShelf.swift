@@ -40,8 +40,7 @@ struct FileShelf {
     }
 }
 
-/// The fields of the responses about a file, with one of its values of `Cache-Control`. An object, so that a response holds it by
-/// one reference.
+/// The fields of the responses about a file. An object, so that a response holds it by one reference.
 final class FileFields: Sendable {
     /// The fields of the whole file, and the empty line.
     let whole: ByteBuffer
@@ -52,10 +51,10 @@ final class FileFields: Sendable {
     private let shared: String
     private let size: Int
 
-    init(type: String, _ description: FileDescription, caching: String, size: Int) {
+    init(type: String, _ description: FileDescription, size: Int) {
         self.size = size
         let tag = String(decoding: description.tag, as: UTF8.self)
-        validators = "ETag: \(tag)\r\nCache-Control: \(caching)\r\n"
+        validators = "ETag: \(tag)\r\nCache-Control: \(description.caching)\r\n"
         let sourceMap = description.sourceMap.map { "X-SourceMap: \($0)\r\n" } ?? ""
         shared = "Content-Type: \(type)\r\n\(validators)\(sourceMap)Accept-Ranges: bytes\r\n"
         whole = ByteBuffer(string: "\(shared)Content-Length: \(size)\r\n\r\n")
@@ -87,39 +86,14 @@ struct FileDescription {
     /// The entity tag with its quotes.
     let tag: [UInt8]
     let caching: String
-    /// `caching` for a request with a query; nil where a query changes nothing.
-    let cachingWithQuery: String?
     /// The path of its source map as it stands in a URL.
     let sourceMap: String?
 
-    /// A page that is made here.
-    init(pageWithTag tag: [UInt8]) { self.init(tag: tag, caching: Caching.revalidated) }
-
-    /// A file whose place says how long it may be kept.
-    init(tag: [UInt8], caching: String) {
+    /// States how long caches keep a file, and its tag.
+    init(tag: [UInt8], caching: String = Caching.revalidated, sourceMap: String? = nil) {
         self.tag = tag
         self.caching = caching
-        cachingWithQuery = nil
-        sourceMap = nil
-    }
-
-    /// The file at `path`; `ownTag` where its label has no hash that can be a tag (METEOR section 6).
-    ///
-    /// A hash is the manifest's claim about bytes, which nobody here compares with it. It is a strong tag all the same: the files
-    /// of a version never change below a serving root, which is one version's, and two versions whose manifests give one
-    /// hash to a URL have the same bytes there: builders make another hash of every other content.
-    init(_ path: [UInt8], label: AssetLabels.Label?, ownTag: [UInt8], sourceMap: String?) {
-        tag = label?.hash.flatMap(EntityTag.quoting) ?? ownTag
         self.sourceMap = sourceMap
-        let isCacheable = label?.isCacheable ?? false
-        if isCacheable && Caching.carriesLabel(path) {
-            caching = Caching.lasting
-        } else if label == nil && Caching.carriesHash(RequestPath(path).lastComponent) {
-            caching = Caching.immutable
-        } else {
-            caching = Caching.revalidated
-        }
-        cachingWithQuery = isCacheable && caching == Caching.revalidated ? Caching.lasting : nil
     }
 }
 
@@ -170,9 +144,10 @@ final class OpenFile: Sendable {
 /// What the kernel says about an open file.
 struct FileFacts {
     let size: Int
-    /// An entity tag, with its quotes, that another file and other bytes do not have: a file is replaced by rename.
+    /// An entity tag, with its quotes, that no other file has: the system sets the time of the last change, so it differs for two
+    /// files of one inode, one size and one date.
     let tag: [UInt8]
-    /// An entity tag that a copy with the same time has, too, on whatever disk.
+    /// An entity tag that a copy with the same date has, too, on any disk.
     let portableTag: [UInt8]
 
     init(of file: File) throws {
@@ -182,9 +157,13 @@ struct FileFacts {
             return status
         }
         size = Int(status.st_size)
-        let stamp = UInt64(clamping: status.st_mtim.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: status.st_mtim.tv_nsec)
-        tag = Self.quoted([UInt64(status.st_ino), UInt64(clamping: size), stamp])
-        portableTag = Self.quoted([UInt64(clamping: size), stamp])
+        let date = Self.nanoseconds(status.st_mtim)
+        tag = Self.quoted([UInt64(status.st_ino), UInt64(clamping: size), date, Self.nanoseconds(status.st_ctim)])
+        portableTag = Self.quoted([UInt64(clamping: size), date])
+    }
+
+    private static func nanoseconds(_ time: timespec) -> UInt64 {
+        UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
     }
 
     private static func quoted(_ numbers: [UInt64]) -> [UInt8] {

@@ -67,13 +67,6 @@ struct Request: Sendable {
     /// The query with its question mark; empty without one.
     var query: Substring { wholeTarget.drop { $0 != "?" } }
 
-    /// Whether the target has a query with something in it.
-    var hasQuery: Bool {
-        with(head.target) { target in
-            target.firstIndex(of: UInt8(ascii: "?")).map { $0 + 1 < target.endIndex } ?? false
-        }
-    }
-
     /// The method as it was written, cut where no method is that long.
     var methodName: String {
         let name = bytes.readableBytesView.prefix { $0 != HTTPBytes.space }

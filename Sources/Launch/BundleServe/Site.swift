@@ -11,6 +11,9 @@ import Synchronization
 /// The files never change while a site exists: what was read once is not looked at again. They may be removed: what was not
 /// read before is then not found.
 package final class Site: Sendable {
+    /// The size in bytes of the largest file that a site keeps in memory. It reads the digests of larger ones from `AssetLabels`.
+    package static let largestFileInMemory = SiteFile.largestInMemory
+
     /// The folder with the files; nil where there are none.
     private let root: Directory?
     /// The page that every navigation gets.
@@ -65,7 +68,7 @@ package final class Site: Sendable {
 
     private static func bare(_ index: IndexPage) throws -> SiteFile {
         SiteFile(
-            type: index.type, FileDescription(pageWithTag: try tag(of: [index.before, index.after])),
+            type: index.type, FileDescription(tag: try tag(of: [index.before, index.after])),
             size: index.before.count + index.after.count,
             content: .bytes(ByteBuffer(bytes: index.before + index.after)),
             scriptSources: index.scriptSources)
@@ -128,11 +131,11 @@ package final class Site: Sendable {
         }
     }
 
-    /// A strong tag that speaks for every byte of `parts`.
-    static func tag(of parts: [[UInt8]]) throws -> [UInt8] {
-        let digest = try SHA256Digest.of(Array(parts.joined()))
-        return Array("\"sha256-\(digest.hex)\"".utf8)
-    }
+    /// Returns the strong tag of content in `parts`.
+    static func tag(of parts: [[UInt8]]) throws -> [UInt8] { tag(of: try SHA256Digest.of(Array(parts.joined()))) }
+
+    /// Returns the strong tag of content with this digest.
+    static func tag(of digest: SHA256Digest) -> [UInt8] { Array("\"sha256-\(digest.hex)\"".utf8) }
 }
 
 /// What of a site answers a path.
@@ -230,7 +233,6 @@ final class SiteFile: Sendable {
     /// Source expressions of its own inline scripts, where it is a page.
     let scriptSources: [String]
     private let fields: FileFields
-    private let fieldsWithQuery: FileFields?
 
     init(
         type: String, _ description: FileDescription, size: Int, content: Content, scriptSources: [String],
@@ -243,26 +245,35 @@ final class SiteFile: Sendable {
         self.type = type
         self.isWide = isWide
         self.scriptSources = scriptSources
-        func makeFields(_ caching: String) -> FileFields {
-            FileFields(type: type, description, caching: caching, size: size)
-        }
-        let isPage = MediaType.isPage(type)
-        // What the same address shows as a page is another one with every launch.
-        let caching = isPage ? Caching.revalidated : description.caching
-        fields = makeFields(caching)
-        fieldsWithQuery = isPage ? nil : description.cachingWithQuery.map(makeFields)
+        fields = FileFields(type: type, description, size: size)
     }
 
-    /// `label` and `sourceMap` are what is known about the file beside what it holds.
+    /// Describes an opened file of a client by its `label` and its source map.
     convenience init(
         _ file: File, at path: [UInt8], label: AssetLabels.Label?, sourceMap: String?
     ) throws {
         let facts = try FileFacts(of: file)
-        let description = FileDescription(path, label: label, ownTag: facts.tag, sourceMap: sourceMap)
+        let description = FileDescription(tag: try Self.tag(of: file, facts, label), sourceMap: sourceMap)
         try self.init(file, facts, type: MediaType.of(path), description)
     }
 
-    /// A file that was opened, and is what `facts` say.
+    /// Returns a strong tag: of the digest of the content, which is computed for a file in memory and read from the receipt for a larger
+    /// one, else of what the kernel reports about the file.
+    ///
+    /// The hash of an asset manifest stands in front of it, as METEOR section 6 has it. It is the publisher's claim, so two releases may
+    /// give one hash to different bytes.
+    private static func tag(of file: File, _ facts: FileFacts, _ label: AssetLabels.Label?) throws -> [UInt8] {
+        var tag = facts.tag
+        if facts.size <= largestInMemory {
+            tag = try Site.tag(of: [try file.readAll(maximumBytes: largestInMemory)])
+        } else if let digest = label?.digest {
+            tag = Site.tag(of: digest)
+        }
+        guard let hash = label?.hash.flatMap(EntityTag.quoting) else { return tag }
+        return hash.dropLast() + [UInt8(ascii: "-")] + tag.dropFirst()
+    }
+
+    /// Describes an opened file, whose `facts` the caller has read.
     convenience init(_ file: File, _ facts: FileFacts, type: String, _ description: FileDescription) throws {
         let size = facts.size
         var page: [UInt8]?
@@ -291,7 +302,7 @@ final class SiteFile: Sendable {
 
     /// What it takes of a shelf's memory.
     var cost: Int {
-        (isOpen ? 0 : size) + fields.whole.readableBytes + (fieldsWithQuery?.whole.readableBytes ?? 0) + 512
+        (isOpen ? 0 : size) + fields.whole.readableBytes + 512
     }
 
     /// Whether scripts of the host can stand in it. XHTML would take them for elements, and UTF-16 for other letters.
@@ -303,7 +314,6 @@ final class SiteFile: Sendable {
 
     /// The response to a request for the file; `extra` are fields that its server knows about it.
     func response(to request: Request, fields extra: String = "") -> Response {
-        let fields = fields(for: request)
         if request.with(.ifMatch, { !EntityTag.isMatched(tag, by: $0) }) ?? false {
             return .refusal(.preconditionFailed)
         }
@@ -316,12 +326,6 @@ final class SiteFile: Sendable {
             return Response(.partialContent, fields: fields.part(part, after: extra), body(part))
         case .unsatisfiable: return .refusal(.rangeNotSatisfiable, fields: "Content-Range: bytes */\(size)\r\n")
         }
-    }
-
-    /// The fields for one request: those of a URL with a query may be others.
-    private func fields(for request: Request) -> FileFields {
-        guard let fieldsWithQuery, request.hasQuery else { return fields }
-        return fieldsWithQuery
     }
 
     private func range(for request: Request) -> ByteRange {

@@ -61,15 +61,14 @@ package struct MeteorBundles: MeteorLayout {
         return map
     }
 
-    /// Hash, lifetime and source map of every asset.
+    /// Returns the hash and the source map of every asset.
     package func labels(of folder: Directory) throws -> AssetLabels {
         guard let manifest = try manifest(of: folder) else { return .none }
         var labels: [BundlePath: AssetLabels.Label] = [:]
         labels.reserveCapacity(manifest.assets.count)
         for asset in manifest.assets where asset.kind != .index {
             let path = try BundlePath(parsing: asset.urlPath.utf8.dropFirst())
-            labels[path] = AssetLabels.Label(
-                hash: asset.hash, isCacheable: asset.isCacheable, sourceMapURL: asset.sourceMapURL)
+            labels[path] = AssetLabels.Label(hash: asset.hash, sourceMapURL: asset.sourceMapURL)
         }
         return AssetLabels(labels)
     }

@@ -219,6 +219,23 @@ import Testing
         #expect(try kiosk.status()["launch"] == .null)
     }
 
+    @Test func `a file whose name looks like a digest is the one of the release that is shown`() throws {
+        func client(_ version: String) -> DemoClient {
+            var client = DemoClient.good(version)
+            client.head = "<script src='/js/64b7f0c2a1b2c3d4e5f60718.js'></script>"
+            client.more = ["js/64b7f0c2a1b2c3d4e5f60718.js": "window.named = '\(version)';"]
+            return client
+        }
+        try kiosk.install(client("1.0.0"))
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.named === '1.0.0' && window.confirmed")
+        try page.reload()
+        try page.wait(until: "window.named === '1.0.0' && window.confirmed")
+        try kiosk.install(client("2.0.0"))
+        try page.wait(until: "window.version === '2.0.0' && window.named === '2.0.0'")
+    }
+
     @Test func `a service worker of the client does not keep an old version`() throws {
         var client = DemoClient.good("1.0.0")
         client.script +=

@@ -65,12 +65,11 @@ struct CordovaClient {
         for entry in entries {
             assets.append(.init(url: "\(entry.url)?\(entry.hash)", source: application, file: entry.path))
             labels[try BundlePath(parsing: entry.url.dropFirst())] = .init(
-                hash: entry.hash, isCacheable: entry.isCacheable,
-                sourceMapURL: entry.hasSourceMap ? entry.sourceMapURL : nil)
+                hash: entry.hash, sourceMapURL: entry.hasSourceMap ? entry.sourceMapURL : nil)
             guard entry.hasSourceMap else { continue }
             assets.append(.init(url: entry.sourceMapURL, source: application, file: entry.path + ".map"))
             labels[try BundlePath(parsing: entry.sourceMapURL.dropFirst())] = .init(
-                hash: nil, isCacheable: true, sourceMapURL: nil)
+                hash: nil, sourceMapURL: nil)
         }
         var map = try AssetMap(assets)
         try map.addCordovaFiles(from: www)

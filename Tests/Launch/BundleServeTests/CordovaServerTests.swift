@@ -87,22 +87,20 @@ import Testing
 
     // MARK: Caching
 
-    @Test func `CW-10: the tag is the hash, in quotes`() async throws {
-        #expect(try await fixture().ask("/packages/meteor.js")["ETag"] == "\"\(Self.hash)\"")
+    @Test func `CW-10: the tag begins with the hash`() async throws {
+        #expect(try await fixture().ask("/packages/meteor.js")["ETag"]?.hasPrefix("\"\(Self.hash)-sha256-") == true)
     }
 
-    @Test func `CW-11: a cacheable file is kept for a year under a URL with a query`() async throws {
+    @Test func `CW-11: a cacheable file is revalidated under a URL with a query, too`() async throws {
         let fixture = try await fixture()
         for query in ["9418708e9519b747d9d631d85ea85b90c0b5c70c", "hash=\(Self.hash)", "meteor_js_resource=true"] {
             let answer = try fixture.ask("/packages/meteor.js?\(query)")
-            #expect(answer["Cache-Control"] == "public, max-age=31536000", "\(query)")
+            #expect(answer["Cache-Control"] == "no-cache", "\(query)")
             #expect(answer.text == "// packages/meteor.js\n")
         }
-        // Not one that the manifest does not call cacheable.
-        #expect(try fixture.ask("/some-text.txt?\(Self.hash)")["Cache-Control"] == "no-cache")
     }
 
-    @Test func `CW-12: and is asked about under one without`() async throws {
+    @Test func `CW-12: a file is revalidated under a URL without a query`() async throws {
         let fixture = try await fixture()
         #expect(try fixture.ask("/packages/meteor.js")["Cache-Control"] == "no-cache")
         #expect(try fixture.ask("/packages/meteor.js?")["Cache-Control"] == "no-cache")
@@ -122,10 +120,10 @@ import Testing
         #expect(try fixture.ask("/some-javascript.js")["X-SourceMap"] == nil)
     }
 
-    @Test func `CW-15: and the source map is there, for a year`() async throws {
+    @Test func `CW-15: a source map is served`() async throws {
         let answer = try await fixture().ask("/app/64cbd73270545cc23700db0daa0edcf66dc4eb82.map")
         #expect(answer.status == 200)
-        #expect(answer["Cache-Control"] == "public, max-age=31536000")
+        #expect(answer["Cache-Control"] == "no-cache")
         #expect(answer["Content-Type"] == "application/json; charset=utf-8")
         #expect(answer.text.contains(#""sources":["app/template.mobileapp.js"]"#))
     }
@@ -152,17 +150,18 @@ import Testing
 
     // MARK: Conditions
 
-    @Test func `N-22: an unchanged file is told by its hash, whatever the date`() async throws {
+    @Test func `N-22: an unchanged file is told by its tag, whatever the date`() async throws {
         let fixture = try await fixture()
+        let tag = try #require(try fixture.ask("/packages/meteor.js")["ETag"])
         let old = "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"
-        for (query, caching) in [("", "no-cache"), ("?1", "public, max-age=31536000")] {
+        for query in ["", "?1"] {
             let target = "/packages/meteor.js\(query)"
-            let same = try fixture.ask(target, ["If-None-Match: \"\(Self.hash)\""])
+            let same = try fixture.ask(target, ["If-None-Match: \(tag)"])
             #expect(same.status == 304)
-            #expect(same["ETag"] == "\"\(Self.hash)\"")
-            #expect(same["Cache-Control"] == caching)
+            #expect(same["ETag"] == tag)
+            #expect(same["Cache-Control"] == "no-cache")
             #expect(same["X-SourceMap"] == nil)
-            #expect(try fixture.ask(target, ["If-None-Match: W/\"\(Self.hash)\""]).status == 304)
+            #expect(try fixture.ask(target, ["If-None-Match: W/\(tag)"]).status == 304)
             // Unquoted, as Cordova's server sent it, is no tag; and a tag goes before a date.
             #expect(try fixture.ask(target, ["If-None-Match: \(Self.hash)"]).status == 200)
             #expect(try fixture.ask(target, ["If-None-Match: \"other\"", old]).status == 200)
@@ -170,15 +169,16 @@ import Testing
         }
     }
 
-    @Test func `N-22: a part is one of the file with the hash that was meant`() async throws {
+    @Test func `N-22: a part is one of the file with the tag that was meant`() async throws {
         let fixture = try await fixture()
+        let tag = try #require(try fixture.ask("/packages/meteor.js")["ETag"])
         let part = ["Range: bytes=3-10"]
-        let answer = try fixture.ask("/packages/meteor.js", part + ["If-Range: \"\(Self.hash)\""])
+        let answer = try fixture.ask("/packages/meteor.js", part + ["If-Range: \(tag)"])
         #expect(answer.status == 206)
         #expect(answer.text == "packages")
         #expect(answer["Content-Range"] == "bytes 3-10/22")
-        #expect(answer["ETag"] == "\"\(Self.hash)\"")
-        for other in ["\"other\"", "W/\"\(Self.hash)\"", Self.hash] {
+        #expect(answer["ETag"] == tag)
+        for other in ["\"other\"", "W/\(tag)", "\"\(Self.hash)\"", Self.hash] {
             #expect(try fixture.ask("/packages/meteor.js", part + ["If-Range: \(other)"]).status == 200)
         }
         let beyond = try fixture.ask("/packages/meteor.js?1", ["Range: bytes=22-"])

@@ -1,7 +1,11 @@
+import BundleCore
 import BundleDisk
 import BundleServe
+import BundleSigning
 import BundleTestTraits
 import BundleTesting
+import BundleValues
+import Glibc
 import Testing
 
 @Suite(.ownThread) struct `A client's files` {
@@ -42,6 +46,43 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        "img/64b7f0c2a1b2c3d4e5f60718.svg", "\(String(repeating: "0a", count: 20)).js", "0123456789abcdef/app.js",
+        "large.0123456789abcdef.bin",
+    ])
+    func `are those of the release that is shown, though a file of the release before has its name, size and date`(
+        name: String
+    ) async throws {
+        let fixture = try await Fixture()
+        let size = name.hasPrefix("large") ? 100_000 : 100
+        func show(_ byte: UInt8, _ release: String, knowsDigest: Bool = false) throws {
+            let bytes = [UInt8](repeating: byte, count: size)
+            let folder = try fixture.folder.writeTree([name: bytes], to: release)
+            var dates = [timespec(tv_sec: 1_700_000_000, tv_nsec: 0), timespec(tv_sec: 1_700_000_000, tv_nsec: 0)]
+            #expect(utimensat(AT_FDCWD, "\(folder)/\(name)", &dates, 0) == 0)
+            let label = AssetLabels.Label(digest: knowsDigest ? try SHA256Digest.of(bytes) : nil)
+            let site = try Site(
+                root: try .open(folder), index: Fixture.index,
+                labels: AssetLabels([try BundlePath(parsing: Array(name.utf8)): label]))
+            fixture.host.with { $0.current = site }
+        }
+        for knowsDigest in [false, true] {
+            try show(1, "a\(knowsDigest)", knowsDigest: knowsDigest)
+            let first = try fixture.ask("/\(name)?1")
+            #expect(first["Cache-Control"] == "no-cache")
+            let condition = ["If-None-Match: \(try #require(first["ETag"]))"]
+            #expect(try fixture.ask("/\(name)?1", condition).status == 304)
+            try show(2, "b\(knowsDigest)", knowsDigest: knowsDigest)
+            let second = try fixture.ask("/\(name)?1", condition)
+            #expect(second.status == 200)
+            #expect(second.body.first == 2)
+            // A release that has the content of the first one costs no transfer.
+            try show(1, "c\(knowsDigest)", knowsDigest: knowsDigest)
+            let isKnown = knowsDigest || size < 1000
+            #expect(try fixture.ask("/\(name)?1", condition).status == (isKnown ? 304 : 200))
+        }
+    }
+
     @Test func `are sent only where they are those that If-Match means`() async throws {
         let fixture = try await Fixture()
         let tag = try fixture.ask("/app.js")["ETag"] ?? ""
@@ -55,10 +96,7 @@ import Testing
         ("/app.js?v=1", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
         ("/%61pp.js", "let a = 1;\n", "text/javascript; charset=utf-8", "no-cache"),
         ("/assets/style.css", "a{}", "text/css", "no-cache"),
-        (
-            "/assets/app.0123456789abcdef.js", "hashed", "text/javascript; charset=utf-8",
-            "public, max-age=31536000, immutable"
-        ),
+        ("/assets/app.0123456789abcdef.js", "hashed", "text/javascript; charset=utf-8", "no-cache"),
         ("/plain", "no extension", "application/octet-stream", "no-cache"),
         ("/empty.txt", "", "text/plain; charset=utf-8", "no-cache"),
         ("/sub/index.html", "<p>nested</p>", "text/html; charset=utf-8", "no-cache"),

@@ -80,16 +80,6 @@ import Testing
 
 @Suite struct `A file name` {
     @Test(arguments: [
-        ("app.0123456789abcdef.js", true), ("0123456789ABCDEF", true), ("app-f00dfacef00dface0.css", true),
-        ("0123456789abcde.js", false), ("0123456789012345.js", false), ("abcdefabcdefabcd.js", false),
-        ("01234567-89abcdef.js", false), ("0123456789abcdeg.js", false), ("", false), ("app.js", false),
-        ("20240101120000000.js", false),
-    ])
-    func `carries a hash or not`(name: String, carries: Bool) {
-        #expect(Caching.carriesHash(Array(name.utf8)[...]) == carries)
-    }
-
-    @Test(arguments: [
         ("a.js", "text/javascript; charset=utf-8"), ("a/B.MJS", "text/javascript; charset=utf-8"),
         ("a.css", "text/css"),
         ("a.html", "text/html; charset=utf-8"), ("a.json", "application/json; charset=utf-8"),

@@ -153,7 +153,7 @@ public struct Launcher: Sendable {
             "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, and nothing is remembered."
         )
         let client = ReadyClient(
-            name: .embedded, source: "embedded", root: root, use: nil,
+            name: .embedded, source: "embedded", root: root, use: nil, receipt: nil,
             manifest: seed.facts == nil ? nil : seed.directory, layout: device.layout)
         return Launched(
             prepared: PreparedLaunch(choice: .init(name: .embedded, reason: .onlyOne), client: client),
@@ -234,8 +234,14 @@ public struct Launcher: Sendable {
         let use = root.isInPlace ? nil : try serving.use(root.name)
         if use == nil && !root.isInPlace { return nil }
         return ReadyClient(
-            name: name, source: inventory.source(of: name), root: root, use: use,
+            name: name, source: inventory.source(of: name), root: root, use: use, receipt: receipt(of: name),
             manifest: try roots.manifestFolder(of: name), layout: device.layout)
+    }
+
+    /// The receipt of an archive's files, whose paths are their URL paths; nil for other clients, and for a receipt that cannot be read.
+    private func receipt(of name: ClientName) -> File? {
+        guard let version = name.version, version.source == .archive else { return nil }
+        return try? folders.receipts.file(StoreLayout.receipt(version))
     }
 
     /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
@@ -357,19 +363,28 @@ public struct ReadyClient: Sendable {
     /// Its serving root.
     public let root: OrganizedRoot
     private let use: FileLock?
+    private let receipt: File?
     private let manifest: Directory?
     private let layout: (any MeteorLayout)?
 
-    /// What its asset manifest says to those who serve it; nothing for a client without one.
-    package func labels() throws -> AssetLabels {
-        guard let manifest, let layout else { return .none }
-        return try layout.labels(of: manifest)
+    /// Returns what its asset manifest contains about its files, or the digests that its receipt has of files larger than `size`.
+    package func labels(ofFilesOver size: Int) throws -> AssetLabels {
+        if let manifest, let layout { return try layout.labels(of: manifest) }
+        var labels: [BundlePath: AssetLabels.Label] = [:]
+        if let receipt {
+            try Receipt.forEachLine(of: receipt) { line, _ in
+                guard let record = Receipt.record(line), record.size > size else { return }
+                labels[record.path] = AssetLabels.Label(digest: record.digest)
+            }
+        }
+        return AssetLabels(labels)
     }
 
     fileprivate init(
-        name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, manifest: Directory?,
-        layout: (any MeteorLayout)?
+        name: ClientName, source: String, root: OrganizedRoot, use: FileLock?, receipt: File?,
+        manifest: Directory?, layout: (any MeteorLayout)?
     ) {
+        self.receipt = receipt
         self.manifest = manifest
         self.layout = layout
         self.name = name

@@ -1,4 +1,5 @@
 package import BundleDisk
+package import BundleSigning
 package import BundleValues
 
 /// Which file answers for which URL path of a client. Every map has passed validation (METEOR section 5.1).
@@ -123,21 +124,21 @@ extension AssetMap {
     }
 }
 
-/// What a manifest says about the assets of a client, for those who serve it; by URL path without the leading slash.
+/// What the manifest and the receipt of a client contain about its files, for a server; by URL path without the leading slash.
 package struct AssetLabels: Sendable, Equatable {
-    /// What is said about one asset.
+    /// What is known about one file.
     package struct Label: Sendable, Equatable {
-        /// The name of its content, which changes with every byte; nil where the manifest has none. Legal in an entity tag.
+        /// The hash that the asset manifest claims for its content; nil for a file without one.
         package let hash: String?
-        /// Whether a URL that names the content may be kept for ever.
-        package let isCacheable: Bool
+        /// The digest of its content, from the receipt; nil for a file whose digest is not known.
+        package let digest: SHA256Digest?
         /// The URL path of its source map, with a leading slash.
         package let sourceMapURL: String?
 
         /// States a label.
-        package init(hash: String?, isCacheable: Bool, sourceMapURL: String?) {
+        package init(hash: String? = nil, digest: SHA256Digest? = nil, sourceMapURL: String? = nil) {
             self.hash = hash
-            self.isCacheable = isCacheable
+            self.digest = digest
             self.sourceMapURL = sourceMapURL
         }
     }
