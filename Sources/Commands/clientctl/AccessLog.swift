@@ -20,6 +20,9 @@ final class AccessLog: Sendable {
         worker = try SerialWorker()
     }
 
+    /// Whether it is a file, which is reopened, and not standard error.
+    var isFile: Bool { path != nil }
+
     /// Takes an entry; while too many wait to be written, further ones are only counted.
     func note(_ entry: AccessEntry) {
         if waiting.wrappingAdd(1, ordering: .relaxed).newValue > Self.mostWaiting {

@@ -14,7 +14,12 @@ struct CommonOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"), completion: .file())
     var config: String?
 
-    func settings() throws -> Settings { try Settings(config: config) }
+    /// Reads the settings, and refuses a value of `--json` before the command changes anything.
+    func settings() throws -> Settings {
+        let settings = try Settings(config: config)
+        _ = try settings.isOn("json", json)
+        return settings
+    }
 }
 
 /// Which version a command is about: the same flag everywhere.

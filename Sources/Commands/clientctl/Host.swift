@@ -111,12 +111,20 @@ struct Host: AsyncParsableCommand {
         withExtendedLifetime(hangup) { log.finish() }
     }
 
-    /// What cannot be read stays as it was.
+    /// Reads the tokens again and reopens the access log, and logs which of the two the host has. A file that cannot be read changes
+    /// nothing.
     private static func readAgain(_ tokens: String?, _ host: FeedHost, _ log: AccessLog) {
         do {
             if let tokens { host.admit(try BearerTokens(file: tokens)) }
             try log.reopen()
-            Output.say("clientctl: SIGHUP: the tokens were read anew, the access log opened again")
+            let done = [
+                tokens == nil ? nil : "the tokens were read again", log.isFile ? "the access log was reopened" : nil,
+            ].compactMap(\.self)
+            Output.say(
+                "clientctl: SIGHUP: "
+                    + (done.isEmpty
+                        ? "there is nothing to read again: the host has neither --token-file nor --access-log"
+                        : done.joined(separator: ", ")))
         } catch {
             Output.say("clientctl: SIGHUP: \(UpdateFailure(error).message) What was read before stays.")
         }

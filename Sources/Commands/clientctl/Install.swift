@@ -118,7 +118,7 @@ struct InstallOutput {
                 "version": .string(version.description),
                 "source": .string(version.source.rawValue),
                 "path": .string(orNull: report.bundle?.path),
-                "previous": .string(orNull: report.previous?.description),
+                "previous": .string(orNull: previous(report)?.description),
                 "bytesDownloaded": .integer(report.bytesDownloaded),
                 "route": .string(orNull: report.route?.word),
                 "routeReason": .string(orNull: report.route?.reason.rawValue),
@@ -138,18 +138,19 @@ struct InstallOutput {
     private func kept(
         _ outcome: String, version: String, _ offered: ClientVersion, _ inventory: Inventory, _ newest: ClientName
     ) -> JSONObject {
-        [
+        let ledger = inventory.ledger
+        return [
             "outcome": .string(outcome),
             "version": .string(version),
             "source": .string(offered.source.rawValue),
             "path": .string(orNull: newest.version.flatMap(inventory.bundle)?.path),
-            "previous": .string(orNull: inventory.ledger.previous?.description),
+            "previous": .string(orNull: (hasSeed ? ledger.previous : ledger.known(ledger.previous))?.description),
             "bytesDownloaded": .integer(0),
             "route": .null, "routeReason": .null, "routeDetail": .null,
             "retained": .names(inventory.bundles.map(\.name)),
             "removed": .array([]),
-            "current": .string(inventory.ledger.current.description),
-            "pending": .string(orNull: inventory.ledger.pending?.description),
+            "current": .string(ledger.current.description),
+            "pending": .string(orNull: ledger.pending?.description),
         ]
     }
 
@@ -189,9 +190,13 @@ struct InstallOutput {
     private func roles(_ report: InstallReport) -> [String] {
         [
             "current \(report.current)" + (report.pending.map { ", next \($0)" } ?? "")
-                + (report.previous.flatMap { $0 == report.current ? nil : ", previous \($0)" } ?? "")
+                + (previous(report) == report.current
+                    ? "" : ", previous \(previous(report)?.description ?? "none")")
         ]
     }
+
+    /// Before the first launch, the store has not recorded the seed that the caller names.
+    private func previous(_ report: InstallReport) -> ClientName? { report.previous(hasSeed: hasSeed) }
 }
 
 extension JSONValue {

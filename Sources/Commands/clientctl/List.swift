@@ -20,16 +20,15 @@ struct List: ParsableCommand {
         let settings = try common.settings()
         let inventory = try Wiring.inventory(try settings.required("store", place.store))
         let ledger = inventory.ledger
-        let names = [ClientName.embedded] + inventory.bundles.map(\.name)
-        // A shell that has launched nothing has named no seed yet.
-        let shown = names.filter { $0 != .embedded || ledger.seed != nil }
+        let names = (ledger.mayHaveSeed ? [ClientName.embedded] : []) + inventory.bundles.map(\.name)
+        let shown = names.filter { ledger.known($0) != nil }
         Output.give(
             json: try settings.isOn("json", common.json),
             [
                 "versions": .array(names.map { .string($0.description) }),
                 "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
-                "previous": .string(orNull: ledger.previous?.description),
+                "previous": .string(orNull: ledger.known(ledger.previous)?.description),
                 "clients": .array(inventory.bundles.map(describe)),
             ],
             shown.isEmpty ? ["no clients"] : shown.map { "\($0 == ledger.current ? "*" : " ") \($0)" })

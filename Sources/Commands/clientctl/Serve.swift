@@ -144,7 +144,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
         let reporter = try reporting.reporter(update, settings)
-        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, settings) else {
+        // Whatever opens the store counts a trial without a verdict as failed, so every flag is judged before.
+        let pages = try pages(settings, agent, kiosk, server: container.followedServer)
+        guard let begun = try await shell(container, bridge, kiosk, agent, sessions, pages, settings) else {
             return agent.stopping()
         }
         let (shell, port) = (begun.shell, begun.port)
@@ -161,11 +163,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let boot = Self.boot(sessions, shell, bridge, agent)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()
-        if let port { try tellOfPort(port, of: application, settings) }
+        if let port { tellOfPort(port, of: application, pages) }
         let server = try await PageServer.start(
-            serverConfiguration(
-                settings, agent, kiosk, port, application: application, server: container.followedServer),
-            host: host)
+            pages.configuration(port: port, application: application), host: host)
         // Whoever reads the address may end it at once.
         let signals = begun.signals ?? StopSignals()
         signals.then { verdict.stop() }
@@ -254,19 +254,30 @@ extension Serve {
             ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
     }
 
-    /// `given` is the port that the seed was shown on already. `application` is the one that a Meteor bundle names; it gives the port
-    /// where nothing else does. Pages may talk to the `server` that is followed.
-    private func serverConfiguration(
-        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, _ given: Int?, application: String?,
-        server: MeteorServerOptions?
-    ) throws -> ServerConfiguration {
-        let choice: PortChoice
-        if let number = try given ?? settings.port(port) {
-            choice = .fixed(number)
-        } else {
-            choice = .derived(appId: try settings.optional("app-id", update.appId) ?? application)
+    /// What the flags say about the server of the pages; the store adds the port of its application.
+    private struct Pages: Sendable {
+        /// The configuration, but for its port.
+        var configuration: ServerConfiguration
+        /// The port of `--port`; nil where it is derived.
+        let port: Int?
+        /// The application of `--app-id`; nil where the client names it.
+        let appId: String?
+
+        /// Returns the configuration. `given` is the port on which the seed was shown already; `application` is the one that a Meteor
+        /// bundle names, and gives the port where nothing else does.
+        func configuration(port given: Int?, application: String?) -> ServerConfiguration {
+            var configuration = configuration
+            configuration.port = (given ?? port).map { .fixed($0) } ?? .derived(appId: appId ?? application)
+            return configuration
         }
-        var configuration = ServerConfiguration(port: choice, bridge: try .page())
+    }
+
+    /// Reads and judges the flags of the server. Pages may talk to the `server` that is followed.
+    private func pages(
+        _ settings: Settings, _ agent: ServeAgent, _ kiosk: Kiosk, server: MeteorServerOptions?
+    ) throws -> Pages {
+        let appId = try settings.optional("app-id", update.appId)
+        var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page())
         configuration.metrics = agent.metrics
         configuration.heartbeat = kiosk.heartbeat.map { $0 / 4 }
         switch try settings.optional("fallback", fallback) {
@@ -283,14 +294,12 @@ extension Serve {
         if let server {
             configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
         }
-        return configuration
+        return Pages(configuration: configuration, port: try settings.port(port), appId: appId)
     }
 
-    /// Without its store nobody knew which port is that of `application`.
-    private func tellOfPort(_ port: Int, of application: String?, _ settings: Settings) throws {
-        guard let application, try settings.port(self.port) == nil,
-            try settings.optional("app-id", update.appId) == nil
-        else { return }
+    /// Warns where the seed was shown on another port than that of `application`, which only the store names.
+    private func tellOfPort(_ port: Int, of application: String?, _ pages: Pages) {
+        guard let application, pages.port == nil, pages.appId == nil else { return }
         let own = PortChoice.port(forAppId: application)
         if own == port { return }
         Self.say(
@@ -382,7 +391,7 @@ extension Serve {
     /// is to end before.
     private func shell(
         _ container: DeviceContainer, _ bridge: LoopbackBridge, _ kiosk: Kiosk, _ agent: ServeAgent,
-        _ sessions: FileSessionRepository, _ settings: Settings
+        _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
     ) async throws -> (shell: ClientShell, port: Int?, signals: StopSignals?)? {
         let refusal: any Error
         do {
@@ -399,7 +408,7 @@ extension Serve {
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals()
         signals.then { end.finish() }
-        let screen = try await screenWithoutStore(container, refusal, kiosk, agent, sessions, settings)
+        let screen = try await screenWithoutStore(container, refusal, agent, sessions, pages, settings)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { group in
@@ -440,8 +449,8 @@ extension Serve {
 
     /// What shows the seed while `refusal` lasts, or says why there is none, to whoever may see it.
     private func screenWithoutStore(
-        _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
-        _ sessions: FileSessionRepository, _ settings: Settings
+        _ container: DeviceContainer, _ refusal: any Error, _ agent: ServeAgent,
+        _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
         let reason = UpdateFailure(refusal)
@@ -457,9 +466,7 @@ extension Serve {
         if name == nil { Self.say("\(reason.message) Until then nothing is shown; it is tried every 2 seconds.") }
         let application = try? device.seed.flatMap { try SeedFolder(at: $0, layout: device.layout).facts?.appId }
         let server = try await PageServer.start(
-            serverConfiguration(
-                settings, agent, kiosk, nil, application: application, server: container.followedServer),
-            host: host)
+            pages.configuration(port: nil, application: application), host: host)
         try announce(server, name.map { [$0] } ?? [], next: name, settings)
         agent.ready(server)
         return (server, boot, shown)

@@ -36,9 +36,7 @@ struct Status: ParsableCommand {
         }
         let inventory = try Wiring.inventory(store)
         let ledger = inventory.ledger
-        // Before its first launch nobody knows what the shell brings.
-        let hasSeed = ledger.seed != nil || ledger.shell == nil
-        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: hasSeed)
+        let rows = StatusRule.rows(inventory, shell: named ?? ledger.shell, hasSeed: ledger.mayHaveSeed)
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
         let complaints = ComplaintFile(store: store).read()
         let session = session(of: store)
@@ -52,8 +50,8 @@ struct Status: ParsableCommand {
                 "running": .string(orNull: running.name?.description), "next": .string(orNull: next?.description),
                 "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
-                "previous": .string(orNull: ledger.previous?.description),
-                "lastKnownGood": .string(ledger.lastKnownGood.description),
+                "previous": .string(orNull: ledger.known(ledger.previous)?.description),
+                "lastKnownGood": .string(orNull: ledger.known(ledger.lastKnownGood)?.description),
                 "appId": .string(orNull: ledger.appId),
                 "sources": .array(ledger.sources.names.map { .string($0.rawValue) }),
                 "offered": .string(orNull: ledger.offered?.description),

@@ -269,8 +269,10 @@ public actor ClientShell {
 
     // MARK: Other clients
 
-    /// Every client that could be shown, the seed first.
-    public func clientNames() throws -> [ClientName] { [.embedded] + (try launcher.inventory().bundles.map(\.name)) }
+    /// Every client that could be shown: the seed first, if the shell brings one.
+    public func clientNames() throws -> [ClientName] {
+        (hasSeed ? [.embedded] : []) + (try launcher.inventory().bundles.map(\.name))
+    }
 
     /// The application that the Meteor bundle which runs names, or the seed; nil where neither is one.
     public func meteorAppId() throws -> String? { try launcher.inventory().ledger.meteorFacts?.appId }

@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `SIGHUP reads the tokens anew and opens the access log again; bad tokens change nothing`() throws {
+    @Test func `SIGHUP reads the tokens again and reopens the access log; bad tokens change nothing`() throws {
         let log = site.folder.file("access.log")
         let host = try Hosting(site.feed, ["--token-file", try tokenFile(), "--access-log", log])
         func status(_ token: String) throws -> Int {
@@ -98,7 +98,7 @@ import Testing
             poll(nil, 0, 10)
         }
         try Clientctl.stock(["mv", log, log + ".1"])
-        try hangUp(until: "read anew")
+        try hangUp(until: "the tokens were read again, the access log was reopened")
         #expect(try status("another-token") == 200)
         #expect(try status(Self.token) == 401)
         for text in ["", "two words\n"] {
@@ -112,6 +112,13 @@ import Testing
         try host.stop()
         #expect(try contents(ofFile: log + ".1").split(separator: 10).count == 2)
         #expect(try contents(ofFile: log).split(separator: 10).count == 5)
+    }
+
+    @Test func `SIGHUP names neither tokens nor an access log of a host that has none`() throws {
+        let host = try Hosting(site.feed)
+        host.program.send(SIGHUP)
+        try host.wait(until: "there is nothing to read again")
+        #expect(try !host.stop().errors.contains("were read again"))
     }
 
     @Test(arguments: [true, false])

@@ -23,7 +23,7 @@ import Testing
         let installed = try site.install(url).succeeded("installed")
         #expect(installed.string("version") == "1.0.0")
         #expect(installed.string("path") == "\(site.store)/clients/v1.0.0")
-        #expect(installed.string("previous") == "embedded")
+        #expect(installed["previous"] == .null)
         #expect(installed["bytesDownloaded"] == published["archiveSize"])
         #expect(installed.strings("retained") == ["v1.0.0"])
         #expect(installed.strings("removed") == [])

@@ -39,6 +39,40 @@ import Testing
         try run("confirm", verdict(try launch().succeeded())).succeeded("confirmed")
     }
 
+    // MARK: Usage
+
+    @Test(arguments: [
+        ["--port", "99999"], ["--csp", "nonsense"], ["--cross-origin", "x"], ["--fallback", "x"],
+        ["--permissions", "x"],
+    ])
+    func `a usage error of serve leaves a launch that waits for its verdict alone`(flags: [String]) throws {
+        try install("1.0.0")
+        let launched = try launch().succeeded()
+        let place = ["serve", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed, "--json"]
+        try site.leavingStoreAlone { try Clientctl.run(place + flags).failed(64, "usage") }
+        try run("confirm", verdict(launched)).succeeded("confirmed")
+    }
+
+    @Test func `a value of --json that is neither true nor false is refused before a launch is recorded`() throws {
+        try install("1.0.0")
+        try site.leavingStoreAlone {
+            let place = ["launch", "--store", site.store, "--shell-version", "1.5.0", "--seed", seed]
+            let refused = try Clientctl.run(place, environment: ["CLIENTCTL_JSON": "maybe"])
+            #expect(refused.status == 64)
+        }
+    }
+
+    @Test func `the evidence of a failure names the time at which its start began`() throws {
+        try install("1.0.0")
+        let launched = try launch().succeeded()
+        let started = try #require(
+            try run("status").succeeded()["launch"]?.objectValue?["at"]?.stringValue)
+        poll(nil, 0, 1100)
+        try run("fail", verdict(launched)).succeeded("failed")
+        let text = try Clientctl.run(["status", "--store", site.store]).text
+        #expect(text.contains("its start at \(started) was reported as failed"), "\(text)")
+    }
+
     // MARK: The line
 
     @Test func `a launch answers with exactly what a shell needs`() throws {

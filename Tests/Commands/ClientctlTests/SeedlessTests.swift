@@ -5,6 +5,28 @@ import Testing
 
 /// A shell that brings no client of its own.
 @Suite(.ownThread) struct SeedlessTests {
+    @Test func `answers name no seed as what ran, what was good or what can be shown on a device without one`() throws {
+        let site = try Site()
+        try site.publish("1.0.0")
+        let text = try Clientctl.run([
+            "install", "--manifest", site.manifest, "--trust", site.trust, "--store", site.store, "--shell-version",
+            "1.5.0",
+        ]).text
+        #expect(text.contains("current v1.0.0, previous none\n"), "\(text)")
+        let place = ["--store", site.store, "--json"]
+        #expect(try site.install().succeeded("upToDate")["previous"] == .null)
+        let serving = try ServeRun(["--store", site.store, "--shell-version", "1.5.0"])
+        _ = try serving.loadPage()
+        #expect(try serving.ask("GET /clients/").text == #"{"versions":["v1.0.0"]}"#)
+        try serving.stop()
+        let status = try Clientctl.run(["status"] + place).succeeded()
+        #expect(status["previous"] == .null)
+        #expect(status["lastKnownGood"] == .null)
+        #expect(try Clientctl.run(["list"] + place).succeeded().strings("versions") == ["v1.0.0"])
+        let clients = (status["clients"]?.arrayValue ?? []).compactMap { $0.objectValue?["name"]?.stringValue }
+        #expect(clients == ["v1.0.0"])
+    }
+
     @Test func `status promises no seed to a shell that brought none`() throws {
         let site = try Site()
         try site.publish("1.0.0")
@@ -22,7 +44,7 @@ import Testing
         #expect(try !Clientctl.run(["status", "--store", site.store]).text.contains("* embedded"))
         try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).failed(78, "configInvalid")
 
-        // Nor to guests; and a block is told of when its client is gone.
+        // Nor to guests, nor in another answer; and a block is told of when its client is gone.
         let token = try site.folder.write(bytes("t0ken\n"), to: "token")
         try Clientctl.stock(["chmod", "600", token])
         try Clientctl.run(["login", "--token-file", token] + place).succeeded()

@@ -127,6 +127,12 @@ package struct Ledger: Sendable, Equatable {
     /// What is known about the starts of `version`.
     package func record(of version: ClientVersion) -> StartRecord? { records.first { $0.version == version } }
 
+    /// Whether the shell brings a seed, as far as is known: before its first launch it may.
+    package var mayHaveSeed: Bool { seed != nil || shell == nil }
+
+    /// Returns `name`; nil where it is the seed, and no shell has brought one so far.
+    package func known(_ name: ClientName?) -> ClientName? { name == .embedded && seed == nil ? nil : name }
+
     /// Every installed client that one of the roles names.
     var mentioned: [ClientVersion] {
         [current, previous, pending, lastKnownGood, launch?.name].compactMap { $0?.version }
@@ -285,9 +291,9 @@ extension Ledger {
 
     /// The launched client is faulty: retried once, then blocked.
     mutating func settle(faulty failure: StartFailure) {
-        guard let name = launch?.name else { return }
-        launch?.verdict = .faulty
-        if let version = name.version { fail(version, failure) }
+        guard let launch else { return }
+        self.launch?.verdict = .faulty
+        if let version = launch.name.version { fail(version, failure.of(launch)) }
     }
 
     /// A start of `version` has failed: it is retried once, then blocked.

@@ -221,11 +221,15 @@ extension StartFailure {
     init(_ reader: MemberReader) throws {
         self.init(
             written: try reader.word("cause", try reader.string("cause")), detail: try reader.string("detail"),
-            at: try reader.timestamp("at"))
+            at: try reader.timestamp("at"),
+            startedAt: try reader.optional("startedAt").map { _ in try reader.timestamp("startedAt") })
     }
 
     var json: JSONValue {
-        .object(["cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description)])
+        .object([
+            "cause": .string(cause.rawValue), "detail": .string(detail), "at": .string(at.description),
+            "startedAt": .string(orNull: startedAt?.description),
+        ])
     }
 }
 

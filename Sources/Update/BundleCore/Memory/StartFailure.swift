@@ -20,30 +20,39 @@ package struct StartFailure: Sendable, Equatable {
     package let detail: String
     /// When it was noticed.
     package let at: Timestamp
+    /// When the start began; nil for a client that was never shown, and before the ledger adds it.
+    package let startedAt: Timestamp?
 
     /// States a failure; `detail` may come from a page, so it is cut to one printable line.
     package init(_ cause: Cause, detail: String, at: Timestamp) {
-        self.init(written: cause, detail: UntrustedName.display(detail, limit: 400), at: at)
+        self.init(written: cause, detail: UntrustedName.display(detail, limit: 400), at: at, startedAt: nil)
     }
 
-    /// A failure as it was written before.
-    init(written cause: Cause, detail: String, at: Timestamp) {
+    /// Reads a failure as the ledger has it.
+    init(written cause: Cause, detail: String, at: Timestamp, startedAt: Timestamp?) {
         self.cause = cause
         self.detail = detail
         self.at = at
+        self.startedAt = startedAt
+    }
+
+    /// Returns the failure of `launch`.
+    func of(_ launch: Launch) -> StartFailure {
+        StartFailure(written: cause, detail: detail, at: at, startedAt: launch.at)
     }
 }
 
 extension StartFailure: CustomStringConvertible {
-    /// What happened, and when.
+    /// What happened, and when: a start has the time at which it began.
     package var description: String {
+        let start = "its start" + (startedAt.map { " at \($0)" } ?? "")
         let what =
             switch cause {
-            case .notConfirmed: "was not confirmed in time"
-            case .interrupted: "ended before it was confirmed"
-            case .reported: "was reported as failed"
-            case .notPrepared: "could not be prepared"
+            case .notConfirmed: "\(start) was not confirmed in time"
+            case .interrupted: "\(start) ended before it was confirmed"
+            case .reported: "\(start) was reported as failed"
+            case .notPrepared: "it could not be prepared at \(at)"
             }
-        return "its start at \(at) \(what)" + (detail.isEmpty ? "" : ": \(detail)")
+        return what + (detail.isEmpty ? "" : ": \(detail)")
     }
 }

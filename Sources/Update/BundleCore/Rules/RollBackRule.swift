@@ -54,8 +54,7 @@ enum RollBackRule {
     private static func refusal(of target: ClientName, _ inventory: Inventory) -> Refusal? {
         let ledger = inventory.ledger
         guard let version = target.version else {
-            // Before its first launch nobody knows what the shell brings.
-            return ledger.seed != nil || ledger.shell == nil ? nil : .noSeed
+            return ledger.mayHaveSeed ? nil : .noSeed
         }
         guard let bundle = inventory.bundle(version) else {
             return .notInstalled(target, here: inventory.bundles.map(\.name))

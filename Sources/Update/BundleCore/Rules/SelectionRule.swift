@@ -2,8 +2,9 @@ package import BundleValues
 
 /// Which client is launched next. A pure rule.
 ///
-/// After a failed launch, unless its client was left by hand, it is the last known good client, else the next lower archive that
-/// may run and has not failed, else the embedded seed; after a Meteor bundle the seed follows the last known good client.
+/// After a failed launch, unless an operator went back from its client, it is the last known good client, else the next lower
+/// archive that may run and has not failed, else the embedded seed, else the best client that is left. After a Meteor bundle the
+/// seed follows the last known good client.
 /// Otherwise the first source in order that has a usable client gives its best one: the highest version of the archives,
 /// the Meteor bundle that was offered last. The seed comes last. A client that failed once is among the usable ones again,
 /// which is its retry.
@@ -35,10 +36,12 @@ package enum SelectionRule {
         case hotCodePush
         /// It is the best one, and it failed once.
         case retry(StartFailure)
-        /// `failed` was launched last and failed; this one is the last known good.
+        /// `failed` was launched last and failed; this one is the last known good, or the seed.
         case fallback(failed: ClientName)
         /// `failed` was launched last and failed, and nothing is known to be good: this one is the next that has not failed.
         case lower(failed: ClientName)
+        /// `failed` was launched last and failed, and there is no client to go back to: this one is the best that is left.
+        case remaining(failed: ClientName)
         /// Nothing else can run.
         case onlyOne
     }
@@ -133,14 +136,18 @@ package enum SelectionRule {
             guard let version = bundle.version.semantic, let failed = failed.version?.semantic else { return false }
             return version < failed && ledger.record(of: bundle.version)?.failures.isEmpty != false
         }
-        // What revoked keys have signed may run, but one does not go back to it while there is anything else.
+        // A client that revoked keys have signed may run; it is chosen only where there is no other.
         let isTrusted = { (bundle: InstalledBundle) in !ledger.feed.isDistrusted(bundle.entry.identity) }
         let candidates =
             good.filter(isTrusted).map(\.name) + lower.filter(isTrusted).map(\.name) + seed
             + ranked.filter(isTrusted).map(\.name) + (good + ranked).map(\.name)
         if let name = candidates.first(where: { $0 != failed }) {
-            let isLower = lower.contains { $0.name == name } && !good.contains { $0.name == name }
-            return Choice(name: name, reason: isLower ? .lower(failed: failed) : .fallback(failed: failed))
+            let isGood = name == .embedded || good.contains { $0.name == name }
+            let reason: Reason =
+                isGood
+                ? .fallback(failed: failed)
+                : lower.contains { $0.name == name } ? .lower(failed: failed) : .remaining(failed: failed)
+            return Choice(name: name, reason: reason)
         }
         return ranked.contains { $0.name == failed } || (failed == .embedded && hasSeed)
             ? Choice(name: failed, reason: .onlyOne) : nil
@@ -156,6 +163,7 @@ extension SelectionRule.Reason: CustomStringConvertible {
         case .retry(let failure): "the newest usable client, once more: \(failure)"
         case .fallback(let failed): "the last known good client, because \(failed) failed"
         case .lower(let failed): "the next lower client, because \(failed) failed"
+        case .remaining(let failed): "the best client that is left, because \(failed) failed"
         case .onlyOne: "nothing else can run"
         }
     }

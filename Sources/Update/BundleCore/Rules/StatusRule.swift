@@ -16,17 +16,10 @@ package enum StatusRule {
         package let failures: [StartFailure]
     }
 
-    /// Every client, the seed first, then the lowest version; a nil `shell` meets every range.
+    /// Every client, the seed first if there is one, then the lowest version; a nil `shell` meets every range.
     package static func rows(_ inventory: Inventory, shell: SemanticVersion?, hasSeed: Bool = true) -> [Row] {
         let choice = SelectionRule.select(inventory, shell: shell, hasSeed: hasSeed)
-        let seed = Row(
-            name: .embedded, isNext: choice?.name == .embedded, state: "seed",
-            reason: choice.map {
-                $0.name == .embedded ? seedReason($0.reason) : "the seed; \($0.name) is next"
-            }
-                ?? "there is none",
-            failures: [])
-        return [seed]
+        return (hasSeed ? [seedRow(choice)] : [])
             + inventory.bundles.map { bundle in
                 let standing = inventory.ledger.standing(of: bundle.version)
                 return Row(
@@ -45,8 +38,15 @@ package enum StatusRule {
             + "installed until a newer one comes"
     }
 
-    private static func seedReason(_ reason: SelectionRule.Reason) -> String {
-        reason == .onlyOne ? "no installed client is usable" : reason.description
+    private static func seedRow(_ choice: SelectionRule.Choice?) -> Row {
+        let reason =
+            switch choice {
+            case let choice? where choice.name != .embedded: "the seed; \(choice.name) is next"
+            case let choice? where choice.reason != .onlyOne: choice.reason.description
+            case _: "no installed client is usable"
+            }
+        return Row(
+            name: .embedded, isNext: choice?.name == .embedded, state: "seed", reason: reason, failures: [])
     }
 
     private static func reason(
@@ -75,7 +75,7 @@ package enum StatusRule {
         switch choice?.reason {
         case .newest?, .hotCodePush?, .retry?:
             return choice?.name.version?.source == source ? "" : ": the order of the sources is \(ledger.sources)"
-        case .fallback?, .lower?, .onlyOne?, nil: return ""
+        case .fallback?, .lower?, .remaining?, .onlyOne?, nil: return ""
         }
     }
 }

@@ -247,8 +247,11 @@ package struct InstallReport: Sendable {
     package var current: ClientName { ledger.current }
     /// The client that runs next, where that is another one.
     package var pending: ClientName? { ledger.pending }
-    /// The client that the next one follows.
-    package var previous: ClientName? { ledger.pending == nil ? ledger.previous : ledger.current }
+    /// Returns the client that the next one follows; nil where it would be a seed, and neither the caller nor the store has one.
+    package func previous(hasSeed: Bool) -> ClientName? {
+        let previous = ledger.pending == nil ? ledger.previous : ledger.current
+        return hasSeed ? previous : ledger.known(previous)
+    }
     /// Body bytes taken from the network.
     package let bytesDownloaded: Int
     /// How its files came by; nil where nothing was brought, and for a Meteor bundle.

@@ -109,7 +109,7 @@ struct SelectionRuleTests {
             excluded: ["1.0.0", "embedded"], chosen: "v1.1.0", reason: "lower"),
         Case(
             testDescription: "the seed failed", launched: "embedded", verdict: .faulty, chosen: "v1.2.0",
-            reason: "fallback"),
+            reason: "remaining"),
         Case(
             testDescription: "only what failed is left", launched: "1.2.0", verdict: .faulty, failed: ["1.2.0"],
             blocked: ["1.0.0", "1.1.0"], hasSeed: false, chosen: "v1.2.0", reason: "onlyOne"),
@@ -119,6 +119,9 @@ struct SelectionRuleTests {
         Case(
             testDescription: "what failed was left by hand", launched: "1.2.0", verdict: .faulty, good: "1.0.0",
             blocked: ["1.2.0"], chosen: "v1.1.0", reason: "newest"),
+        Case(
+            testDescription: "the lowest failed, and the others never ran", launched: "1.0.0", verdict: .faulty,
+            failed: ["1.0.0"], hasSeed: false, chosen: "v1.2.0", reason: "remaining"),
         Case(
             testDescription: "the newest failed before what runs", launched: "1.0.0", good: "1.0.0", failed: ["1.2.0"],
             chosen: "v1.2.0", reason: "retry"),
@@ -160,6 +163,7 @@ struct SelectionRuleTests {
             case .retry: "retry"
             case .fallback(let failed): failed == ledger.launch?.name ? "fallback" : "fallback from another"
             case .lower(let failed): failed == ledger.launch?.name ? "lower" : "lower than another"
+            case .remaining(let failed): failed == ledger.launch?.name ? "remaining" : "remaining after another"
             case .onlyOne: "onlyOne"
             case nil: ""
             }
@@ -170,14 +174,15 @@ struct SelectionRuleTests {
         let failure = StartFailure(.interrupted, detail: "", at: Timestamp(clamping: 0))
         let reasons: [SelectionRule.Reason] = [
             .newest, .hotCodePush, .retry(failure), .fallback(failed: try Sample.name("1.2.0")),
-            .lower(failed: try Sample.name("1.2.0")), .onlyOne,
+            .lower(failed: try Sample.name("1.2.0")), .remaining(failed: try Sample.name("1.2.0")), .onlyOne,
         ]
         #expect(
             reasons.map(\.description) == [
                 "the newest usable client", "the last usable hot code push",
-                "the newest usable client, once more: its start at 1970-01-01T00:00:00Z ended before it was confirmed",
+                "the newest usable client, once more: its start ended before it was confirmed",
                 "the last known good client, because v1.2.0 failed",
-                "the next lower client, because v1.2.0 failed", "nothing else can run",
+                "the next lower client, because v1.2.0 failed",
+                "the best client that is left, because v1.2.0 failed", "nothing else can run",
             ])
     }
 }

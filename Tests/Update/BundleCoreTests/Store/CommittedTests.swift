@@ -45,7 +45,7 @@ struct CommittedTests {
         #expect(report.name == (try Sample.name("1.2.0")))
         #expect(report.bundle?.name == report.name)
         #expect(report.current == report.name)
-        #expect(report.previous == (try Sample.name("1.1.0")))
+        #expect(report.previous(hasSeed: false) == (try Sample.name("1.1.0")))
         #expect(report.retention.retained == (try ["1.0.0", "1.1.0", "1.2.0"].map(Sample.name)))
         #expect(bench.warnings.lines.contains { $0.contains("Older clients stay until the next run") })
         // And the next run finds everything in order.

@@ -153,7 +153,7 @@ struct UpdaterTests {
         #expect(report.name.description == "v1.2.0")
         #expect(report.bundle?.version.description == "1.2.0")
         #expect(report.current.description == "v1.2.0")
-        #expect(report.previous?.description == "v1.1.0")
+        #expect(report.previous(hasSeed: true)?.description == "v1.1.0")
         #expect(report.retention.retained.map(\.shortDescription) == ["1.1.0", "1.2.0"])
         #expect(report.retention.removed.map(\.shortDescription) == ["1.0.0"])
         #expect(report.bytesDownloaded > 0)
