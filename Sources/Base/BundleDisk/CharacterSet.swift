@@ -1,7 +1,8 @@
 import CLinux
 
-/// The process's character set, which C libraries read names in.
+/// The character set in which C libraries read names.
 package enum CharacterSet {
-    /// Chooses UTF-8 in place of the "C" that a Swift process starts in; false where the system has none.
+    /// Changes the character set of the process from "C", its initial one, to UTF-8. Returns false if the system does not
+    /// have it.
     package static func useUTF8() -> Bool { clinux_use_utf8() == 0 }
 }

@@ -1,58 +1,58 @@
 import CLinux
 import Glibc
 
-/// What a process gives up for good, with Landlock: whatever a fault in it, or a file that it reads, makes it do, it changes files
-/// where it said that it would and nowhere else, and starts no program.
+/// A permanent restriction of the process by Landlock. The process can then change files only in the given folders and
+/// cannot start programs, even if a fault or a malicious file takes control of it.
 package struct Confinement: Equatable, Sendable {
-    /// What the kernel can hold a process to.
+    /// The support of the kernel for Landlock.
     package enum Support: Equatable, Sendable {
-        /// All of it, by this version of Landlock.
+        /// The kernel supports this version of Landlock.
         case offered(version: Int)
-        /// Nothing, and why.
+        /// The kernel does not support Landlock, or too old a version.
         case missing(reason: String)
     }
 
-    /// Folders in which files are made, changed and removed. Where one is not there yet, the next one above it that is.
+    /// Folders in which the process may create, change and remove files. For a missing folder, the nearest existing
+    /// parent counts.
     private let folders: [String]
-    /// The same, made first where they are missing, so that what is above them stays out of reach.
+    /// The same, but missing folders are created first, so that their parents stay inaccessible.
     private let made: [String]
-    /// Files that are written to as they are, where they are there: devices.
+    /// Existing files that the process may write to, such as devices.
     private let files: [String]
 
-    /// Changes in `folders` and those that are `made` for it, and to `files`; everything else can be read only.
+    /// Allows changes in `folders`, in `made` and to `files`. All other files are read-only.
     package init(folders: [String] = [], made: [String] = [], files: [String] = ["/dev/null"]) {
         self.folders = folders
         self.made = made
         self.files = files
     }
 
-    /// What this kernel offers.
     package static var support: Support { support(answer: clinux_landlock_version()) }
 
-    /// What the kernel's `answer` means: a version, or a negative reason.
+    /// Interprets the result of the system call: a version, or a negative error number.
     static func support(answer: Int32) -> Support {
         switch answer {
         case 2...: .offered(version: Int(answer))
-        // It would refuse every rename from one folder into another.
-        case 0, 1: .missing(reason: "Landlock of this kernel is too old; that of Linux 5.19 and newer is used")
-        case -ENOSYS: .missing(reason: "this kernel has no Landlock; Linux 5.19 and newer can have it")
+        // Landlock 1 refuses every rename between folders.
+        case 0, 1: .missing(reason: "the Landlock of this kernel is too old; Linux 5.19 or newer is needed")
+        case -ENOSYS: .missing(reason: "this kernel has no Landlock; Linux 5.19 or newer is needed")
         case -EOPNOTSUPP:
-            .missing(reason: "Landlock is switched off on this machine (lsm= of the kernel's command line)")
-        default: .missing(reason: "Landlock cannot be asked for here (\(String(cString: strerror(-answer))))")
+            .missing(reason: "Landlock is disabled on this machine (lsm= of the kernel's command line)")
+        default: .missing(reason: "Landlock is not available (\(String(cString: strerror(-answer))))")
         }
     }
 
-    /// Holds this thread, and every one that it starts from now on, to what was said. There is no way back. Nothing happens where the
-    /// kernel offers nothing.
+    /// Restricts this thread and all threads that it starts afterwards. It cannot be undone. It does nothing if the
+    /// kernel does not support Landlock.
     ///
-    /// Threads that run already are left as they are, so it comes before the first of them. Answers with the folders that it made, which
-    /// may be removed while they are empty.
+    /// Other running threads are not restricted, so call it before the first thread starts. Returns the folders that it
+    /// created; the process may remove them while they are empty.
     @discardableResult
     package func enforce() throws(DiskError) -> [String] {
         guard case .offered(let version) = Self.support else { return [] }
         let new = made.filter { access($0, F_OK) != 0 && errno == ENOENT }
         for folder in new {
-            // One that cannot be made is told of by whoever needs it.
+            // The code that needs the folder reports the error.
             do { try Directory.createAll(folder, mode: 0o700) } catch { continue }
         }
         let handled = CLINUX_MAY_FIRST | CLINUX_MAY_MOVE | (version >= 3 ? CLINUX_MAY_TRUNCATE : 0)
@@ -70,7 +70,7 @@ package struct Confinement: Equatable, Sendable {
 
     private static let reading = CLINUX_MAY_READ_FILE | CLINUX_MAY_READ_FOLDER
     private static let writing = CLINUX_MAY_READ_FILE | CLINUX_MAY_WRITE_FILE | CLINUX_MAY_TRUNCATE
-    /// No devices, links, sockets or pipes, and nothing that is run.
+    /// Excludes devices, links, sockets, pipes and execution.
     private static let changing =
         reading | writing | CLINUX_MAY_MAKE_FILE | CLINUX_MAY_MAKE_FOLDER | CLINUX_MAY_REMOVE_FILE
         | CLINUX_MAY_REMOVE_FOLDER | CLINUX_MAY_MOVE

@@ -2,18 +2,16 @@ import CLinux
 import Glibc
 
 extension Directory {
-    /// One name of a directory, and what it is.
     package struct Entry: Sendable, Equatable {
-        /// The kernel's bytes.
+        /// The name in the bytes of the kernel.
         package let name: [UInt8]
-        /// What the name is, without following it.
+        /// The kind of the entry itself; links are not followed.
         package let kind: Kind
 
-        /// What a name is, as far as a listing tells.
         package enum Kind: Sendable { case file, directory, symbolicLink, other }
     }
 
-    /// The names in this directory with their kinds, in no order, without `.` and `..`.
+    /// Returns the entries in no particular order, without `.` and `..`.
     package func entries() throws(DiskError) -> [Entry] {
         var entries: [Entry] = []
         try forEachName { name, type throws(DiskError) in
@@ -24,24 +22,24 @@ extension Directory {
         return entries
     }
 
-    /// The names in this directory, in no order, without `.` and `..`, as the kernel's bytes.
+    /// Returns the names in the bytes of the kernel, in no particular order, without `.` and `..`.
     package func names() throws(DiskError) -> [[UInt8]] {
         try rawNames().map { $0.dropLast().map(UInt8.init(bitPattern:)) }
     }
 
-    /// The names in this directory that are UTF-8, in no order. A store has no others.
+    /// Returns the names that are UTF-8, in no particular order. A store has no others.
     package func list() throws(DiskError) -> [String] {
         try names().compactMap { String(validating: $0, as: UTF8.self) }
     }
 
-    /// The names, each with its terminating zero.
+    /// Returns the names with their terminating zeros.
     func rawNames() throws(DiskError) -> [[CChar]] {
         var names: [[CChar]] = []
         try forEachName { name, _ in names.append(Array(name)) }
         return names
     }
 
-    /// Some file systems do not say in a listing what a name is (`DT_UNKNOWN`); those are asked once more.
+    /// Some file systems list names without their kinds (`DT_UNKNOWN`); these need an fstatat each.
     func kind(ofType type: UInt8, _ name: ArraySlice<CChar>) throws(DiskError) -> Entry.Kind {
         switch Int(type == UInt8(DT_UNKNOWN) ? try examinedType(name) : type) {
         case Int(DT_REG): .file
@@ -60,7 +58,7 @@ extension Directory {
         return UInt8(truncatingIfNeeded: (status.st_mode & S_IFMT) >> 12)
     }
 
-    /// Calls `body` with each name, its terminating zero included, and its `d_type`.
+    /// Calls `body` with each name, including its terminating zero, and its `d_type`.
     private func forEachName(_ body: (ArraySlice<CChar>, UInt8) throws(DiskError) -> Void) throws(DiskError) {
         var failure: Int32 = 0
         guard let stream = clinux_open_stream(descriptor, &failure) else {

@@ -1,14 +1,14 @@
 import CLinux
 import Glibc
 
-/// An open directory: everything below it is reached by descriptor, never through a link and never above it.
+/// An open directory. All paths below it are resolved by descriptor, never through a link and never above it.
 ///
-/// Names are relative paths whose bytes reach the kernel unchanged. Resolution is `openat2` with `RESOLVE_BENEATH` and
-/// `RESOLVE_NO_SYMLINKS`, or the equal walk where the kernel has none. Where only a name in this directory makes sense, as for
-/// renaming and removing, it is one component. Files are created with `O_EXCL`, mode 0644.
+/// Names are relative paths whose bytes reach the kernel unchanged. They are resolved by `openat2` with `RESOLVE_BENEATH`
+/// and `RESOLVE_NO_SYMLINKS`, or component by component on a kernel without it. Operations on an entry of this directory,
+/// such as rename and remove, accept one component only. Files are created with `O_EXCL` and mode 0644.
 package final class Directory: Sendable {
     let descriptor: Int32
-    /// For messages.
+    /// The path for messages.
     package let path: String
 
     init(adopting descriptor: Int32, path: String) {
@@ -18,25 +18,25 @@ package final class Directory: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Opens an existing directory by an ordinary path; links are followed, as for any argument of a command.
+    /// Opens an existing directory by an ordinary path. It follows links.
     package static func open(_ path: String) throws(DiskError) -> Directory {
         let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
         let descriptor = Glibc.open(path, flags)
         if descriptor < 0, errno == ENOTDIR {
-            // The path may also lead through a file.
-            var facts = stat()
-            let isFile = stat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG
+            // A file in the middle of the path causes the same error.
+            var status = stat()
+            let isFile = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
             throw DiskError(isFile ? DiskError.asFolder : "open", path, code: ENOTDIR)
         }
         return Directory(adopting: try checked(descriptor, "open", path), path: path)
     }
 
-    /// Creates one directory by an ordinary path with `mode`; an existing one is left as it is.
+    /// Creates a directory by an ordinary path. It does not change an existing one.
     package static func create(_ path: String, mode: UInt32) throws(DiskError) {
         if mkdir(path, mode) < 0 && errno != EEXIST { throw DiskError("create", path, code: errno) }
     }
 
-    /// Creates a directory by an ordinary path, and what is missing above it (mode 0755).
+    /// Creates a directory by an ordinary path, and its missing parents with mode 0755.
     package static func createAll(_ path: String, mode: UInt32 = 0o755) throws(DiskError) {
         var prefix = ""
         for component in path.split(separator: "/", omittingEmptySubsequences: false).dropLast() {
@@ -48,12 +48,12 @@ package final class Directory: Sendable {
 
     // MARK: Opening
 
-    /// Opens the directory at `name`.
+    /// Opens a directory below this one.
     package func directory(_ name: String) throws(DiskError) -> Directory {
         Directory(adopting: try openBeneath(name, O_RDONLY | O_DIRECTORY, "open"), path: path + "/" + name)
     }
 
-    /// Opens the directory at `name`, creating it first where it is missing.
+    /// Opens a subdirectory, and creates it if it is missing.
     package func directory(creating name: String, mode: UInt32 = 0o755) throws(DiskError) -> Directory {
         try requireComponent(name, "create")
         if mkdirat(descriptor, name, mode) < 0 && errno != EEXIST {
@@ -62,13 +62,13 @@ package final class Directory: Sendable {
         return try directory(name)
     }
 
-    /// Creates the directory `name`, one component, which must not exist.
+    /// Creates a subdirectory, which must not exist.
     package func makeDirectory(_ name: String, mode: UInt32 = 0o755) throws(DiskError) {
         try requireComponent(name, "create")
         _ = try checked(mkdirat(descriptor, name, mode), "create", display(name))
     }
 
-    /// Opens the regular file at `name` for reading.
+    /// Opens a regular file for reading.
     package func file(_ name: String) throws(DiskError) -> File {
         let file = File(
             adopting: try openBeneath(name, O_RDONLY | O_NONBLOCK, "open"), path: display(name))
@@ -76,12 +76,12 @@ package final class Directory: Sendable {
         return file
     }
 
-    /// Creates the file `name`, which must not exist, for writing and reading.
+    /// Creates a file, which must not exist, for reading and writing.
     package func file(creating name: String, mode: UInt32 = 0o644) throws(DiskError) -> File {
         File(adopting: try openBeneath(name, O_RDWR | O_CREAT | O_EXCL, "create", mode), path: display(name))
     }
 
-    /// Opens the file `name` for writing and reading, creating it where it is missing.
+    /// Opens a file for reading and writing, and creates it if it is missing.
     package func file(appending name: String, mode: UInt32 = 0o600) throws(DiskError) -> File {
         let file = File(adopting: try openBeneath(name, O_RDWR | O_CREAT, "open", mode), path: display(name))
         try file.requireRegular()
@@ -96,14 +96,14 @@ package final class Directory: Sendable {
 
     // MARK: Whole files
 
-    /// Creates `name` with exactly `bytes`. Not yet durable.
+    /// Creates a file with these bytes. It does not sync the file.
     package func createFile(_ name: String, _ bytes: UnsafeRawBufferPointer) throws(DiskError) {
         let file = try openBeneath(name, O_WRONLY | O_CREAT | O_EXCL, "create", 0o644)
         defer { close(file) }
         try writeAll(bytes, to: file, display(name))
     }
 
-    /// The bytes of `name`, or nil where there is no such file. Refuses more than `maximumBytes`.
+    /// Returns the bytes of a file, or nil if it does not exist. Throws if the file has more than `maximumBytes` bytes.
     package func contents(_ name: String, maximumBytes: Int) throws(DiskError) -> [UInt8]? {
         do {
             return try file(name).readAll(maximumBytes: maximumBytes)
@@ -112,9 +112,9 @@ package final class Directory: Sendable {
         }
     }
 
-    /// Replaces `name` by `bytes`, whole and durably: write aside, sync, rename, sync the directory.
+    /// Replaces a file atomically and durably: writes another file, syncs it, renames it and syncs the directory.
     ///
-    /// After a stop at any point, `name` holds the old bytes or the new ones.
+    /// After an interruption at any point, the file has the old or the new bytes.
     package func replaceFile(_ name: String, with bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
@@ -122,16 +122,16 @@ package final class Directory: Sendable {
             try createDurableFile(aside, bytes, mode: mode)
             try rename(aside, to: name)
         } catch {
-            // Where it cannot be removed either, the next replacement does.
+            // If the removal fails too, the next replacement removes the file.
             try? removeFile(aside)
             throw error
         }
         try sync()
     }
 
-    /// Puts `bytes` in the place of `name`, as one file with exactly this mode: a reader sees the old one or the new one, whole. A
-    /// power cut may lose it, and no disk is worn by it.
-    package func replaceBriefly(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
+    /// Replaces a file atomically without a sync, with exactly this mode. Readers see the old or the new file, but a
+    /// power failure can lose it. It saves disk writes.
+    package func replaceFileWithoutSync(_ name: String, with bytes: [UInt8], mode: UInt32) throws(DiskError) {
         let aside = name + ".new"
         try removeFile(aside)
         let file = try file(creating: aside, mode: mode)
@@ -142,7 +142,7 @@ package final class Directory: Sendable {
         try rename(aside, to: name)
     }
 
-    /// Creates `name` with exactly `bytes`, which are on the disk when it returns; the name is not yet.
+    /// Creates a file with these bytes and syncs it. It does not sync the directory.
     package func createDurableFile(_ name: String, _ bytes: [UInt8], mode: UInt32 = 0o644) throws(DiskError) {
         let file = try file(creating: name, mode: mode)
         try bytes.withUnsafeBytes { buffer in
@@ -151,7 +151,7 @@ package final class Directory: Sendable {
         try file.sync()
     }
 
-    /// Whether `name` is a file that holds exactly `bytes`. Uses `scratch`, which is at least as long as `bytes`.
+    /// Whether `name` is a file with exactly these bytes. `scratch` must be at least as long as `bytes`.
     package func holds(
         _ name: String, _ bytes: UnsafeRawBufferPointer, scratch: UnsafeMutableRawBufferPointer
     ) throws(DiskError) -> Bool {
@@ -169,37 +169,37 @@ package final class Directory: Sendable {
 
     // MARK: Names
 
-    /// Renames over whatever file is at `target`.
+    /// Renames an entry and replaces a file at `target`.
     package func rename(_ name: String, to target: String) throws(DiskError) {
         try rename(name, to: self, as: target)
     }
 
-    /// Renames over whatever file is at `target` in another directory.
+    /// Renames an entry into another directory and replaces a file at `target`.
     package func rename(_ name: String, to other: Directory, as target: String) throws(DiskError) {
         try requireComponents(name, target, "rename")
         _ = try checked(renameat(descriptor, name, other.descriptor, target), "rename", display(name))
     }
 
-    /// Renames `name` to `target` in another directory, refusing to replace anything.
+    /// Renames an entry into another directory. Throws if `target` exists.
     package func move(_ name: String, to other: Directory, as target: String) throws(DiskError) {
         try requireComponents(name, target, "rename")
         _ = try checkedNegative(
             clinux_rename_noreplace(descriptor, name, other.descriptor, target), "rename", display(name))
     }
 
-    /// Gives the file `name` a second name in another directory of the same file system.
+    /// Creates a hard link in another directory of the same file system.
     package func link(_ name: String, to other: Directory, as target: String) throws(DiskError) {
         try requireComponents(name, target, "link")
-        // Lent, not copied: a client has thousands of names.
+        // Avoids two string copies for each of the thousands of names of a client.
         let result = name.withCString { name in
             target.withCString { linkat(descriptor, name, other.descriptor, $0, 0) }
         }
-        // File systems without links say so in several ways.
+        // File systems without hard links report different errors.
         if result < 0 && [EOPNOTSUPP, ENOSYS].contains(errno) { errno = EPERM }
         _ = try checked(result, "link", display(name))
     }
 
-    /// Removes the file `name`; nothing happens where there is none.
+    /// Removes a file, if it exists.
     package func removeFile(_ name: String) throws(DiskError) {
         try requireComponent(name, "remove")
         if unlinkat(descriptor, name, 0) < 0 && errno != ENOENT {
@@ -207,7 +207,7 @@ package final class Directory: Sendable {
         }
     }
 
-    /// Removes `name` and all below it, by descriptor, never following a link; nothing happens where there is none.
+    /// Removes an entry and everything below it, if it exists. It does not follow links.
     package func removeTree(_ name: String) throws(DiskError) {
         try requireComponent(name, "remove")
         try name.withCString { bytes in
@@ -227,7 +227,7 @@ package final class Directory: Sendable {
                 path: display(shown))
             for entry in try below.rawNames() { try below.removeTree(entry) }
         } catch  where error.kind == .missing {
-            // Somebody else removes it as well.
+            // Another process removes the same tree.
             return
         }
         if unlinkat(descriptor, name, AT_REMOVEDIR) < 0 && errno != ENOENT {
@@ -235,10 +235,9 @@ package final class Directory: Sendable {
         }
     }
 
-    /// What a name is, without following it.
     package enum EntryKind: Sendable { case file(size: Int), directory, symbolicLink, other }
 
-    /// What `name` is, or nil where there is no such name.
+    /// Returns the kind of an entry without following links, or nil if it does not exist.
     package func kind(of name: String) throws(DiskError) -> EntryKind? {
         try requireComponent(name, "examine")
         var status = stat()
@@ -256,17 +255,17 @@ package final class Directory: Sendable {
 
     // MARK: Durability
 
-    /// Makes the names in this directory durable.
+    /// Syncs the entries of this directory.
     package func sync() throws(DiskError) {
         _ = try checked(fsync(descriptor), "sync", path)
     }
 
-    /// Makes everything on this file system durable: one call in place of one sync a file.
+    /// Syncs the whole file system, which is faster than one sync for each file.
     package func syncFileSystem() throws(DiskError) {
         _ = try checkedNegative(clinux_sync_file_system(descriptor), "sync", path)
     }
 
-    /// What is free on the file system under this directory.
+    /// Returns the free space of the file system.
     package func freeSpace() throws(DiskError) -> FreeSpace {
         var status = statvfs()
         _ = try checked(fstatvfs(descriptor, &status), "examine", path)
@@ -278,7 +277,7 @@ package final class Directory: Sendable {
             files: status.f_files == 0 ? nil : Int(clamping: status.f_favail))
     }
 
-    /// Whether the path that it was opened by leads to another directory by now; not where it leads nowhere.
+    /// Whether the path of this directory now leads to another directory. It is false if the path does not exist.
     package var isReplaced: Bool {
         var (own, found) = (stat(), stat())
         guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
@@ -287,7 +286,7 @@ package final class Directory: Sendable {
         return own.st_dev != found.st_dev || own.st_ino != found.st_ino
     }
 
-    /// Owner and permission bits of this directory.
+    /// Returns the owner and the permission bits of this directory.
     package func permissions() throws(DiskError) -> (owner: UInt32, mode: UInt32) {
         var status = stat()
         _ = try checked(fstat(descriptor, &status), "examine", path)
@@ -296,7 +295,7 @@ package final class Directory: Sendable {
 
     private func display(_ name: String) -> String { path + "/" + name }
 
-    /// These calls resolve paths without a fence, so they get none.
+    /// These calls resolve paths without a limit to this directory, so they accept one component only.
     private func requireComponent(_ name: String, _ operation: String) throws(DiskError) {
         if name.utf8.contains(UInt8(ascii: "/")) || name == "." || name == ".." {
             throw DiskError(operation, display(name), code: EXDEV)
@@ -310,13 +309,13 @@ package final class Directory: Sendable {
 }
 
 extension Directory {
-    /// The paths of all regular files below this directory, in no order, as the kernel's bytes; links and what is neither file
-    /// nor directory are left out. Costs one listing a directory, and no look at any file.
+    /// Returns the paths of all regular files below this directory, in the bytes of the kernel and in no particular
+    /// order. It lists each directory once and does not open files.
     package func filePaths() throws(DiskError) -> [[UInt8]] {
         var paths: [[UInt8]] = []
         var directories: [[UInt8]] = [[]]
         while let prefix = directories.popLast() {
-            // A file system outside may have names that are not UTF-8; nobody can ask for those.
+            // No client requests names that are not UTF-8.
             guard let name = String(validating: prefix.dropLast(), as: UTF8.self) else { continue }
             for entry in try (prefix.isEmpty ? self : directory(name)).entries() {
                 switch entry.kind {
@@ -331,7 +330,7 @@ extension Directory {
 }
 
 extension Directory {
-    /// When a name in this directory was last added, removed or replaced, in nanoseconds since 1970 as the file system counts.
+    /// Returns the time at which an entry was last added, removed or replaced, in nanoseconds since 1970.
     package func modification() throws(DiskError) -> Int {
         var status = stat()
         _ = try checked(fstat(descriptor, &status), "examine", path)

@@ -1,35 +1,34 @@
 import Glibc
 
-/// A refused system call: what was tried, on which path, and the kernel's reason.
+/// A failed system call with its path and its error number.
 package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What the reason means for the person who has to act on it.
+    /// The class of the error, which decides what people have to do.
     package enum Kind: Sendable {
         case full, permission, missing, exists, unsuitable, crossesDevice, busy, tooManyLinks, exhausted, refused,
             damaged
     }
 
-    /// The call on a file where a folder was wanted.
+    /// The operation when a folder was expected but a file was found.
     package static let asFolder = "open as a folder"
 
-    /// The call, as a verb phrase: "create", "rename".
+    /// The operation as a verb, such as "create" or "rename".
     package let operation: String
-    /// The path as given, relative to the directory it was resolved in.
+    /// The path as given, relative to its directory.
     package let path: String
-    /// `errno`.
+    /// The error number.
     package let code: Int32
 
-    /// Describes the refusal `code` of `operation` on `path`.
     package init(_ operation: String, _ path: String, code: Int32) {
         self.operation = operation
         self.path = path
         self.code = code
     }
 
-    /// The class of the refusal. Anything unexpected counts as damage: the disk did not do what it promised.
+    /// The class of the error. Unknown error numbers count as damage.
     package var kind: Kind {
         switch code {
         case ENOSPC, EDQUOT: .full
-        // Not the kind of thing it should be: a folder, a link, a pipe, too long.
+        // The path has another kind than expected, or is too long.
         case ENOTDIR, EISDIR, ELOOP, EINVAL, EOVERFLOW, ENXIO, ENAMETOOLONG: .unsuitable
         case EACCES, EPERM, EROFS: .permission
         case ENOENT: .missing
@@ -37,27 +36,26 @@ package struct DiskError: Error, Equatable, Sendable, CustomStringConvertible {
         case EXDEV: .crossesDevice
         case EWOULDBLOCK: .busy
         case EMLINK: .tooManyLinks
-        // This process or machine has no more to give, whatever the disk.
+        // A limit of the process or the machine, not of the disk.
         case EMFILE, ENFILE, ENOMEM, EFBIG: .exhausted
-        // The kernel, or what shuts the process in, does not have the call.
+        // The kernel or a sandbox does not allow the call.
         case ENOSYS, EOPNOTSUPP: .refused
         default: .damaged
         }
     }
 
-    /// Whether the disk takes no writes at all at present: full, or mounted for reading only.
+    /// Whether the disk is full or read-only.
     package var isWriteRefusal: Bool { kind == .full || code == EROFS }
 
-    /// Whether bytes cannot be read that are there: another copy of them may be.
+    /// Whether existing bytes cannot be read, so that another copy of them can help.
     package var isUnreadable: Bool { [EIO, EUCLEAN, EBADMSG].contains(code) }
 
-    /// One line: what failed, on what, and why.
     package var description: String {
         "cannot \(operation) \(path): \(String(cString: strerror(code)))"
     }
 }
 
-/// Turns a C result into a value or the error that `errno` names.
+/// Returns the result of a C function, or throws `errno`.
 func checked<Value: BinaryInteger>(
     _ result: Value, _ operation: String, _ path: @autoclosure () -> String
 ) throws(DiskError) -> Value {
@@ -65,7 +63,7 @@ func checked<Value: BinaryInteger>(
     throw DiskError(operation, path(), code: errno)
 }
 
-/// Turns a `-errno` result of `CLinux` into a value or an error.
+/// Returns the result of a `CLinux` function, or throws its `-errno`.
 func checkedNegative<Value: BinaryInteger>(
     _ result: Value, _ operation: String, _ path: @autoclosure () -> String
 ) throws(DiskError) -> Value {

@@ -1,10 +1,10 @@
 import CLinux
 import Glibc
 
-/// An open regular file. Closed when the last reference goes.
+/// An open regular file. It is closed with its last reference.
 package final class File: Sendable {
     let descriptor: Int32
-    /// For messages.
+    /// The path for messages.
     package let path: String
 
     init(adopting descriptor: Int32, path: String) {
@@ -12,7 +12,7 @@ package final class File: Sendable {
         self.path = path
     }
 
-    /// A descriptor of its own for a directory's open file description, for locking.
+    /// Duplicates the descriptor of a directory, for locking.
     init(duplicating directory: Directory) throws(DiskError) {
         descriptor = try checked(fcntl(directory.descriptor, F_DUPFD_CLOEXEC, 0), "open", directory.path)
         path = directory.path
@@ -20,7 +20,7 @@ package final class File: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Opens an existing regular file by an ordinary path; links are followed, as for any argument of a command.
+    /// Opens an existing regular file by an ordinary path. It follows links.
     package static func open(reading path: String) throws(DiskError) -> File {
         let file = File(
             adopting: try checked(Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", path), path: path)
@@ -28,7 +28,7 @@ package final class File: Sendable {
         return file
     }
 
-    /// A file that no disk has, for readers that want one.
+    /// Creates a file in memory, for functions that read files.
     package static func inMemory(_ bytes: [UInt8], named name: String) throws(DiskError) -> File {
         let file = File(adopting: try checkedNegative(clinux_memory_file("page"), "create", name), path: name)
         try bytes.withUnsafeBytes { buffer in
@@ -37,12 +37,12 @@ package final class File: Sendable {
         return file
     }
 
-    /// The bytes at an ordinary path: of a file, or of a pipe up to its end; `-` is standard input. Refuses more than `maximumBytes`.
-    /// `file` is told what was opened before it is read.
+    /// Reads a file, or a pipe up to its end, by an ordinary path; `-` is the standard input. Throws if there are more
+    /// than `maximumBytes` bytes. `inspect` is called with the open file before it is read.
     package static func contents(
         ofArgument path: String, maximumBytes: Int, _ inspect: (File, _ isPipe: Bool) throws -> Void = { _, _ in }
     ) throws -> [UInt8] {
-        // Opening it anew by name fails for a socket, and for a pipe that another user has made.
+        // The standard input cannot be opened by name if it is a socket or another user's pipe.
         let isInput = path == "-" || path == "/dev/stdin"
         let descriptor = isInput ? fcntl(0, F_DUPFD_CLOEXEC, 0) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
         let file = File(adopting: try checked(descriptor, "open", path), path: path)
@@ -60,7 +60,7 @@ package final class File: Sendable {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count < 0 && errno == EINTR { continue }
             if count < 0 && errno == EAGAIN {
-                // Another program that shares it may have made it non-blocking.
+                // Another program that shares the pipe can have made it non-blocking.
                 var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
                 _ = poll(&waiting, 1, -1)
                 continue
@@ -71,20 +71,20 @@ package final class File: Sendable {
         }
     }
 
-    /// Opens a file by an ordinary path to write behind what is in it, creating it (mode 0640) where it is missing; a device will do,
-    /// `/dev/null` above all.
+    /// Opens a file by an ordinary path for appending, and creates it with mode 0640 if it is missing. It also opens
+    /// devices such as `/dev/null`.
     package static func open(appending path: String) throws(DiskError) -> File {
         let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK
         return File(adopting: try checked(Glibc.open(path, flags, 0o640), "open", path), path: path)
     }
 
-    /// Whether anything, of whatever kind, has this ordinary path.
+    /// Whether the path exists, as an entry of any kind.
     package static func exists(_ path: String) -> Bool {
         var status = stat()
         return lstat(path, &status) == 0
     }
 
-    /// Creates the file at an ordinary path, which must not exist, with exactly `bytes`, durably.
+    /// Creates a file by an ordinary path, which must not exist, and syncs it.
     package static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(DiskError) {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
         let file = File(adopting: try checked(Glibc.open(path, flags, mode), "create", path), path: path)
@@ -94,13 +94,11 @@ package final class File: Sendable {
         try file.sync()
     }
 
-    /// Permission bits.
     package func permissions() throws(DiskError) -> UInt32 { try status().st_mode & 0o7777 }
 
-    /// The user whose file it is.
+    /// The user ID of the owner.
     package func owner() throws(DiskError) -> UInt32 { try status().st_uid }
 
-    /// Bytes now in the file.
     package func size() throws(DiskError) -> Int {
         Int(try status().st_size)
     }
@@ -111,12 +109,12 @@ package final class File: Sendable {
         return status
     }
 
-    /// Refuses anything that is not a regular file: a FIFO would hang its reader, a device would never end.
+    /// Throws unless the file is regular: reading a FIFO would block, and a device has no end.
     func requireRegular() throws(DiskError) {
         if try status().st_mode & S_IFMT != S_IFREG { throw DiskError("read", path, code: EINVAL) }
     }
 
-    /// Reads at most `buffer.count` bytes at `offset`; fewer only at the end of the file.
+    /// Reads up to `buffer.count` bytes at `offset`. Returns less only at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(DiskError) -> Int {
         var done = 0
         while done < buffer.count {
@@ -129,7 +127,7 @@ package final class File: Sendable {
         return done
     }
 
-    /// Calls `body` with the file's bytes from its start, block by block; returns how many there were.
+    /// Calls `body` with each block of the file in order. Returns the number of bytes.
     package func forEachBlock(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Int {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 4096)
         defer { buffer.deallocate() }
@@ -142,24 +140,23 @@ package final class File: Sendable {
         }
     }
 
-    /// Appends at the file's current position.
+    /// Writes at the current position.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) {
         try writeAll(bytes, to: descriptor, path)
     }
 
-    /// Moves the position to `offset` and cuts the file there.
+    /// Truncates the file to `offset` and continues to write there.
     package func truncate(to offset: Int) throws(DiskError) {
         _ = try checked(ftruncate(descriptor, off_t(offset)), "truncate", path)
         _ = try checked(lseek(descriptor, off_t(offset), SEEK_SET), "seek", path)
     }
 
-    /// Forces the file's bytes to the disk.
     package func sync() throws(DiskError) {
         _ = try checked(fsync(descriptor), "sync", path)
     }
 
-    /// The whole file, refusing one of more than `maximumBytes`; without it, only for a file that is here already, in the size that
-    /// was accepted.
+    /// Returns the whole file. Throws if it has more than `maximumBytes` bytes. Omit the limit only for local files whose
+    /// size was checked before.
     package func readAll(maximumBytes: Int = .max) throws(DiskError) -> [UInt8] {
         let size = try size()
         if size > maximumBytes { throw DiskError("read", path, code: EOVERFLOW) }
@@ -171,7 +168,7 @@ package final class File: Sendable {
         return bytes
     }
 
-    /// The first `count` bytes; fewer where the file is shorter.
+    /// Returns the first `count` bytes, or fewer if the file is shorter.
     package func head(_ count: Int) throws(DiskError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         let got = try bytes.withUnsafeMutableBytes { buffer in
@@ -180,7 +177,7 @@ package final class File: Sendable {
         return Array(bytes[..<got])
     }
 
-    /// Whether both files hold the same bytes; reads them through the two buffers.
+    /// Whether both files have the same content. The buffers are scratch space.
     package func hasSameContent(
         as other: File, _ buffer: UnsafeMutableRawBufferPointer, _ otherBuffer: UnsafeMutableRawBufferPointer
     ) throws(DiskError) -> Bool {
@@ -201,7 +198,7 @@ package final class File: Sendable {
         return true
     }
 
-    /// Lends the descriptor to a C library for the time of the call; it stays owned by this value.
+    /// Calls `body` with the descriptor, which it must not close.
     package func withDescriptor<Answer>(_ body: (Int32) throws -> Answer) rethrows -> Answer {
         try body(descriptor)
     }

@@ -1,27 +1,27 @@
 import Glibc
 
-/// An exclusive advisory lock, released by the kernel when its holder dies.
+/// An exclusive advisory lock. The kernel releases it when the process ends.
 package final class FileLock: Sendable {
     private let file: File
 
     private init(_ file: File) { self.file = file }
 
-    /// Given back at once: closing alone would leave it held by a child between fork and exec, which has the descriptor too.
+    /// Unlocks explicitly: a child process between fork and exec shares the descriptor and would keep the lock after a
+    /// close.
     deinit { flock(file.descriptor, LOCK_UN) }
 
-    /// Takes the lock at `name` without waiting; nil when another process holds it.
+    /// Locks the file `name` without waiting. Returns nil if another process holds the lock.
     package static func take(_ name: String, in directory: Directory) throws(DiskError) -> FileLock? {
         try take(try directory.file(appending: name))
     }
 
-    /// Takes the lock on the folder itself, where no file of ours may stand.
+    /// Locks the directory itself, for folders in which no lock file may exist.
     package static func take(_ directory: Directory) throws(DiskError) -> FileLock? {
         let again = try directory.directory(".")
         return try take(File(duplicating: again))
     }
 
-    /// Takes the lock on the folder itself, waiting up to `milliseconds` for another process that holds it briefly; nil
-    /// when it still does then.
+    /// Locks the directory itself and waits up to `milliseconds`. Returns nil if another process still holds the lock.
     package static func take(_ directory: Directory, waiting milliseconds: Int) throws(DiskError) -> FileLock? {
         for _ in 0..<max(1, milliseconds / 2) {
             if let lock = try take(directory) { return lock }
@@ -30,13 +30,13 @@ package final class FileLock: Sendable {
         return nil
     }
 
-    /// The process that holds the lock on the folder itself, where the kernel says so: it does not tell of processes elsewhere, or on
-    /// file systems in layers.
+    /// Returns the process that holds the lock on the directory, if the kernel reports it. It does not report processes
+    /// of other machines, and none on layered file systems.
     package static func holder(of directory: Directory) throws(DiskError) -> Int32? {
         holder(of: try File(duplicating: directory).status())
     }
 
-    /// The same of the lock at `name`; nil, too, where there is no such file.
+    /// Returns the process that holds the lock on a file. Returns nil if the file does not exist.
     package static func holder(of name: String, in directory: Directory) throws(DiskError) -> Int32? {
         do throws(DiskError) {
             return holder(of: try directory.file(name).status())
@@ -47,7 +47,7 @@ package final class FileLock: Sendable {
     }
 
     private static func holder(of status: stat) -> Int32? {
-        // As makedev(3) puts them together.
+        // The reverse of makedev(3).
         let device = UInt64(status.st_dev)
         let major = (device >> 8) & 0xFFF | (device >> 32) & ~0xFFF
         let minor = device & 0xFF | (device >> 12) & ~0xFF
@@ -62,12 +62,13 @@ package final class FileLock: Sendable {
         return nil
     }
 
-    /// Hexadecimal digits, at least two.
+    /// Returns at least two hexadecimal digits.
     private static func format(_ number: UInt64) -> String {
         (number < 16 ? "0" : "") + String(number, radix: 16)
     }
 
-    /// Takes a shared lock on the folder itself: it is in use. Nil when another process holds it exclusively.
+    /// Takes a shared lock on the directory, which marks it as in use. Returns nil if another process holds an exclusive
+    /// lock.
     package static func share(_ directory: Directory) throws(DiskError) -> FileLock? {
         try take(File(duplicating: try directory.directory(".")), LOCK_SH)
     }

@@ -1,15 +1,14 @@
 import Glibc
 
-/// What the kernel says of a file's state: after a write, or under another file of the same name, it is different.
+/// The identity and state of a file. It changes with every write and when another file gets the name.
 package struct FileStamp: Sendable, Hashable {
-    /// Its bytes.
     package let size: Int
     private let device: UInt
     private let inode: UInt
     private let modified: [Int]
     private let changed: [Int]
-    /// When anything of it was last changed, in seconds since 1970: nobody sets that back.
-    package var changedSecond: Int { changed[0] }
+    /// The last change of the file or its metadata, in seconds since 1970. Programs cannot set it.
+    package var changeTime: Int { changed[0] }
 
     fileprivate init(_ status: stat) {
         size = Int(status.st_size)
@@ -21,14 +20,14 @@ package struct FileStamp: Sendable, Hashable {
 }
 
 extension Directory {
-    /// Whether `other` is this very folder, whatever has its path by now.
+    /// Whether both are the same directory, regardless of their paths.
     package func isSame(as other: Directory) -> Bool {
         var (mine, its) = (stat(), stat())
         guard fstat(descriptor, &mine) == 0, fstat(other.descriptor, &its) == 0 else { return false }
         return mine.st_dev == its.st_dev && mine.st_ino == its.st_ino
     }
 
-    /// The state of `name`, one component, without following it; nil where there is no such name.
+    /// Returns the stamp of an entry without following links, or nil if it does not exist.
     package func stamp(of name: String) throws(DiskError) -> FileStamp? {
         var status = stat()
         if fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) < 0 {
@@ -40,6 +39,6 @@ extension Directory {
 }
 
 extension File {
-    /// Its state; the same as that of any other name of it.
+    /// Returns the stamp, which is the same for all hard links of the file.
     package func stamp() throws(DiskError) -> FileStamp { FileStamp(try status()) }
 }

@@ -1,20 +1,20 @@
 import Glibc
 
-/// Hears of changed names in folders, where the kernel tells of them (inotify), and waits for a time where it does not.
+/// Waits for changes in folders, by inotify where the kernel supports it, otherwise for a fixed time.
 package final class FolderWatch: Sendable {
-    /// Why waiting ended.
-    package enum Ending: Sendable { case changed, timeOver, woken }
+    /// The reason why a wait ended.
+    package enum Ending: Sendable { case changed, timedOut, woken }
 
-    // What a publisher's rename is, and what other tools do.
+    // A publisher's rename, and the operations of other tools.
     private static let mask =
         UInt32(IN_MOVED_TO) | UInt32(IN_MOVED_FROM) | UInt32(IN_CLOSE_WRITE) | UInt32(IN_CREATE) | UInt32(IN_DELETE)
 
-    /// Negative where the system has none to give.
+    /// Negative if inotify is not available.
     private let notices: Int32
     private let wakeEnd: Int32
     private let sleepEnd: Int32
 
-    /// A watch that watches nothing yet.
+    /// Creates a watch without folders.
     package init() throws(DiskError) {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
@@ -27,21 +27,21 @@ package final class FolderWatch: Sendable {
         for descriptor in [notices, wakeEnd, sleepEnd] where descriptor >= 0 { close(descriptor) }
     }
 
-    /// Watches a folder for as long as it exists; once more is no more. False where the system cannot.
+    /// Watches a folder while it exists. A second call has no effect. Returns false if inotify is not available.
     @discardableResult
     package func watch(_ folder: Directory) -> Bool {
-        // By descriptor, since whatever has the path now may be another folder.
+        // The descriptor names this folder even if its path now leads to another one.
         notices >= 0 && inotify_add_watch(notices, "/proc/self/fd/\(folder.descriptor)", Self.mask) >= 0
     }
 
-    /// Waits until something changed, at most `milliseconds`.
+    /// Waits for a change, at most `milliseconds`.
     package func wait(milliseconds: Int) -> Ending {
         var entries = [
             pollfd(fd: sleepEnd, events: Int16(POLLIN), revents: 0),
             pollfd(fd: notices, events: Int16(POLLIN), revents: 0),
         ]
-        // A negative descriptor is passed over.
-        guard poll(&entries, 2, Int32(clamping: milliseconds)) > 0 else { return .timeOver }
+        // poll ignores a negative descriptor.
+        guard poll(&entries, 2, Int32(clamping: milliseconds)) > 0 else { return .timedOut }
         if entries[0].revents != 0 {
             drain(sleepEnd)
             return .woken
@@ -50,7 +50,7 @@ package final class FolderWatch: Sendable {
         return .changed
     }
 
-    /// Watches the folder that has `path`, to hear when another one takes its place.
+    /// Watches the parent of `path`, to notice when `path` is replaced.
     @discardableResult
     package func watch(parentOf path: String) -> Bool {
         var end = path.endIndex
@@ -59,10 +59,10 @@ package final class FolderWatch: Sendable {
         return notices >= 0 && inotify_add_watch(notices, parent, Self.mask) >= 0
     }
 
-    /// Ends the waiting that is under way, or the next.
+    /// Ends the current wait or the next one.
     package func wake() {
         var byte: UInt8 = 1
-        // A full pipe wakes as well.
+        // A full socket wakes the waiting thread too.
         _ = write(wakeEnd, &byte, 1)
     }
 

@@ -1,15 +1,14 @@
-/// Free room on a file system.
+/// The free space of a file system.
 package struct FreeSpace: Sendable, Equatable {
-    /// Bytes an ordinary user may still write.
+    /// The bytes that an ordinary user can still write.
     package let bytes: Int
-    /// Size of the file system in bytes.
+    /// The size of the file system in bytes.
     package let totalBytes: Int
-    /// Bytes that the smallest file takes.
+    /// The disk space of the smallest file, in bytes.
     package let blockBytes: Int
-    /// Files that may still be created; nil where the file system does not count them.
+    /// The number of files that can still be created; nil if the file system does not limit it.
     package let files: Int?
 
-    /// States what is free.
     package init(bytes: Int, totalBytes: Int, blockBytes: Int, files: Int?) {
         self.bytes = bytes
         self.totalBytes = totalBytes
@@ -19,7 +18,7 @@ package struct FreeSpace: Sendable, Equatable {
 }
 
 extension Int {
-    /// The product, or the largest integer where it does not fit.
+    /// Returns the product, or the largest integer if it overflows.
     func multipliedClamping(by other: Int) -> Int {
         let (product, overflow) = multipliedReportingOverflow(by: other)
         return overflow ? .max : product

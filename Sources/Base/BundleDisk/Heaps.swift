@@ -1,8 +1,8 @@
 import CLinux
 
-/// The process's heaps.
+/// The heaps of the C library.
 package enum Heaps {
-    /// Lets all threads share so many; otherwise every thread has one of its own, and keeps there what it does not need any
-    /// more. Before the first thread is started.
+    /// Limits the number of heaps that the threads share. Otherwise each thread has a heap and keeps its free memory.
+    /// Call it before the first thread starts.
     package static func limit(to count: Int32) { _ = clinux_limit_heaps(count) }
 }

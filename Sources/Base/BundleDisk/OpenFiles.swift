@@ -1,9 +1,9 @@
 import CLinux
 package import Glibc
 
-/// The files and sockets that the process has open.
+/// The open files and sockets of the process.
 package enum OpenFiles {
-    /// Raises the number to what the system allows at most; gives it.
+    /// Raises the limit to its maximum and returns it.
     package static func raiseLimit() -> Int {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -13,8 +13,8 @@ package enum OpenFiles {
         return getrlimit(resource, &limit) == 0 ? Int(clamping: limit.rlim_cur) : 1024
     }
 
-    /// Keeps those from `first` up from a program that is started so. Not every library does that itself: a connection that a
-    /// program has inherited never ends, and its port is never free.
+    /// Closes all descriptors from `first` on in a program that is started with `actions`. Some libraries open
+    /// descriptors that programs inherit, and an inherited connection keeps its port in use.
     package static func keep(
         from first: Int32, outOf actions: inout posix_spawn_file_actions_t
     ) throws(DiskError) {

@@ -1,17 +1,16 @@
 import Glibc
 
-/// A private folder that is gone when the value is.
+/// A private folder that is removed when the value is deinitialized.
 package final class TemporaryDirectory: Sendable {
-    /// The folder, mode 0700.
+    /// The folder, with mode 0700.
     package let directory: Directory
     private let parent: Directory
     private let name: String
 
-    /// Where they are made: `$TMPDIR`, or `/tmp`.
-    package static var place: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
+    /// The folder for temporary files: `$TMPDIR` or `/tmp`.
+    package static var parentPath: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
 
-    /// Creates a folder below `parent`.
-    package init(in parent: String = TemporaryDirectory.place) throws(DiskError) {
+    package init(in parent: String = TemporaryDirectory.parentPath) throws(DiskError) {
         self.parent = try Directory.open(parent)
         name = randomName("clientctl-")
         try self.parent.makeDirectory(name, mode: 0o700)
@@ -21,7 +20,7 @@ package final class TemporaryDirectory: Sendable {
     deinit { try? parent.removeTree(name) }
 }
 
-/// A name that no other attempt uses: `prefix` and 64 random bits in hex.
+/// Returns `prefix` with 64 random bits in hexadecimal.
 package func randomName(_ prefix: String) -> String {
     let digits = String(UInt64.random(in: .min ... .max), radix: 16)
     return prefix + String(repeating: "0", count: 16 - digits.count) + digits

@@ -1,14 +1,12 @@
-/// Standard base64 with padding (RFC 4648 section 4), and nothing more lenient: every byte string has one spelling.
+/// Strict standard base64 with padding (RFC 4648, section 4). Each byte string has exactly one encoding.
 package enum Base64 {
-    /// The bytes in the standard alphabet, padded, on one line.
     package static func encode(_ bytes: [UInt8]) -> String {
         String(decoding: encodedBytes(bytes), as: UTF8.self)
     }
 
-    /// The bytes that `text` spells.
+    /// Decodes a text.
     ///
-    /// Throws `Base64Error` for white space, a missing or misplaced `=`, the URL alphabet, and for a last digit with
-    /// bits that no byte uses.
+    /// Throws for white space, missing or misplaced padding, the URL alphabet, and a last digit with unused bits set.
     package static func decode(_ text: String) throws(Base64Error) -> [UInt8] {
         try decodedBytes(Array(text.utf8))
     }
@@ -86,20 +84,18 @@ package enum Base64 {
     }
 }
 
-/// Why a text is not standard base64.
 package enum Base64Error: Error, Hashable, CustomStringConvertible {
-    /// The text's length is no multiple of four: the padding is missing, or bytes are.
+    /// The length is not a multiple of four.
     case wrongLength(found: Int)
-    /// The byte at this offset is not of the standard alphabet, or is a `=` before the end.
+    /// A byte is not in the standard alphabet, or is a `=` before the end.
     case invalidByte(offset: Int)
-    /// The last digit has bits set that no byte uses: another spelling of bytes that have a canonical one.
+    /// The last digit has bits that no byte uses. The encoding is not canonical.
     case unusedBitsSet
 
-    /// What is wrong with the text.
     package var description: String {
         switch self {
         case .wrongLength(let found):
-            "base64 comes in groups of four with `=` as padding, this text has \(found) bytes"
+            "base64 has groups of four characters with `=` as padding, but this text has \(found) bytes"
         case .invalidByte(let offset):
             "the byte at offset \(offset) is not a digit of standard base64"
         case .unusedBitsSet:

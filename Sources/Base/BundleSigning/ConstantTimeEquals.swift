@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Whether the two byte strings are equal, in a time that tells their lengths but not where they differ.
+/// Whether two byte strings are equal. The time depends on their lengths but not on their content.
 package func constantTimeEquals(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     guard left.count == right.count else { return false }
     return left.withUnsafeBytes { left in

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Owns one `EVP_PKEY`.
+/// The owner of an `EVP_PKEY`.
 struct KeyHandle: ~Copyable {
     let pointer: OpaquePointer
 
@@ -12,7 +12,7 @@ struct KeyHandle: ~Copyable {
         EVP_PKEY_free(pointer)
     }
 
-    /// Reads a SubjectPublicKeyInfo (RFC 5280) that fills `der` to its last byte.
+    /// Reads a SubjectPublicKeyInfo (RFC 5280). Throws if bytes follow it.
     init(parsingPublic der: [UInt8]) throws(KeyError) {
         let library = try KeyError.wrapping { () throws(OpenSSLFailure) in try LibraryContext.current() }
         self = try Self.parsed(der, as: "a public key") { cursor, length in
@@ -20,12 +20,12 @@ struct KeyHandle: ~Copyable {
         }
     }
 
-    /// The key's SubjectPublicKeyInfo in DER.
+    /// Returns the SubjectPublicKeyInfo in DER.
     func publicDER() throws(OpenSSLFailure) -> [UInt8] {
         try derBytes(of: "a public key") { i2d_PUBKEY(pointer, $0) }
     }
 
-    /// Runs a `d2i` function and insists that it consumed every byte.
+    /// Calls a `d2i` function. Throws if it does not consume all bytes.
     static func parsed(
         _ der: [UInt8], as kind: String,
         with decode: (inout UnsafePointer<UInt8>?, Int) -> OpaquePointer?
@@ -44,7 +44,7 @@ struct KeyHandle: ~Copyable {
     }
 }
 
-/// Runs an `i2d` function: once for the length, once for the bytes.
+/// Calls an `i2d` function twice: for the length and for the bytes.
 func derBytes(
     of kind: String, _ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32
 ) throws(OpenSSLFailure) -> [UInt8] {
@@ -59,7 +59,7 @@ func derBytes(
 }
 
 extension KeyError {
-    /// Runs `body`, and turns a failure of OpenSSL into a `KeyError`.
+    /// Converts an OpenSSL failure to a `KeyError`.
     static func wrapping<Value: ~Copyable>(
         _ body: () throws(OpenSSLFailure) -> Value
     ) throws(KeyError) -> Value {
@@ -72,10 +72,10 @@ extension KeyError {
 }
 
 extension KeyHandle {
-    /// The sizes of RSA modulus that are accepted; above the upper one OpenSSL refuses to verify.
+    /// The accepted sizes of an RSA modulus. OpenSSL does not verify with larger ones.
     private static let rsaBits = 2048...16384
 
-    /// The algorithm that this key signs with, or the reason why it may not sign here.
+    /// Returns the signature algorithm of the key. Throws if the key is not accepted.
     func algorithm() throws(KeyError) -> KeyAlgorithm {
         if EVP_PKEY_is_a(pointer, "ED25519") == 1 {
             return .ed25519
@@ -91,7 +91,7 @@ extension KeyHandle {
         throw .unsupportedAlgorithm(EVP_PKEY_get0_type_name(pointer).map { String(cString: $0) } ?? "unnamed")
     }
 
-    /// The size that names the key: 256 for both elliptic curves, the modulus for RSA.
+    /// Returns the size of the key for display: 256 for elliptic curves, otherwise the size of the modulus.
     func bits(for algorithm: KeyAlgorithm) -> Int {
         algorithm == .rsaPSS ? Int(EVP_PKEY_get_bits(pointer)) : 256
     }
@@ -131,11 +131,11 @@ extension KeyHandle {
     }
 }
 
-/// An `EVP_MD_CTX` set up to sign or verify one message with one key, the scheme fixed by the key's algorithm alone.
+/// An `EVP_MD_CTX` for one signature. The algorithm of the key alone determines the signature scheme.
 struct SignatureContext: ~Copyable {
     private let context: DigestContext
     private let algorithm: KeyAlgorithm
-    /// The bytes of the longest signature that the key makes; an RSA key makes no shorter one.
+    /// The largest signature in bytes. RSA signatures always have this length.
     private let maximumLength: Int
 
     enum Purpose {
@@ -155,7 +155,7 @@ struct SignatureContext: ~Copyable {
         guard initialize(context.pointer, &keyContext, digestName, library.pointer, nil, key.pointer, nil) == 1 else {
             throw OpenSSLFailure(draining: "starting a signature with an \(algorithm.rawValue) key")
         }
-        // The salt's length is a number, never "auto": a verifier that takes any salt accepts signatures nobody meant.
+        // Sets the salt length instead of "auto", which would accept a salt of any length.
         guard
             algorithm != .rsaPSS
                 || EVP_PKEY_CTX_set_rsa_padding(keyContext, RSA_PKCS1_PSS_PADDING) == 1
@@ -167,7 +167,7 @@ struct SignatureContext: ~Copyable {
         maximumLength = Int(EVP_PKEY_get_size(key.pointer))
     }
 
-    /// Whether `signature` is this key's over `message`; anything but OpenSSL's plain yes is a no.
+    /// Whether the signature is valid. Any result of OpenSSL except 1 means no.
     consuming func verifies(_ signature: [UInt8], over message: [UInt8]) -> Bool {
         guard hasPossibleLength(signature) else { return false }
         return signature.withUnsafeBufferPointer { signature in
@@ -178,7 +178,6 @@ struct SignatureContext: ~Copyable {
         }
     }
 
-    /// The signature over `message`.
     consuming func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         var capacity = 0
         let signature = message.withUnsafeBufferPointer { message -> [UInt8] in
@@ -196,7 +195,7 @@ struct SignatureContext: ~Copyable {
         return signature
     }
 
-    /// OpenSSL takes an RSA signature whose leading zero bytes were cut off, which RFC 8017 section 8.1.2 forbids.
+    /// OpenSSL accepts an RSA signature without its leading zero bytes, which RFC 8017, section 8.1.2, forbids.
     private func hasPossibleLength(_ signature: [UInt8]) -> Bool {
         switch algorithm {
         case .ed25519, .rsaPSS: signature.count == maximumLength

@@ -1,13 +1,12 @@
 import COpenSSL
 
-/// Digests that name content in other people's formats; no signature and no trust of ours rests on them.
+/// Digests that name content in formats of other projects. No signature of this product depends on them.
 package enum LabelAlgorithm: Sendable, CaseIterable {
-    /// 20 bytes (FIPS 180-4); collisions can be made on purpose.
+    /// SHA-1, 20 bytes (FIPS 180-4). Attackers can create collisions.
     case sha1
-    /// 64 bytes (FIPS 180-4), as in subresource integrity.
+    /// SHA-512, 64 bytes (FIPS 180-4), as in subresource integrity.
     case sha512
 
-    /// The bytes in a digest.
     package var byteCount: Int {
         switch self {
         case .sha1: 20
@@ -23,15 +22,15 @@ package enum LabelAlgorithm: Sendable, CaseIterable {
     }
 }
 
-/// A running digest over bytes that come in pieces, by one of the label algorithms.
+/// An incremental digest for labels.
 ///
-/// One hasher belongs to one thread at a time; many threads may each have their own.
+/// A hasher must not be used on two threads at once.
 package struct LabelHasher: ~Copyable {
     private let algorithm: LabelAlgorithm
     private let context: DigestContext
     private let library: LibraryContext
 
-    /// Starts a digest of nothing; throws only if OpenSSL itself cannot work.
+    /// Throws only if OpenSSL fails.
     package init(_ algorithm: LabelAlgorithm) throws(OpenSSLFailure) {
         let library = try LibraryContext.current()
         let context = try DigestContext()
@@ -41,13 +40,11 @@ package struct LabelHasher: ~Copyable {
         self.library = library
     }
 
-    /// Adds `bytes` to the digest.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
 
-    /// Adds `bytes` to the digest.
     package mutating func update(_ bytes: [UInt8]) throws(OpenSSLFailure) { try context.update(bytes) }
 
-    /// The digest of everything added since the start or the last `finish()`; the hasher then starts anew.
+    /// Returns the digest of all bytes since the start or the last call, and resets the hasher.
     package mutating func finish() throws(OpenSSLFailure) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: algorithm.byteCount)
         guard EVP_DigestFinal_ex(context.pointer, &digest, nil) == 1 else {
@@ -57,14 +54,13 @@ package struct LabelHasher: ~Copyable {
         return digest
     }
 
-    /// The digest of `bytes`.
     package static func digest(_ bytes: [UInt8], _ algorithm: LabelAlgorithm) throws(OpenSSLFailure) -> [UInt8] {
         var hasher = try LabelHasher(algorithm)
         try hasher.update(bytes)
         return try hasher.finish()
     }
 
-    /// `digest` as lower-case hex digits.
+    /// Returns the digest in lower-case hexadecimal.
     package static func hex(_ digest: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)

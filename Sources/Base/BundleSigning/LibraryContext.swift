@@ -1,23 +1,24 @@
 import COpenSSL
 
-/// The part of OpenSSL that this target works in: its own library context with the default provider and no
-/// configuration file, so that neither `OPENSSL_CONF` nor a provider that other code loads can change a verification.
+/// An OpenSSL library context with the default provider and without a configuration file. Neither `OPENSSL_CONF` nor
+/// providers that other code loads can change a verification.
 ///
-/// The context alone is not enough: the first digest makes OpenSSL 3.0 read the configuration file for the process, and
-/// an engine that the file names as the default is asked before the context's own provider. So reading is switched off.
+/// The context alone is not enough. The first digest makes OpenSSL 3.0 read the configuration file of the process, and a
+/// default engine in that file takes precedence over the provider of the context. So the process does not read the file
+/// at all.
 ///
-/// Sendable, unchecked: the two pointers are set once and never freed, and OpenSSL promises that a library context and a
-/// fetched digest may be used from many threads (openssl-threads(7)); both count references and lock inside.
+/// Unchecked sendable: the pointers are set once and never freed. Threads may share a library context and fetched digests
+/// (openssl-threads(7)).
 final class LibraryContext: @unchecked Sendable {
     let pointer: OpaquePointer
-    /// SHA-256, fetched once: a fetch for each digest costs four times the digest of a small input.
+    /// Fetched once: a fetch costs four times the digest of a small input.
     let sha256: OpaquePointer
     let sha1: OpaquePointer
     let sha512: OpaquePointer
 
     private static let shared = Result { () throws(OpenSSLFailure) in try LibraryContext() }
 
-    /// The process's context, made at the first call; the failure to make it is remembered too.
+    /// The context of the process. A failure to create it is stored too.
     static func current() throws(OpenSSLFailure) -> LibraryContext {
         try shared.get()
     }
@@ -52,27 +53,27 @@ final class LibraryContext: @unchecked Sendable {
     }
 }
 
-/// How a program keeps OpenSSL's configuration file out of its signatures.
+/// Protects signatures from OpenSSL's configuration file.
 package enum OpenSSLIsolation {
-    /// Makes this process ignore OpenSSL's configuration file, whatever `OPENSSL_CONF` says.
+    /// Makes the process ignore OpenSSL's configuration file and `OPENSSL_CONF`.
     ///
-    /// The first digest or key does the same. A program in which other code uses OpenSSL too, say for TLS, calls this
-    /// before that code runs: OpenSSL reads the file once, and an engine named in a file that was read before would take
-    /// part in verifications. Such other code then works with OpenSSL's built-in defaults.
+    /// The first digest or key has the same effect. A program in which other code uses OpenSSL, for example for TLS,
+    /// calls this first: OpenSSL reads the file once, and an engine from it would take part in verifications. The other
+    /// code then works with OpenSSL's defaults.
     package static func begin() throws(OpenSSLFailure) {
         _ = try LibraryContext.current()
     }
 }
 
-/// A call into OpenSSL that failed, with everything that OpenSSL said about it.
+/// A failed call of OpenSSL with all its reasons.
 ///
-/// Making one empties the calling thread's error queue, so no later call can be blamed for it.
+/// Creating a failure clears the error queue of the thread, so that later failures do not include its reasons.
 package struct OpenSSLFailure: Error, Hashable, CustomStringConvertible {
-    /// What was being done, as words that follow "OpenSSL failed".
+    /// The operation as a phrase that follows "OpenSSL failed", such as "reading a public key".
     package let operation: String
-    /// OpenSSL's own reasons, the first cause first; empty if it gave none.
+    /// OpenSSL's reasons, the first cause first. They can be empty.
     package let reasons: [String]
-    /// The library and reason numbers behind `reasons`, for callers that tell causes apart.
+    /// The library and reason codes of `reasons`.
     let codes: [ErrorCode]
 
     struct ErrorCode: Hashable {
@@ -92,7 +93,6 @@ package struct OpenSSLFailure: Error, Hashable, CustomStringConvertible {
         self.codes = codes
     }
 
-    /// One sentence: what failed and every reason that was given.
     package var description: String {
         reasons.isEmpty
             ? "OpenSSL failed \(operation) and gave no reason"

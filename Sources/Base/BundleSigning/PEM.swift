@@ -1,18 +1,18 @@
-/// The textual encoding of keys (RFC 7468).
+/// The PEM encoding of keys (RFC 7468).
 enum PEM {
-    /// One block between its boundary lines.
     struct Block {
         let label: String
-        /// Whether the block has header lines such as `Proc-Type` (RFC 1421), which only encrypted traditional keys have.
+        /// Whether the block has headers such as `Proc-Type` (RFC 1421). Only keys with the traditional encryption have
+        /// them.
         let hasHeaders: Bool
-        /// The base64 between the boundaries, without line ends.
+        /// The base64 text without line breaks.
         var base64: [UInt8]
     }
 
-    /// No key file comes near this many bytes.
+    /// The largest accepted file. Keys are much smaller.
     static let byteLimit = 65_536
 
-    /// Every block of `bytes`; text outside the blocks is skipped, as RFC 7468 section 2 has it.
+    /// Returns all blocks, and ignores text outside of them (RFC 7468, section 2).
     static func blocks(in bytes: [UInt8]) throws(KeyError) -> [Block] {
         guard bytes.count <= byteLimit else { throw .tooLarge(byteCount: bytes.count) }
         var blocks: [Block] = []
@@ -22,13 +22,13 @@ enum PEM {
                 let label = try label(of: line, boundary: "-----BEGIN ")
                 blocks.append(try block(label: label, from: &lines, atMost: bytes.count))
             } else if line.starts(with: Array("-----END ".utf8)) {
-                throw .malformedPEM("a block ends that never began")
+                throw .malformedPEM("an END line has no BEGIN line")
             }
         }
         return blocks
     }
 
-    /// A single block with lines of 64 digits.
+    /// Encodes one block with 64 digits per line.
     static func encode(_ der: [UInt8], label: String) -> [UInt8] {
         var digits = Base64.encodedBytes(der)
         defer { cleanse(&digits) }
@@ -64,7 +64,7 @@ enum PEM {
         throw .malformedPEM("the block \(label) has no end")
     }
 
-    /// The label of a boundary line; only printable ASCII, because it is shown in messages.
+    /// Returns the label of a boundary line. It must be printable ASCII because messages contain it.
     private static func label(of line: ArraySlice<UInt8>, boundary: String) throws(KeyError) -> String {
         let dashes = Array("-----".utf8)
         let label = line.dropFirst(boundary.utf8.count).dropLast(dashes.count)
@@ -86,7 +86,6 @@ enum PEM {
 }
 
 extension PEM.Block {
-    /// The bytes that the block carries.
     func der() throws(KeyError) -> [UInt8] {
         guard !hasHeaders else { throw .malformedPEM("the block \(label) has header lines") }
         do {

@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// A private key that can sign; its memory is wiped when it goes.
+/// A private key. Its memory is overwritten when it is deinitialized.
 package struct PrivateKey: ~Copyable {
-    /// The public half.
     package let publicKey: PublicKey
     let handle: KeyHandle
 
-    /// Takes a key that is of an accepted kind and whose halves belong together, which a trial signature shows.
+    /// Throws if the algorithm is not accepted, or if a trial signature shows that the private and public key do not
+    /// match.
     init(checking key: consuming KeyHandle) throws(KeyError) {
         let publicKey = try PublicKey(of: key)
         let isWhole = try KeyError.wrapping { () throws(OpenSSLFailure) in
@@ -18,7 +18,7 @@ package struct PrivateKey: ~Copyable {
         handle = key
     }
 
-    /// Makes a key from OpenSSL's random generator: RSA keys have 3072 bits and no restrictions of their own.
+    /// Generates a key with OpenSSL's random generator. RSA keys have 3072 bits and no restrictions.
     package static func generate(_ algorithm: KeyAlgorithm) throws(KeyError) -> PrivateKey {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -26,8 +26,8 @@ package struct PrivateKey: ~Copyable {
         return try PrivateKey(checking: key)
     }
 
-    /// The signature over `message`, checked with the public half before it is handed out: a fault while signing
-    /// can give the private key away.
+    /// Signs a message and verifies the signature before returning it, because a faulty signature can reveal the private
+    /// key.
     package func sign(_ message: [UInt8]) throws(OpenSSLFailure) -> [UInt8] {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -64,15 +64,15 @@ extension KeyHandle {
 }
 
 extension PrivateKey {
-    /// The rounds of PBKDF2 that a passphrase goes through; OpenSSL's own default of 2048 is weak.
+    /// The iterations of PBKDF2. OpenSSL's default of 2048 is too weak.
     static let passphraseRounds: Int32 = 600_000
     private static let saltByteCount = 16
 
-    /// The key as one PKCS#8 block: `PRIVATE KEY`, or with a passphrase `ENCRYPTED PRIVATE KEY` under PBES2
-    /// (RFC 8018) with PBKDF2-HMAC-SHA256, 600 000 rounds and AES-256-CBC.
+    /// Encodes the key as a PKCS#8 block: `PRIVATE KEY`, or with a passphrase `ENCRYPTED PRIVATE KEY` with PBES2 (RFC
+    /// 8018), PBKDF2-HMAC-SHA256, 600,000 iterations and AES-256-CBC.
     ///
-    /// The result is secret without a passphrase: the caller writes it to a file that nobody else may read. An empty
-    /// passphrase throws `KeyError.emptyPassphrase`.
+    /// Without a passphrase the result is secret, and the caller has to restrict access to its file. Throws
+    /// `KeyError.emptyPassphrase` if the passphrase is empty.
     package func pem(passphrase: [UInt8]?) throws(KeyError) -> [UInt8] {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -113,7 +113,7 @@ extension PrivateKey {
 }
 
 extension PrivateKey {
-    /// How a file carries a private key.
+    /// The PEM label of a private key.
     private enum Form: String {
         case plain = "PRIVATE KEY"
         case encrypted = "ENCRYPTED PRIVATE KEY"
@@ -121,11 +121,11 @@ extension PrivateKey {
         case traditionalEC = "EC PRIVATE KEY"
     }
 
-    /// Reads a file with exactly one private key: PKCS#8 (RFC 5958), plain or encrypted, or the traditional
-    /// `RSA PRIVATE KEY` and `EC PRIVATE KEY`, unencrypted.
+    /// Reads a file with exactly one private key: PKCS#8 (RFC 5958), plain or encrypted, or an unencrypted `RSA PRIVATE
+    /// KEY` or `EC PRIVATE KEY`.
     ///
-    /// `passphrase` is called only for an encrypted key; what it throws is passed on. The copy that it returns is
-    /// wiped, an original that the caller keeps is the caller's to wipe. Everything else throws `KeyError`.
+    /// It calls `passphrase` only for an encrypted key, passes on its errors and overwrites the returned copy. Callers
+    /// have to overwrite any copy of their own. Throws `KeyError` for any other file.
     package init(parsingPEM bytes: [UInt8], passphrase: () throws -> [UInt8]) throws {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -149,7 +149,7 @@ extension PrivateKey {
         try self.init(checking: key)
     }
 
-    /// The file's private key. `openssl ecparam -genkey` writes the curve in a block of its own before it.
+    /// Returns the private key of a file. `openssl ecparam -genkey` writes a separate block with the curve before it.
     private static func soleKey(in bytes: [UInt8]) throws(KeyError) -> (Form, PEM.Block) {
         let blocks = try PEM.blocks(in: bytes).filter { $0.label != "EC PARAMETERS" }
         guard let block = blocks.first else { throw .noPEMBlock }
@@ -199,7 +199,7 @@ extension KeyHandle {
 }
 
 extension OpenSSLFailure {
-    /// A wrong passphrase shows as bad padding, or once in 256 tries as plaintext that is no key.
+    /// A wrong passphrase causes a padding error, or in one of 256 cases plaintext that is not a key.
     fileprivate var isFromWrongPassphrase: Bool {
         codes.contains { code in
             code.library == ERR_LIB_PKCS12

@@ -1,21 +1,21 @@
 import COpenSSL
 
-/// A public key that may verify signatures here: Ed25519, ECDSA on P-256, or RSA of 2048 bits or more with exponent 65537.
+/// A public key for verification: Ed25519, ECDSA on P-256, or RSA with at least 2048 bits and the exponent 65537.
 ///
-/// A plain value: two keys are equal exactly if their SubjectPublicKeyInfo is.
+/// Two keys are equal if their SubjectPublicKeyInfo is equal.
 package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
-    /// The key's SubjectPublicKeyInfo (RFC 5280) in DER.
+    /// The SubjectPublicKeyInfo (RFC 5280) in DER.
     package let spki: [UInt8]
-    /// The only algorithm that this key's signatures are verified with.
+    /// The only algorithm by which signatures of this key are verified.
     package let algorithm: KeyAlgorithm
-    /// The lower-case hex SHA-256 of `spki`: 64 digits.
+    /// The SHA-256 of `spki` in 64 lower-case hexadecimal digits.
     package let id: String
-    /// The size that names the key, for display: 256 for ed25519 and ecdsa-p256, the modulus for rsa-pss.
+    /// The size for display: 256 for ed25519 and ecdsa-p256, the size of the modulus for rsa-pss.
     package let bits: Int
-    /// `spki` as OpenSSL reads it: reading costs as much as verifying, and a device verifies many documents with few keys.
+    /// The parsed key, kept because parsing costs as much as a verification.
     private let parsed: ParsedKey
 
-    /// Reads a file with exactly one `PUBLIC KEY` block (RFC 7468 section 13); throws `KeyError` for every other.
+    /// Reads a file with exactly one `PUBLIC KEY` block (RFC 7468, section 13).
     package init(parsingPEM bytes: [UInt8]) throws(KeyError) {
         let blocks = try PEM.blocks(in: bytes)
         guard !blocks.contains(where: { $0.label.hasSuffix("PRIVATE KEY") }) else { throw .privateKeyGiven }
@@ -25,26 +25,26 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         try self.init(parsingDER: block.der())
     }
 
-    /// Reads a SubjectPublicKeyInfo in DER that fills `der` to its last byte; throws `KeyError` for every other.
+    /// Reads a SubjectPublicKeyInfo in DER. Throws if bytes follow it or if it is not canonical.
     package init(parsingDER der: [UInt8]) throws(KeyError) {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard der.count <= PEM.byteLimit else { throw .tooLarge(byteCount: der.count) }
-        try self.init(taking: try KeyHandle(parsingPublic: der))
+        try self.init(adopting: try KeyHandle(parsingPublic: der))
         guard spki == der else { throw .notCanonical }
     }
 
-    /// The public half of a private `key`, if it is of an accepted kind; nothing private stays with it.
+    /// Returns the public key of a private key.
     init(of key: borrowing KeyHandle) throws(KeyError) {
         let der = try KeyError.wrapping { () throws(OpenSSLFailure) in try key.publicDER() }
-        try self.init(taking: try KeyHandle(parsingPublic: der))
+        try self.init(adopting: try KeyHandle(parsingPublic: der))
     }
 
-    private init(taking key: consuming KeyHandle) throws(KeyError) {
+    private init(adopting key: consuming KeyHandle) throws(KeyError) {
         algorithm = try key.algorithm()
         bits = key.bits(for: algorithm)
         do {
-            // A restricted key (RFC 4055) lets nothing else be set up than what it allows.
+            // OpenSSL refuses a scheme that the restrictions of the key (RFC 4055) do not allow.
             _ = try SignatureContext(to: .verify, with: key, algorithm: algorithm)
         } catch {
             throw algorithm == .rsaPSS ? .restrictedParameters(error) : .openSSL(error)
@@ -58,26 +58,24 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         parsed = ParsedKey(key)
     }
 
-    /// Whether both are the same key.
     package static func == (first: PublicKey, second: PublicKey) -> Bool { first.spki == second.spki }
 
-    /// Hashes what makes keys equal.
     package func hash(into hasher: inout Hasher) { hasher.combine(spki) }
 
-    /// The key as one `PUBLIC KEY` block that ends in a line feed.
+    /// The key as a `PUBLIC KEY` block with a final line feed.
     package var pem: String {
         String(decoding: PEM.encode(spki, label: "PUBLIC KEY"), as: UTF8.self)
     }
 
-    /// The algorithm, the size where it varies, and the id.
+    /// The algorithm, the size of an RSA key, and the ID.
     package var description: String {
         algorithm == .rsaPSS ? "\(algorithm.rawValue) \(bits) bits \(id)" : "\(algorithm.rawValue) \(id)"
     }
 
-    /// Whether `signature` is this key's signature over `message`.
+    /// Whether the signature is valid for the message.
     ///
-    /// False for every signature that is wrong or malformed; throws only if OpenSSL could not even begin.
-    /// ECDSA signatures are malleable, so a signature's bytes never identify anything.
+    /// Returns false for every wrong or malformed signature, and throws only if OpenSSL fails to start. ECDSA signatures
+    /// are malleable, so do not use their bytes as an identity.
     package func verifies(signature: [UInt8], over message: [UInt8]) throws(OpenSSLFailure) -> Bool {
         ERR_clear_error()
         defer { ERR_clear_error() }
@@ -86,10 +84,9 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A public key's `EVP_PKEY`, for as long as somebody holds the key.
+/// The `EVP_PKEY` of a public key.
 ///
-/// Sendable, unchecked: it is set once and never changed, and OpenSSL promises that a key may be used from many threads
-/// while nobody changes it (openssl-threads(7)).
+/// Unchecked sendable: it never changes, and threads may share an unchanged key (openssl-threads(7)).
 private final class ParsedKey: @unchecked Sendable {
     let handle: KeyHandle
 
@@ -98,11 +95,11 @@ private final class ParsedKey: @unchecked Sendable {
     }
 }
 
-/// The signature algorithms that a key can be for; a signature's algorithm is always its key's, never the message's.
+/// The signature algorithms. The key, not the message, determines the algorithm of a signature.
 package enum KeyAlgorithm: String, Sendable, CaseIterable {
-    /// Ed25519 (RFC 8032), signatures of 64 bytes.
+    /// Ed25519 (RFC 8032), with signatures of 64 bytes.
     case ed25519 = "ed25519"
-    /// ECDSA on P-256 with SHA-256 (FIPS 186-4), signatures in DER.
+    /// ECDSA on P-256 with SHA-256 (FIPS 186-4), with signatures in DER.
     case ecdsaP256 = "ecdsa-p256"
     /// RSASSA-PSS (RFC 8017) with SHA-256, MGF1 with SHA-256 and a salt of 32 bytes.
     case rsaPSS = "rsa-pss"

@@ -1,13 +1,11 @@
 import COpenSSL
 
-/// A SHA-256 digest (FIPS 180-4): 32 bytes, stored inline.
+/// A SHA-256 digest (FIPS 180-4).
 package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
-    /// The bytes in a digest.
     package static let byteCount = 32
-    /// The digits in a digest's hex form.
     package static let hexDigitCount = 64
 
-    // The digest's bytes in memory order, whatever the machine's byte order.
+    // The bytes in memory order on any machine.
     private let word0: UInt64
     private let word1: UInt64
     private let word2: UInt64
@@ -17,7 +15,7 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         (word0, word1, word2, word3) = words
     }
 
-    /// Takes exactly 32 bytes; nil for any other number.
+    /// Returns nil unless there are exactly 32 bytes.
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -25,7 +23,7 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         self.init(words: words)
     }
 
-    /// Takes exactly 64 lower-case hex digits; throws `DigestError` for anything else.
+    /// Throws unless the text is exactly 64 lower-case hexadecimal digits.
     package init(parsingHex text: String) throws(DigestError) {
         var text = text
         guard text.utf8.count == Self.hexDigitCount else { throw .wrongLength(found: text.utf8.count) }
@@ -43,7 +41,7 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         self.init(words: words)
     }
 
-    /// The digest of `bytes`; throws only if OpenSSL itself cannot work.
+    /// Throws only if OpenSSL fails.
     package static func of(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) -> SHA256Digest {
         let library = try LibraryContext.current()
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -55,21 +53,20 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         return SHA256Digest(words: words)
     }
 
-    /// The digest of `bytes`; throws only if OpenSSL itself cannot work.
+    /// Throws only if OpenSSL fails.
     package static func of(_ bytes: [UInt8]) throws(OpenSSLFailure) -> SHA256Digest {
         try bytes.withUnsafeBytes { buffer in
             Result { () throws(OpenSSLFailure) in try of(buffer) }
         }.get()
     }
 
-    /// Lends the 32 bytes for the length of `body`.
     package func withUnsafeBytes<Value, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
     ) throws(Failure) -> Value {
         try Swift.withUnsafeBytes(of: self, body)
     }
 
-    /// The digest as 64 lower-case hex digits.
+    /// The digest in 64 lower-case hexadecimal digits.
     package var hex: String {
         String(unsafeUninitializedCapacity: Self.hexDigitCount) { digits in
             writeHex(to: digits)
@@ -77,7 +74,7 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Adds the digest's 64 lower-case hex digits to `buffer` without making a string.
+    /// Appends the 64 lower-case hexadecimal digits without creating a string.
     package func appendHex(to buffer: inout [UInt8]) {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Self.hexDigitCount) { digits in
             writeHex(to: digits)
@@ -85,7 +82,6 @@ package struct SHA256Digest: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The same as `hex`.
     package var description: String { hex }
 
     private func writeHex(to digits: UnsafeMutableBufferPointer<UInt8>) {

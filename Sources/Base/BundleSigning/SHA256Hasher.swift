@@ -1,14 +1,14 @@
 import COpenSSL
 
-/// A running SHA-256 over bytes that come in pieces.
+/// An incremental SHA-256.
 ///
-/// One hasher belongs to one thread at a time; many threads may each have their own. Pieces of 16 KiB and more run at
-/// the full speed of the processor's SHA instructions.
+/// A hasher must not be used on two threads at once. Updates of 16 KiB or more reach the full speed of the processor's
+/// SHA instructions.
 package struct SHA256Hasher: ~Copyable {
     private let context: DigestContext
     private let library: LibraryContext
 
-    /// Starts a digest of nothing; throws only if OpenSSL itself cannot work.
+    /// Throws only if OpenSSL fails.
     package init() throws(OpenSSLFailure) {
         let library = try LibraryContext.current()
         let context = try DigestContext()
@@ -17,13 +17,11 @@ package struct SHA256Hasher: ~Copyable {
         self.library = library
     }
 
-    /// Adds `bytes` to the digest.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) { try context.update(bytes) }
 
-    /// Adds `bytes` to the digest.
     package mutating func update(_ bytes: [UInt8]) throws(OpenSSLFailure) { try context.update(bytes) }
 
-    /// The digest of everything added since the start or the last `finish()`; the hasher then starts anew.
+    /// Returns the digest of all bytes since the start or the last call, and resets the hasher.
     package mutating func finish() throws(OpenSSLFailure) -> SHA256Digest {
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         let result = withUnsafeMutableBytes(of: &words) { digest in
@@ -43,7 +41,7 @@ package struct SHA256Hasher: ~Copyable {
     }
 }
 
-/// Owns one `EVP_MD_CTX`, the state of a running digest or signature.
+/// The owner of an `EVP_MD_CTX`.
 struct DigestContext: ~Copyable {
     let pointer: OpaquePointer
 
@@ -54,12 +52,10 @@ struct DigestContext: ~Copyable {
         self.pointer = pointer
     }
 
-    /// Adds `bytes` to the digest.
     func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
         try require(EVP_DigestUpdate(pointer, bytes.baseAddress, bytes.count), bytes.count)
     }
 
-    /// Adds `bytes` to the digest.
     func update(_ bytes: [UInt8]) throws(OpenSSLFailure) {
         let result = bytes.withUnsafeBytes { [pointer] in EVP_DigestUpdate(pointer, $0.baseAddress, $0.count) }
         try require(result, bytes.count)
@@ -74,20 +70,17 @@ struct DigestContext: ~Copyable {
     }
 }
 
-/// Why a text is not a SHA-256 digest.
 package enum DigestError: Error, Hashable, CustomStringConvertible {
-    /// The text has another length than 64 bytes.
     case wrongLength(found: Int)
-    /// A byte other than `0`-`9` and `a`-`f` stands at this offset; capitals are refused, so that a digest has one spelling.
+    /// A byte is not `0`-`9` or `a`-`f`. Upper case is not accepted, so that a digest has one spelling.
     case notLowerCaseHex(offset: Int)
 
-    /// What is wrong with the text, and what is wanted.
     package var description: String {
         switch self {
         case .wrongLength(let found):
-            "a SHA-256 digest is 64 lower-case hex digits, this text has \(found) bytes"
+            "a SHA-256 digest is 64 lower-case hex digits, but this text has \(found) bytes"
         case .notLowerCaseHex(let offset):
-            "a SHA-256 digest is 64 lower-case hex digits, the byte at offset \(offset) is not one"
+            "a SHA-256 digest is 64 lower-case hex digits, but the byte at offset \(offset) is not one"
         }
     }
 }

@@ -1,21 +1,20 @@
 import Glibc
 import Synchronization
 
-/// No thread could be started: the process or the system has too many.
+/// A thread could not be started because of a limit of the process or the system.
 package struct ThreadFailure: Error, Equatable, CustomStringConvertible {
-    /// `errno` of pthread_create.
+    /// The error number of pthread_create.
     package let code: Int32
 
-    /// What happened and what to do.
     package var description: String {
-        "no thread can be started (\(String(cString: strerror(code)))): raise the limit on processes, or free memory"
+        "a thread could not be started (\(String(cString: strerror(code)))): raise the limit on processes, or free memory"
     }
 }
 
-/// A thread of the operating system, for work that blocks.
+/// An operating system thread for blocking work.
 ///
-/// Swift's cooperative pool has one thread a core and Dispatch's pool has an upper bound, so work that waits for other such work
-/// could wait for ever in either. Signals are for the program's own threads, so they are blocked here.
+/// Swift's cooperative pool has one thread per core, and Dispatch limits its pool too. Work that waits for other work in
+/// the same pool could deadlock. The thread blocks all signals, which only the program's own threads handle.
 package final class BlockingThread: Sendable {
     private final class Body: Sendable {
         let run: @Sendable () -> Void
@@ -25,7 +24,6 @@ package final class BlockingThread: Sendable {
     private let thread: pthread_t
     private let isJoined = Atomic(false)
 
-    /// Starts a thread that runs `body` once.
     package init(_ body: @escaping @Sendable () -> Void) throws(ThreadFailure) {
         let context = Unmanaged.passRetained(Body(body))
         var thread = pthread_t()
@@ -50,12 +48,13 @@ package final class BlockingThread: Sendable {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 
-    /// One that nobody waited for ends by itself.
+    /// Detaches a thread that was not joined.
     deinit {
         if !isJoined.load(ordering: .relaxed) { pthread_detach(thread) }
     }
 
-    /// Waits for the end of the thread, once. A thread cannot wait for itself, so it only lets go then.
+    /// Waits until the thread ends. The first call waits; later calls return at once. On the thread itself, it detaches
+    /// the thread instead.
     package func join() {
         if isJoined.exchange(true, ordering: .relaxed) { return }
         if pthread_equal(thread, pthread_self()) != 0 {
@@ -66,7 +65,7 @@ package final class BlockingThread: Sendable {
     }
 }
 
-/// Runs blocking work on a thread of its own and waits for it without blocking the caller's thread.
+/// Runs blocking work on a new thread and suspends the caller until it ends.
 package func onThread<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         do {

@@ -1,11 +1,12 @@
 import Glibc
 
-/// A bounded queue between threads: whoever sends waits while it is full, whoever receives while it is empty.
+/// A bounded queue between threads. Senders wait while it is full, and receivers wait while it is empty.
 ///
-/// It holds at most `capacity` elements, and beside them what `sendNow` adds, which its caller bounds. Either side may end it, with an
-/// error or without, and wakes the other one. Where buffers go round, a second pipe takes them back, and their number is the bound.
+/// It holds at most `capacity` elements, plus those of `sendNow`, which its caller has to limit. Either side can end it,
+/// with or without an error, and wakes the other side. A second pipe can return buffers for reuse, so that their number
+/// limits the memory.
 ///
-/// Sendable, unchecked: the state is used under the lock only.
+/// Unchecked sendable: a lock guards the state.
 package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable {
     private enum End {
         case finished
@@ -19,11 +20,11 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
 
     private let capacity: Int
     private let lock: UnsafeMutablePointer<pthread_mutex_t>
-    /// Something has changed that another thread may wait for.
+    /// Signaled when the state changes.
     private let change: UnsafeMutablePointer<pthread_cond_t>
     private var state: State
 
-    /// A pipe for `capacity` elements, at least one, that holds `elements` at first.
+    /// Creates a pipe for at least one element. `elements` are its first content.
     package init(capacity: Int, holding elements: [Element] = []) {
         self.capacity = max(1, capacity, elements.count)
         state = State(elements: elements)
@@ -44,8 +45,8 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
 
     // MARK: The sending side
 
-    /// Hands over `element`, as soon as there is room. Throws the error with which the other side has ended the pipe; false where it
-    /// was ended without one.
+    /// Sends an element, and waits while the pipe is full. Returns false if the other side ended the pipe, and throws its
+    /// error.
     @discardableResult
     package func send(_ element: Element) throws(Failure) -> Bool {
         pthread_mutex_lock(lock)
@@ -61,7 +62,7 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
         return true
     }
 
-    /// Hands over `element` without waiting, also beyond the capacity: for callers that must not block.
+    /// Sends an element without waiting, even if the pipe is full. For callers that must not block.
     package func sendNow(_ element: Element) {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }
@@ -70,12 +71,12 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
         pthread_cond_broadcast(change)
     }
 
-    /// Ends the pipe behind what was sent: it is received before the end, or `failure`.
+    /// Ends the pipe after the elements already sent. The receiver then gets nil or `failure`.
     package func finish(throwing failure: Failure? = nil) { end(failure, dropping: false) }
 
     // MARK: The receiving side
 
-    /// The next element, as soon as there is one; nil at the end. Throws the error with which the pipe was ended.
+    /// Returns the next element, and waits while the pipe is empty. Returns nil at the end, or throws the sender's error.
     package func receive() throws(Failure) -> Element? {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }
@@ -89,13 +90,13 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
         return nil
     }
 
-    /// Ends the pipe at once and drops what is in it: nobody waits for it any more.
+    /// Ends the pipe at once and drops its elements. Senders then get false or `failure`.
     package func cancel(throwing failure: Failure? = nil) { end(failure, dropping: true) }
 
-    /// The first end counts.
+    /// The first end wins.
     private func end(_ failure: Failure?, dropping: Bool) {
         pthread_mutex_lock(lock)
-        // They are let go of behind the lock.
+        // Deinitializes the dropped elements outside the lock.
         let dropped = dropping ? state.elements : []
         if dropping { state.elements = [] }
         if state.end == nil { state.end = failure.map { .failed($0) } ?? .finished }
@@ -105,13 +106,13 @@ package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable
     }
 }
 
-/// A thread that does one step with each element of a pipe, in order.
+/// A thread that processes the elements of a pipe in order.
 package final class PipeStage: Sendable {
     private let thread: BlockingThread
     private let stop: @Sendable () -> Void
 
-    /// Starts a thread that sends on what `step` makes of each element of `input`; with the first nil it ends both pipes, with the
-    /// end of either one the other, and with an error both.
+    /// Starts a thread that sends the result of `step` for each element of `input` to `output`. It ends both pipes if
+    /// `step` returns nil or throws, or if either pipe ends.
     package init<Element, Product, Failure>(
         from input: Pipe<Element, Failure>, to output: Pipe<Product, Failure>,
         _ step: @escaping @Sendable (Element) throws(Failure) -> Product?
@@ -134,6 +135,6 @@ package final class PipeStage: Sendable {
         thread.join()
     }
 
-    /// Waits until the thread has come to its end.
+    /// Waits until the thread ends.
     package func join() { thread.join() }
 }

@@ -1,13 +1,13 @@
 import Synchronization
 
-/// A thread that runs jobs one after the other, in the order they were handed over.
+/// A thread that runs jobs one after another, in the order of their submission.
 package final class SerialWorker: Sendable {
     private typealias Job = @Sendable () -> Void
 
     private let jobs: Pipe<Job, Never>
     private let thread: BlockingThread
 
-    /// Starts the thread; `capacity` is how many jobs may wait before `submitWaiting` does.
+    /// Starts the thread. `submitWaiting` waits while `capacity` jobs are queued.
     package init(capacity: Int = .max) throws(ThreadFailure) {
         let jobs = Pipe<Job, Never>(capacity: capacity)
         self.jobs = jobs
@@ -16,33 +16,35 @@ package final class SerialWorker: Sendable {
         }
     }
 
-    /// Hands over a job, without waiting.
+    /// Submits a job without waiting.
     package func submit(_ job: @escaping @Sendable () -> Void) { jobs.sendNow(job) }
 
-    /// Hands over a job, as soon as few enough are waiting.
+    /// Submits a job, and waits while the queue is full.
     package func submitWaiting(_ job: @escaping @Sendable () -> Void) { jobs.send(job) }
 
     deinit { finish() }
 
-    /// Waits until everything handed over is done and ends the thread; the last call.
+    /// Runs all submitted jobs and ends the thread. No job may be submitted afterwards.
     package func finish() {
         jobs.finish()
         thread.join()
     }
 }
 
-/// Where programs are started: on a thread that was there before this process confined itself, so that they are not held to what
-/// this process needs. Where there is none they are started where they are asked for, and a process that confined itself starts none.
-package enum Starting {
+/// The thread that starts other programs. It was started before the process confined itself, so the restrictions of the
+/// process do not apply to the programs. Without it, programs start on the calling thread, and a confined process cannot
+/// start any.
+package enum SpawnThread {
     private static let thread = Mutex<SerialWorker?>(nil)
 
-    /// Starts the thread; it has nothing else to do, and it ends with the process.
-    package static func begin() throws(ThreadFailure) {
+    /// Starts the thread, which runs until the process ends.
+    package static func start() throws(ThreadFailure) {
         let worker = try SerialWorker()
         thread.withLock { $0 = worker }
     }
 
-    /// What `start` gives, which calls posix_spawn. Signals are blocked there, so it has to give its program a mask of its own.
+    /// Runs `start`, which calls posix_spawn, and returns its result. The thread blocks signals, so `start` has to set
+    /// the signal mask of its program.
     package static func run<Value: Sendable>(_ start: @escaping @Sendable () throws -> Value) throws -> Value {
         guard let worker = thread.withLock({ $0 }) else { return try start() }
         let answer = Pipe<Result<Value, any Error>, Never>(capacity: 1)

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-// brotli/decode.h; libbrotlidec has kept this number since its first release.
+// From brotli/decode.h. The version number of libbrotlidec has not changed since its first release.
 static const char library_name[] = "libbrotlidec.so.1";
 static int (*decompress)(size_t, const uint8_t *, size_t *, uint8_t *);
 static const int result_success = 1;

@@ -4,10 +4,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-// The ABI that the header belongs to: libcurl has kept this number since 2006.
+// The ABI version of the header, unchanged since 2006.
 static const char library_name[] = "libcurl.so.4";
 
-// Every function that is used, once; the types are those of the header.
+// The functions in use, with the types of the header.
 #define FUNCTIONS(USE) \
     USE(curl_global_init) USE(curl_easy_init) USE(curl_easy_cleanup) USE(curl_easy_reset) USE(curl_easy_setopt) \
     USE(curl_easy_strerror) USE(curl_easy_getinfo) USE(curl_easy_send) USE(curl_easy_recv) \

@@ -47,7 +47,7 @@ int clinux_open_walking(int directory, const char *path, int flags, mode_t mode)
     }
 }
 
-// RESOLVE_BENEATH lets a path go up as long as it stays inside; one that does is no path of ours.
+// RESOLVE_BENEATH allows `..` inside the directory; this package does not.
 static int has_parent_component(const char *path) {
     for (;;) {
         size_t length = strcspn(path, "/");
@@ -68,7 +68,7 @@ int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode)
         long result = syscall(SYS_openat2, directory, path, &how, sizeof how);
         if (result >= 0) return (int)result;
         if (errno == ENOSYS || errno == EPERM) return clinux_open_walking(directory, path, flags, mode);
-        // EAGAIN: a rename elsewhere raced with the scoped lookup; the kernel asks for another try.
+        // EAGAIN: another process renamed a directory during the lookup, which has to be repeated.
         if (errno != EAGAIN && errno != EINTR) return -errno;
     }
     return -EAGAIN;
@@ -76,7 +76,7 @@ int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode)
 
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to) {
     if (renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE) == 0) return 0;
-    // A file system, or a filter of system calls, that does not know the flag: FUSE, NFS, 9p.
+    // The file system (FUSE, NFS, 9p) or a system call filter does not support the flag.
     if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return -errno;
     struct stat status;
     if (fstatat(to_directory, to, &status, AT_SYMLINK_NOFOLLOW) == 0) return -EEXIST;
@@ -130,7 +130,7 @@ int clinux_close_from(void *actions, int first) {
 #ifdef __GLIBC__
     return -posix_spawn_file_actions_addclosefrom_np(actions, first);
 #else
-    // musl has no such call, and takes it that most of them are closed already.
+    // musl does not have this function and assumes that most descriptors are closed on exec.
     int error = 0;
     for (int descriptor = first; descriptor < 1024 && !error; descriptor++)
         error = posix_spawn_file_actions_addclose(actions, descriptor);
@@ -140,13 +140,13 @@ int clinux_close_from(void *actions, int first) {
 
 int clinux_memory_file(const char *name) { return answer(memfd_create(name, MFD_CLOEXEC)); }
 
-// The same on every architecture.
+// These numbers are the same on every architecture.
 enum { LANDLOCK_CREATE = 444, LANDLOCK_ADD = 445, LANDLOCK_RESTRICT = 446 };
 
 int clinux_landlock_version(void) { return answer(syscall(LANDLOCK_CREATE, NULL, 0, 1u)); }
 
 int clinux_landlock_ruleset(uint64_t handled) {
-    // The first member of the kernel's structure, which it takes alone.
+    // The first member of the kernel's structure. The kernel accepts it alone.
     return answer(syscall(LANDLOCK_CREATE, &handled, sizeof handled, 0u));
 }
 

@@ -1,9 +1,10 @@
-// For ZSTD_getFrameProgression, which shared libraries export too.
+// Declares ZSTD_getFrameProgression, which the shared library exports.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
-// What the header of the frame at `bytes` states: 0 where it is one of content, without a dictionary. The structure has had two names.
+// Reads the header of the frame at `bytes`. Returns 0 for a frame of content without a dictionary. The structure has two names in zstd's
+// versions.
 static inline int czstd_frame(const void *bytes, size_t count, unsigned long long *content, unsigned long long *window)
 {
     ZSTD_frameHeader header;

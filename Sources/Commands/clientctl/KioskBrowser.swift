@@ -242,7 +242,7 @@ final class StartedProgram: Sendable {
         _ words: [String], _ more: [String: String] = [:], without secrets: [String] = [], output: Int32 = 2
     ) throws {
         let kept = Self.ownVariables + secrets
-        process = try Starting.run { try Self.spawn(words, more, without: kept, output) }
+        process = try SpawnThread.run { try Self.spawn(words, more, without: kept, output) }
     }
 
     private static func spawn(

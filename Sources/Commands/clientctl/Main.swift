@@ -178,7 +178,7 @@ extension ConfinedCommand {
     /// A machine that cannot do so runs it all the same; `clientctl status` tells.
     func confine() throws {
         let (confinement, startsPrograms) = try needs(try common.settings())
-        if startsPrograms { try Starting.begin() }
+        if startsPrograms { try SpawnThread.start() }
         do {
             let made = try confinement.enforce()
             Main.made.withLock { $0 = made }

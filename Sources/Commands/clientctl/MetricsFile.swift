@@ -23,7 +23,7 @@ struct MetricsFile {
     /// Puts `text` in the place of what was there. Anybody may read it. The folder may come late, and be replaced: no screen stays
     /// dark for want of it.
     func write(_ text: String) throws(DiskError) {
-        try Directory.open(folder).replaceBriefly(name, with: Array(text.utf8), mode: 0o644)
+        try Directory.open(folder).replaceFileWithoutSync(name, with: Array(text.utf8), mode: 0o644)
     }
 
     /// Takes it away.

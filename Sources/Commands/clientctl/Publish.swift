@@ -137,7 +137,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             try (isFolder ? settings.folders("feed", feed) : []) + settings.folders("archive-maps", looking.archiveMaps)
         let folders =
             (isDryRun ? [] : written)
-            + (isDryRun || !isFolder || startsPrograms ? [TemporaryDirectory.place] : [])
+            + (isDryRun || !isFolder || startsPrograms ? [TemporaryDirectory.parentPath] : [])
         return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
     }
 

@@ -39,7 +39,7 @@ struct Terminal: ~Copyable {
 
     private func readLine(until signals: HeldSignals) -> [UInt8]? {
         var line: [UInt8] = []
-        while !signals.haveCome {
+        while !signals.arePending {
             // Another thread may be the one that is interrupted.
             var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             if poll(&polled, 1, 100) <= 0 { continue }

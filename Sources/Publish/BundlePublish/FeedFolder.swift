@@ -121,7 +121,7 @@ package final class FeedFolder: FeedPlace {
                 let whole = path.isEmpty ? name : "\(path)/\(name)"
                 switch try below.kind(of: name) {
                 case .file(let size)?:
-                    let written = try below.stamp(of: name).map { Timestamp(clamping: $0.changedSecond) }
+                    let written = try below.stamp(of: name).map { Timestamp(clamping: $0.changeTime) }
                     entries.append(FeedEntry(name: whole, size: size, written: written))
                 case .directory?: folders.append(whole)
                 default: break

@@ -50,7 +50,7 @@ package struct SigningCommand: Sendable {
         // A pipe, not a file: it ends with its reader, however much the command writes.
         let output = try OutputPipe()
         let end = output.writingEnd
-        let process = try input.withDescriptor { input in try Starting.run { try spawn(input, end) } }
+        let process = try input.withDescriptor { input in try SpawnThread.run { try spawn(input, end) } }
         output.closeWritingEnd()
         let (status, written) = try wait(for: process, reading: output, signals)
         guard status == 0 else { throw refusal("ended with status \(status)" + Self.hint(line, message)) }
@@ -122,7 +122,7 @@ package struct SigningCommand: Sendable {
                 throw refusal("wrote more than \(Self.maximumSignatureBytes) bytes\(left)")
             }
             if ended == process { break }
-            if signals.haveCome { try giveUp(process, after: &grace) }
+            if signals.arePending { try giveUp(process, after: &grace) }
             if ContinuousClock.now >= deadline {
                 throw refusal("did not end within \(DurationText(limit))\(end(process))")
             }

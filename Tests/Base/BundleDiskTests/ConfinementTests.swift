@@ -8,13 +8,13 @@ import Testing
 
 private let offered = if case .offered = Confinement.support { true } else { false }
 
-@Suite struct ConfinementTests {
+@Suite("Confinement") struct ConfinementTests {
     @Test(
         arguments: [
-            (1, "too old"), (0, "too old"), (-ENOSYS, "has no Landlock"), (-EOPNOTSUPP, "switched off"),
+            (1, "too old"), (0, "too old"), (-ENOSYS, "has no Landlock"), (-EOPNOTSUPP, "disabled"),
             (-EPERM, "Operation not permitted"),
         ] as [(Int32, String)])
-    func `a kernel that cannot do it says why`(answer: Int32, reason: String) {
+    func `reports why the kernel does not support Landlock`(answer: Int32, reason: String) {
         guard case .missing(let said) = Confinement.support(answer: answer) else {
             Issue.record("\(answer) is taken for a version")
             return
@@ -22,12 +22,13 @@ private let offered = if case .offered = Confinement.support { true } else { fal
         #expect(said.contains(reason))
     }
 
-    @Test func `a version is enough from the second on`() {
+    @Test func `requires Landlock version 2`() {
         #expect(Confinement.support(answer: 2) == .offered(version: 2))
         #expect(Confinement.support(answer: 7) == .offered(version: 7))
     }
 
-    /// What some calls on a thread that confined itself, and on one that it started, were answered with: 0, or an errno.
+    /// Returns the results of calls on a thread that confined itself, and on a thread that it started: 0 or an error
+    /// number.
     private func confined(_ confinement: Confinement, _ body: @escaping @Sendable () -> [Int32]) throws -> [[Int32]] {
         let results = Mutex<[[Int32]]>([])
         try BlockingThread {
@@ -42,7 +43,7 @@ private let offered = if case .offered = Confinement.support { true } else { fal
         return results.withLock { $0 }
     }
 
-    @Test(.enabled(if: offered, "this kernel has no Landlock")) func `what is outside can be read, and nothing else`()
+    @Test(.enabled(if: offered, "this kernel has no Landlock")) func `allows only reading outside the given folders`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -68,13 +69,14 @@ private let offered = if case .offered = Confinement.support { true } else { fal
                 posix_spawn(&process, "/bin/true", nil, nil, &words, nil),
             ]
         }
-        // The kernel says EACCES (13) for what it refuses. The one that was started finds everything as it was.
+        // The kernel returns EACCES (13) for refused calls. The second thread finds the files of the first.
         let wanted = [0, 0, 0, 0, 0, EACCES, EACCES, EACCES, EACCES, EACCES, EACCES, EACCES, EACCES]
         #expect(answers == [wanted, wanted])
         #expect(try contents(ofFile: outside) == [1])
     }
 
-    @Test(.enabled(if: offered, "this kernel has no Landlock")) func `a folder that is not there yet can be made`()
+    @Test(.enabled(if: offered, "this kernel has no Landlock"))
+    func `allows creating a folder that does not exist yet`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -93,7 +95,7 @@ private let offered = if case .offered = Confinement.support { true } else { fal
     }
 
     @Test(.enabled(if: offered, "this kernel has no Landlock"))
-    func `a folder that is made first keeps what is above it out of reach, and can go`() throws {
+    func `keeps the parent of a created folder inaccessible and allows its removal`() throws {
         let folder = try TemporaryFolder()
         let store = folder.file("kiosk/store")
         let answers = try confined(Confinement(made: [store])) {
@@ -107,14 +109,14 @@ private let offered = if case .offered = Confinement.support { true } else { fal
     }
 
     @Test(.enabled(if: offered, "this kernel has no Landlock"))
-    func `programs are started outside, where it was asked for before`()
+    func `starts programs outside the restriction on an earlier thread`()
         throws
     {
-        try Starting.begin()
+        try SpawnThread.start()
         let folder = try TemporaryFolder()
         let target = folder.file("made")
         let answers = try confined(Confinement(folders: [])) {
-            (try? Starting.run {
+            (try? SpawnThread.run {
                 var attributes = posix_spawnattr_t()
                 var process = pid_t()
                 var words: [UnsafeMutablePointer<CChar>?] = [strdup("touch"), strdup(target), nil]

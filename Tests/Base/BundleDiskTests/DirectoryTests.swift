@@ -2,13 +2,13 @@ import BundleDisk
 import Glibc
 import Testing
 
-@Suite struct `A directory` {
+@Suite("Directory") struct DirectoryTests {
     let sandbox: Sandbox
     var folder: Directory { sandbox.inside }
 
     init() throws { sandbox = try Sandbox() }
 
-    @Test func `refuses through each of its doors what is not below it`() throws {
+    @Test func `rejects paths outside the directory in every operation`() throws {
         try folder.symbolicLink("link", to: "../outside/secret")
         try folder.symbolicLink("folder", to: "../outside")
         for path in ["../outside/secret", "link", "folder/secret", sandbox.outside.path + "/secret"] {
@@ -29,7 +29,7 @@ import Testing
         try sandbox.requireOutsideUntouched()
     }
 
-    @Test func `creates files that were not there, with mode 0644, and replaces none`() throws {
+    @Test func `creates files with mode 0644 and does not replace files`() throws {
         try folder.write("file", "first")
         #expect(try folder.file("file").permissions() == 0o644)
         #expect(code { try folder.write("file", "second") } == EEXIST)
@@ -42,7 +42,7 @@ import Testing
         try sandbox.requireOutsideUntouched()
     }
 
-    @Test func `opens regular files only, and waits for nobody`() throws {
+    @Test func `opens regular files only and does not block on a FIFO`() throws {
         try #require(mkfifo("\(folder.path)/pipe", 0o600) == 0)
         try folder.makeDirectory("below")
         #expect(code { _ = try folder.file("pipe") } == EINVAL)
@@ -51,7 +51,7 @@ import Testing
         #expect(code { _ = try File.open(reading: "\(folder.path)/pipe") } == EINVAL)
     }
 
-    @Test func `SW-57, SW-58: tells kinds without following links`() throws {
+    @Test func `SW-57, SW-58: reports the kind of an entry without following links`() throws {
         try folder.write("file", "four")
         try folder.makeDirectory("below")
         try folder.symbolicLink("link", to: "file")
@@ -63,14 +63,14 @@ import Testing
         if try folder.kind(of: "missing") != nil { throw Unexpected() }
     }
 
-    @Test func `reads a file whole or not at all`() throws {
+    @Test func `reads a whole file or throws`() throws {
         try folder.write("file", "12345")
         #expect(try folder.contents("file", maximumBytes: 5) == Array("12345".utf8))
         #expect(code { _ = try folder.contents("file", maximumBytes: 4) } == EOVERFLOW)
         #expect(try folder.contents("missing", maximumBytes: 4) == nil)
     }
 
-    @Test func `knows whether a file holds exactly given bytes`() throws {
+    @Test func `compares a file with given bytes`() throws {
         try folder.write("file", "12345")
         try folder.write("empty", "")
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 16, alignment: 1)
@@ -87,7 +87,7 @@ import Testing
         #expect(try !holds("missing", ""))
     }
 
-    @Test func `moves without replacing, and renames over`() throws {
+    @Test func `moves without replacing, and renames over a file`() throws {
         let other = try folder.directory(creating: "other")
         try folder.write("a", "new")
         try other.write("b", "old")
@@ -105,7 +105,7 @@ import Testing
         #expect(try Set(folder.list()) == ["other", "full", "d"])
     }
 
-    @Test func `AN-05: moves a folder with all that is below it, at once`() throws {
+    @Test func `AN-05: moves a folder with its content at once`() throws {
         let old = try folder.directory(creating: "old")
         try old.write("top", "1")
         try old.directory(creating: "a").directory(creating: "b").write("deep", "2")
@@ -114,7 +114,7 @@ import Testing
         #expect(try folder.list() == ["other"])
         #expect(try other.directory("new").text("top") == "1")
         #expect(try other.directory("new/a/b").text("deep") == "2")
-        // Who has it open keeps it: nothing was copied.
+        // An open directory stays usable, because nothing was copied.
         try old.write("late", "3")
         #expect(try other.directory("new").text("late") == "3")
     }
@@ -133,7 +133,7 @@ import Testing
         return UInt64(status.st_ino)
     }
 
-    @Test func `AN-04: creates what is missing above a path, with the mode only for the last`() throws {
+    @Test func `AN-04: creates missing parents with the default mode and the last folder with the given mode`() throws {
         let path = folder.path + "/x/y/z"
         try Directory.createAll(path, mode: 0o700)
         #expect(try Directory.open(path).permissions().mode == 0o700)
@@ -143,7 +143,7 @@ import Testing
         #expect(code { try folder.makeDirectory("x") } == EEXIST)
     }
 
-    @Test func `says how much room there is, as statvfs does`() throws {
+    @Test func `reports the free space of statvfs`() throws {
         var status = statvfs()
         try #require(statvfs(folder.path, &status) == 0)
         let space = try folder.freeSpace()
@@ -155,7 +155,7 @@ import Testing
         #expect((space.files == nil) == (status.f_files == 0))
     }
 
-    @Test func `of the kernel's own files has no count of free ones`() throws {
+    @Test func `reports no number of free files for a kernel file system`() throws {
         #expect(try Directory.open("/proc").freeSpace().files == nil)
         #expect(try Directory.open("/proc").freeSpace().bytes == 0)
     }

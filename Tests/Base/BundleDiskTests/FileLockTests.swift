@@ -3,13 +3,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `A lock` {
+@Suite("FileLock") struct FileLockTests {
     let sandbox: Sandbox
     var folder: Directory { sandbox.inside }
 
     init() throws { sandbox = try Sandbox() }
 
-    @Test func `has one holder, until that one lets go`() throws {
+    @Test func `has one holder until it is released`() throws {
         var held = try FileLock.take("lock", in: folder)
         #expect(held != nil)
         #expect(try FileLock.take("lock", in: folder) == nil)
@@ -18,7 +18,7 @@ import Testing
         #expect(try FileLock.take("lock", in: folder) != nil)
     }
 
-    @Test func `of a folder has one holder and puts nothing into it`() throws {
+    @Test func `locks a folder without creating a file in it`() throws {
         var held = try FileLock.take(folder)
         #expect(held != nil)
         #expect(try FileLock.take(folder) == nil)
@@ -27,7 +27,7 @@ import Testing
         #expect(try FileLock.take(folder) != nil)
     }
 
-    @Test func `of another process counts, and ends with it`() throws {
+    @Test func `respects the lock of another process until that process ends`() throws {
         let program = """
             import fcntl, sys
             file = open(sys.argv[1], "a")
@@ -42,8 +42,8 @@ import Testing
         #expect(try FileLock.take("lock", in: folder) != nil)
     }
 
-    /// As a child has it between fork and exec, close-on-exec or not.
-    @Test func `is given back though its descriptor lives on elsewhere`() throws {
+    /// A child process between fork and exec has the descriptor too, even if it is close-on-exec.
+    @Test func `is released although a duplicate of its descriptor is open`() throws {
         var held = try FileLock.take("lock", in: folder)
         #expect(held != nil)
         let path = folder.path + "/lock"
@@ -60,7 +60,7 @@ import Testing
         return count < 0 ? nil : String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    @Test func `is never a link to somebody's file`() throws {
+    @Test func `does not follow a link to a file elsewhere`() throws {
         try folder.symbolicLink("lock", to: "../outside/secret")
         #expect(code { _ = try FileLock.take("lock", in: folder) } != nil)
     }

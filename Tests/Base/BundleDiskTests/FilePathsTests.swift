@@ -2,8 +2,8 @@ import BundleDisk
 import Glibc
 import Testing
 
-@Suite struct `The paths of all files` {
-    @Test func `are those of regular files at every depth, byte for byte`() throws {
+@Suite("Directory.filePaths") struct FilePathsTests {
+    @Test func `returns the paths of regular files at every depth, byte for byte`() throws {
         let sandbox = try Sandbox()
         let folder = sandbox.inside
         let deep = try folder.directory(creating: "a").directory(creating: "ü")

@@ -3,13 +3,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `A file` {
+@Suite("File") struct FileTests {
     let sandbox: Sandbox
     var folder: Directory { sandbox.inside }
 
     init() throws { sandbox = try Sandbox() }
 
-    @Test func `grows at its position, is cut, and read anywhere`() throws {
+    @Test func `appends, truncates and reads at any offset`() throws {
         let file = try folder.file(appending: "file")
         try Array("0123456789".utf8).withUnsafeBytes { try file.write($0) }
         #expect(try file.size() == 10)
@@ -25,7 +25,7 @@ import Testing
         #expect(try file.permissions() == 0o600)
     }
 
-    @Test func `is compared byte for byte through buffers of any size`() throws {
+    @Test func `compares files byte for byte with buffers of any size`() throws {
         let content = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
         var other = content
         other[999] ^= 1
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `written at an ordinary path has the mode, and replaces nothing`() throws {
+    @Test func `creates a file at an ordinary path with its mode and does not replace one`() throws {
         let path = folder.path + "/key"
         try File.write([1, 2, 3], to: path, mode: 0o600)
         #expect(try folder.file("key").permissions() == 0o600)
@@ -61,7 +61,7 @@ import Testing
         try sandbox.requireOutsideUntouched()
     }
 
-    @Test func `in a temporary directory is gone with it`() throws {
+    @Test func `removes a temporary directory with its files`() throws {
         var temporary: TemporaryDirectory? = try TemporaryDirectory.ofTests()
         let path = try #require(temporary?.directory.path)
         try temporary?.directory.write("file", "x")
@@ -78,7 +78,7 @@ import Testing
         (EOVERFLOW, .unsuitable), (EMFILE, .exhausted), (ENFILE, .exhausted), (ENOMEM, .exhausted), (ENOSYS, .refused),
         (EOPNOTSUPP, .refused),
     ])
-    func `gives every refusal of the kernel a kind and a sentence`(_ code: Int32, _ kind: DiskError.Kind) {
+    func `maps every error number to a kind and a sentence`(_ code: Int32, _ kind: DiskError.Kind) {
         let error = DiskError("write", "dir/file", code: code)
         #expect(error.kind == kind)
         #expect(error.description == "cannot write dir/file: \(String(cString: strerror(code)))")

@@ -2,7 +2,7 @@ import BundleDisk
 import BundleTesting
 import Testing
 
-@Suite struct `A folder watch` {
+@Suite("FolderWatch") struct FolderWatchTests {
     let sandbox: Sandbox
     let watch: FolderWatch
     var folder: Directory { sandbox.inside }
@@ -12,27 +12,27 @@ import Testing
         watch = try FolderWatch()
     }
 
-    @Test func `hears of a file that is written, renamed or removed`() throws {
+    @Test func `reports a written, renamed or removed file`() throws {
         #expect(watch.watch(folder))
-        #expect(watch.wait(milliseconds: 0) == .timeOver)
+        #expect(watch.wait(milliseconds: 0) == .timedOut)
         try folder.write("a", "text")
         #expect(watch.wait(milliseconds: 60_000) == .changed)
-        #expect(watch.wait(milliseconds: 0) == .timeOver)
+        #expect(watch.wait(milliseconds: 0) == .timedOut)
         try folder.replaceFile("a", with: Array("other".utf8))
         #expect(watch.wait(milliseconds: 60_000) == .changed)
         try folder.removeFile("a")
         #expect(watch.wait(milliseconds: 60_000) == .changed)
     }
 
-    @Test func `hears nothing of folders that it does not watch`() throws {
+    @Test func `ignores folders that it does not watch`() throws {
         watch.watch(try folder.directory(creating: "watched"))
         try folder.write("a", "text")
-        #expect(watch.wait(milliseconds: 50) == .timeOver)
+        #expect(watch.wait(milliseconds: 50) == .timedOut)
     }
 
-    @Test func `ends its waiting when it is woken, before or meanwhile`() throws {
+    @Test func `ends a wait when it is woken before or during it`() throws {
         watch.wake()
         #expect(watch.wait(milliseconds: 60_000) == .woken)
-        #expect(watch.wait(milliseconds: 0) == .timeOver)
+        #expect(watch.wait(milliseconds: 0) == .timedOut)
     }
 }

@@ -2,13 +2,13 @@ import BundleDisk
 import Glibc
 import Testing
 
-@Suite struct `Replacing a file` {
+@Suite("Directory.replaceFile") struct ReplacementTests {
     let sandbox: Sandbox
     var folder: Directory { sandbox.inside }
 
     init() throws { sandbox = try Sandbox() }
 
-    @Test func `shows its readers the old bytes or the new ones, whole`() async throws {
+    @Test func `shows readers the whole old or new file`() async throws {
         let versions = (0..<3).map { [UInt8](repeating: UInt8(0x41 + $0), count: 300_000 + $0) }
         try folder.replaceFile("file", with: versions[0])
         let folder = folder
@@ -20,31 +20,33 @@ import Testing
                 while !Task.isCancelled {
                     let seen = try #require(try folder.contents("file", maximumBytes: 1 << 20))
                     try #require(Self.isOne(of: versions, seen))
-                    // Another reader may have the other thread that there is.
+                    // Another test can use the second thread.
                     await Task.yield()
                 }
             }
-            // The reader ends only by what it should not see.
+            // The reader ends only if it sees wrong bytes.
             try await group.next()
             group.cancelAll()
         }
         #expect(try folder.list() == ["file"])
     }
 
-    /// `==` would look at the bytes one by one, which takes a debug build milliseconds.
+    /// Avoids `==`, which takes milliseconds per array in a debug build.
     private static func isOne(of versions: [[UInt8]], _ seen: [UInt8]) -> Bool {
         versions.contains { version in
             version.count == seen.count && memcmp(version, seen, seen.count) == 0
         }
     }
 
-    @Test func `briefly shows its readers whole files with their mode, too`() async throws {
+    @Test func `shows readers whole files with their mode when it does not sync`() async throws {
         let versions = (0..<3).map { [UInt8](repeating: UInt8(0x41 + $0), count: 30_000 + $0) }
-        try folder.replaceBriefly("file", with: versions[0], mode: 0o644)
+        try folder.replaceFileWithoutSync("file", with: versions[0], mode: 0o644)
         let folder = folder
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                for round in 0..<400 { try folder.replaceBriefly("file", with: versions[round % 3], mode: 0o644) }
+                for round in 0..<400 {
+                    try folder.replaceFileWithoutSync("file", with: versions[round % 3], mode: 0o644)
+                }
             }
             group.addTask {
                 while !Task.isCancelled {
@@ -57,12 +59,12 @@ import Testing
             group.cancelAll()
         }
         #expect(try folder.list() == ["file"])
-        // The mask of the process would take some of it away.
-        try folder.replaceBriefly("file", with: [1], mode: 0o666)
+        // The file mode creation mask would remove some bits.
+        try folder.replaceFileWithoutSync("file", with: [1], mode: 0o666)
         #expect(try folder.file("file").permissions() == 0o666)
     }
 
-    @Test func `that cannot be done leaves the old one`() throws {
+    @Test func `keeps the old file if the replacement fails`() throws {
         let below = try folder.directory(creating: "name")
         try below.write("old", "here")
         #expect(code { try folder.replaceFile("name", with: [1]) } == EISDIR)
@@ -70,7 +72,7 @@ import Testing
         #expect(try folder.list() == ["name"])
     }
 
-    @Test func `clears what an interrupted one left, and follows no link there`() throws {
+    @Test func `removes the rest of an interrupted replacement and does not follow a link`() throws {
         try folder.replaceFile("file", with: Array("old".utf8))
         try folder.symbolicLink("file.new", to: "../outside/secret")
         try folder.replaceFile("file", with: Array("new".utf8), mode: 0o600)

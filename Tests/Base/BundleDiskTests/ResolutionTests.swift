@@ -3,7 +3,7 @@ import CLinux
 import Glibc
 import Testing
 
-/// How a relative path is opened: by the kernel's scoped lookup, or by the walk that stands in for it.
+/// The ways to open a relative path: the kernel's openat2, and the fallback that walks the components.
 enum Opener: CaseIterable {
     case kernel, walk
 
@@ -15,7 +15,7 @@ enum Opener: CaseIterable {
     }
 }
 
-@Suite struct `A path below a directory` {
+@Suite("Path resolution") struct ResolutionTests {
     let sandbox: Sandbox
     let descriptor: Int32
 
@@ -38,7 +38,9 @@ enum Opener: CaseIterable {
     ]
 
     @Test(arguments: Opener.allCases, refused)
-    func `that climbs, is absolute or meets a link is refused`(_ opener: Opener, _ path: String) throws {
+    func `rejects a path that leaves the directory, is absolute or contains a link`(_ opener: Opener, _ path: String)
+        throws
+    {
         defer { close(descriptor) }
         for flags in [O_RDONLY, O_RDWR | O_CREAT, O_WRONLY | O_CREAT | O_EXCL] {
             let file = opener.open(descriptor, path, flags)
@@ -48,7 +50,7 @@ enum Opener: CaseIterable {
         try sandbox.requireOutsideUntouched()
     }
 
-    @Test(arguments: Opener.allCases) func `that is plain is opened`(_ opener: Opener) throws {
+    @Test(arguments: Opener.allCases) func `opens a plain path`(_ opener: Opener) throws {
         defer { close(descriptor) }
         for path in ["a/b/file", "a/b", "a", "."] {
             let file = opener.open(descriptor, path, O_RDONLY)
@@ -58,7 +60,8 @@ enum Opener: CaseIterable {
         }
     }
 
-    @Test(arguments: Opener.allCases) func `is created with the mode and closed to children`(_ opener: Opener) throws {
+    @Test(arguments: Opener.allCases) func `creates a file with its mode and closes it on exec`(_ opener: Opener) throws
+    {
         defer { close(descriptor) }
         let file = opener.open(descriptor, "a/new", O_RDWR | O_CREAT | O_EXCL)
         try #require(file >= 0)
@@ -68,7 +71,7 @@ enum Opener: CaseIterable {
         #expect(opener.open(descriptor, "a/new", O_RDWR | O_CREAT | O_EXCL) == -EEXIST)
     }
 
-    @Test(arguments: Opener.allCases) func `may have components of 255 bytes, no longer ones`(_ opener: Opener) throws {
+    @Test(arguments: Opener.allCases) func `accepts components of at most 255 bytes`(_ opener: Opener) throws {
         defer { close(descriptor) }
         let longest = String(repeating: "n", count: 255)
         let file = opener.open(descriptor, longest, O_RDWR | O_CREAT)
@@ -78,10 +81,10 @@ enum Opener: CaseIterable {
         #expect(opener.open(descriptor, "a/\(longest)n/x", O_RDONLY) == -ENAMETOOLONG)
     }
 
-    @Test func `leaves no descriptor behind when the walk is refused`() throws {
+    @Test func `closes all descriptors of a walk that fails`() throws {
         defer { close(descriptor) }
         func openDescriptors() throws -> Int { try Directory.open("/proc/self/fd").names().count }
-        // Other tests open files meanwhile, so only a leak of this size counts.
+        // Other tests open files at the same time, so only a large leak is significant.
         let before = try openDescriptors()
         for _ in 0..<2000 {
             for path in ["a/b/..", "a/b/missing", "a/b/file/x", "a/b/"] {
@@ -92,7 +95,7 @@ enum Opener: CaseIterable {
     }
 
     @Test(arguments: ["../x", "/tmp/x", "a/x", "..", "."])
-    func `is no name to rename, link, remove or make`(_ name: String) throws {
+    func `rejects paths with several components in rename, link, remove and create`(_ name: String) throws {
         defer { close(descriptor) }
         let folder = sandbox.inside
         try folder.write("mine", "ours")

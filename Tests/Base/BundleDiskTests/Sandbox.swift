@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A folder to work in, and one beside it that nothing may reach.
+/// A working folder beside a folder that no operation may reach.
 final class Sandbox {
     let inside: Directory
     let outside: Directory
@@ -16,7 +16,7 @@ final class Sandbox {
         try outside.write("secret", "theirs")
     }
 
-    /// What is outside, to compare with what it should be.
+    /// Requires that the outer folder has its original content.
     func requireOutsideUntouched(_ location: SourceLocation = #_sourceLocation) throws {
         #expect(try outside.list() == ["secret"], sourceLocation: location)
         #expect(try outside.text("secret") == "theirs", sourceLocation: location)
@@ -38,7 +38,7 @@ extension Directory {
     }
 }
 
-/// The errno of what `body` throws; nil where it throws nothing.
+/// Returns the error number that `body` throws, or nil if it does not throw.
 func code(_ body: () throws -> Void) -> Int32? {
     do {
         try body()

@@ -2,13 +2,13 @@ import BundleDisk
 import Glibc
 import Testing
 
-@Suite struct `Removing a tree` {
+@Suite("Directory.removeTree") struct TreeRemovalTests {
     let sandbox: Sandbox
     var folder: Directory { sandbox.inside }
 
     init() throws { sandbox = try Sandbox() }
 
-    @Test func `never follows a link`() throws {
+    @Test func `does not follow links`() throws {
         let tree = try folder.directory(creating: "tree")
         try tree.symbolicLink("folder", to: "../../outside")
         try tree.symbolicLink("file", to: "../../outside/secret")
@@ -24,7 +24,7 @@ import Testing
         try sandbox.requireOutsideUntouched()
     }
 
-    @Test func `takes files, folders, pipes and deep nests, and names that are not UTF-8`() throws {
+    @Test func `removes files, folders, pipes, deep trees and names that are not UTF-8`() throws {
         var level = try folder.directory(creating: "tree")
         for depth in 0..<100 {
             try level.write("file\(depth)", "x")
@@ -43,7 +43,7 @@ import Testing
         #expect(try folder.list() == [])
     }
 
-    @Test func `of what is not there does nothing`() throws {
+    @Test func `does nothing if the tree does not exist`() throws {
         try folder.removeTree("missing")
         try folder.removeFile("missing")
         try folder.write("file", "x")
@@ -51,12 +51,12 @@ import Testing
         #expect(try folder.list() == [])
     }
 
-    @Test func `is not what removing a file does`() throws {
+    @Test func `is required for a folder, which removeFile does not remove`() throws {
         try folder.makeDirectory("below")
         #expect(code { try folder.removeFile("below") } == EISDIR)
     }
 
-    @Test func `two that remove the same tree do not get into each other's way`() async throws {
+    @Test func `removes one tree from two threads at once`() async throws {
         for _ in 0..<20 {
             let tree = try folder.directory(creating: "tree")
             for number in 0..<40 {

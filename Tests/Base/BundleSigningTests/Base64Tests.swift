@@ -1,18 +1,18 @@
 import BundleSigning
 import Testing
 
-struct Base64Tests {
+@Suite("Base64") struct Base64Tests {
     @Test(arguments: [
         ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
         ("foobar", "Zm9vYmFy"),
     ])
-    func `the vectors of RFC 4648 hold in both directions`(plain: String, text: String) throws {
+    func `encodes and decodes the vectors of RFC 4648`(plain: String, text: String) throws {
         #expect(Base64.encode(Array(plain.utf8)) == text)
         #expect(try Base64.decode(text) == Array(plain.utf8))
     }
 
     @Test(arguments: [0, 1, 2, 3, 255, 256, 257, 1000])
-    func `every byte value is spelt as the openssl command does and read back`(count: Int) throws {
+    func `encodes every byte as the openssl command does and decodes it`(count: Int) throws {
         let bench = try Workbench()
         let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 / 256) }
         try bench.write(content, to: "content")
@@ -46,7 +46,7 @@ struct Base64Tests {
         ("Zm9=", .unusedBitsSet),
         ("Zm+=", .unusedBitsSet),
     ])
-    func `every other spelling is refused`(text: String, error: Base64Error) {
+    func `rejects every other spelling`(text: String, error: Base64Error) {
         #expect(throws: error) { try Base64.decode(text) }
     }
 }

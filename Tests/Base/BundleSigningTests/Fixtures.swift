@@ -2,7 +2,7 @@ import BundleSigning
 import Synchronization
 
 extension KeyAlgorithm {
-    /// Words that make the `openssl` command generate such a key.
+    /// Arguments of the `openssl` command that generate a key of this algorithm.
     var generation: String {
         switch self {
         case .ed25519: "genpkey -algorithm ED25519"
@@ -11,7 +11,7 @@ extension KeyAlgorithm {
         }
     }
 
-    /// Words that make `openssl pkeyutl -rawin` use this algorithm's scheme.
+    /// Arguments of `openssl pkeyutl -rawin` for the scheme of this algorithm.
     var scheme: String {
         switch self {
         case .ed25519: "-rawin"
@@ -24,7 +24,7 @@ extension KeyAlgorithm {
 extension Workbench {
     private static let generated = MadeOnce()
 
-    /// The bytes of the private key that these words generate, the same each time.
+    /// Returns the private key that these arguments generate, the same at each call.
     func generatedKey(_ generation: String) throws -> [UInt8] {
         let key = try Self.generated.bytes(generation) {
             try openssl("\(generation) -out key.pem")
@@ -34,14 +34,14 @@ extension Workbench {
         return key
     }
 
-    /// The bytes of the public half of the private key that these words generate.
+    /// Returns the public key of the private key that these arguments generate.
     func generatedPublicKey(_ generation: String) throws -> [UInt8] {
         _ = try generatedKey(generation)
         try openssl("pkey -in key.pem -pubout -out pub.pem")
         return try read("pub.pem")
     }
 
-    /// A key of this algorithm, and the signature over `message` that the `openssl` command made with it.
+    /// Returns a key and a signature over `message`, both made by the `openssl` command.
     func opensslSigned(
         _ message: [UInt8], with algorithm: KeyAlgorithm
     ) throws -> (key: PublicKey, signature: [UInt8]) {
@@ -55,14 +55,14 @@ extension Workbench {
 extension PrivateKey {
     private static let made = MadeOnce()
 
-    /// A key that `generate` has made, the same each time.
+    /// Returns a key from `generate`, the same at each call.
     static func any(_ algorithm: KeyAlgorithm) throws -> PrivateKey {
         let pem = try made.bytes(algorithm.rawValue) { try generate(algorithm).pem(passphrase: nil) }
         return try PrivateKey(parsingPEM: pem, passphrase: noPassphrase)
     }
 }
 
-/// Bytes that are made when they are first asked for: an RSA key takes up to a second.
+/// Bytes that are created at their first use, because an RSA key takes up to a second.
 private final class MadeOnce: Sendable {
     private let made = Mutex<[String: [UInt8]]>([:])
 
@@ -76,12 +76,12 @@ private final class MadeOnce: Sendable {
     }
 }
 
-/// A passphrase source for keys that need none: being asked is an error.
+/// A passphrase closure for unencrypted keys. Its call fails the test.
 func noPassphrase() throws -> [UInt8] {
     throw Workbench.Failure(description: "a passphrase was asked for")
 }
 
-/// The error that `body` throws, if it is a `KeyError`.
+/// Returns the `KeyError` that `body` throws, or nil.
 func keyError(_ body: () throws -> Void) -> KeyError? {
     do {
         try body()
@@ -91,14 +91,14 @@ func keyError(_ body: () throws -> Void) -> KeyError? {
     }
 }
 
-/// The bytes that hex digits spell; spaces are skipped.
+/// Returns the bytes of a hexadecimal text. Spaces are ignored.
 func bytes(_ hex: String) -> [UInt8] {
     let digits = hex.filter { $0 != " " }.compactMap(\.hexDigitValue)
     return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
 }
 
 extension [UInt8] {
-    /// These bytes with one bit turned over.
+    /// Returns the bytes with one bit inverted.
     func flipping(bit: Int) -> [UInt8] {
         var copy = self
         copy[bit / 8] ^= 1 << (bit % 8)

@@ -3,8 +3,8 @@ import COpenSSL
 import Glibc
 import Testing
 
-struct IsolationTests {
-    /// Takes the default provider away and asks for FIPS implementations, which are not there.
+@Suite("Isolation") struct IsolationTests {
+    /// A configuration that removes the default provider and requires FIPS implementations, which do not exist here.
     static let hostileConfiguration = """
         openssl_conf = everything
         [everything]
@@ -19,7 +19,7 @@ struct IsolationTests {
 
         """
 
-    @Test func `a configuration that other code loaded from OPENSSL_CONF changes nothing here`() async {
+    @Test func `ignores a configuration that other code loaded from OPENSSL_CONF`() async {
         await #expect(processExitsWith: .success) {
             let bench = try Workbench()
             try bench.write(Array(IsolationTests.hostileConfiguration.utf8), to: "openssl.cnf")
@@ -44,7 +44,7 @@ struct IsolationTests {
         }
     }
 
-    @Test func `after the first use here no code in the process reads the configuration file`() async {
+    @Test func `prevents other code from reading the configuration file after its first use`() async {
         await #expect(processExitsWith: .success) {
             let bench = try Workbench()
             try bench.write(Array(IsolationTests.hostileConfiguration.utf8), to: "openssl.cnf")
@@ -59,7 +59,7 @@ struct IsolationTests {
         }
     }
 
-    @Test func `errors that other code left in the queue are not taken for ours`() throws {
+    @Test func `does not report errors that other code left in the queue`() throws {
         let pem = try PrivateKey.generate(.ed25519).pem(passphrase: [1])
         ERR_new()
         withVaList([]) { ERR_vset_error(ERR_LIB_PKCS12, PKCS12_R_PKCS12_CIPHERFINAL_ERROR, nil, $0) }

@@ -2,11 +2,11 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-struct PrivateKeyTests {
+@Suite("PrivateKey") struct PrivateKeyTests {
     static let passphrase = Array("correct horse \u{e9} battery".utf8)
 
     @Test(arguments: KeyAlgorithm.allCases)
-    func `a generated key is written, read back, and signs as the same key`(algorithm: KeyAlgorithm) throws {
+    func `writes a generated key, reads it back and signs with it`(algorithm: KeyAlgorithm) throws {
         let key = try PrivateKey.generate(algorithm)
         #expect(key.publicKey.algorithm == algorithm)
         #expect(key.publicKey.bits == (algorithm == .rsaPSS ? 3072 : 256))
@@ -18,12 +18,12 @@ struct PrivateKeyTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    @Test func `two generated keys differ`() throws {
+    @Test func `generates different keys`() throws {
         #expect(try PrivateKey.generate(.ed25519).publicKey != PrivateKey.generate(.ed25519).publicKey)
     }
 
     @Test(arguments: KeyAlgorithm.allCases)
-    func `an encrypted key opens with its passphrase only, here and in the openssl command`(
+    func `decrypts an encrypted key only with its passphrase, as the openssl command does`(
         algorithm: KeyAlgorithm
     ) throws {
         let bench = try Workbench()
@@ -45,19 +45,19 @@ struct PrivateKeyTests {
         #expect(try PublicKey(parsingPEM: bench.read("pub.pem")) == key.publicKey)
     }
 
-    /// What `openssl asn1parse` says about this key.
+    /// Returns the output of `openssl asn1parse` for the key.
     static func structure(of key: borrowing PrivateKey) throws -> String {
         let bench = try Workbench()
         try bench.write(key.pem(passphrase: passphrase), to: "key.pem")
         return try bench.openssl("asn1parse -in key.pem")
     }
 
-    /// The line with PBKDF2's salt.
+    /// Returns the line with the salt of PBKDF2.
     static func salt(in structure: String) -> Substring? {
         structure.split(separator: "\n").first { $0.contains("d=5") && $0.contains("OCTET STRING") }
     }
 
-    @Test func `encryption is PBES2 with 600 000 rounds of HMAC-SHA256, AES-256 and a fresh salt of 16 bytes`() throws {
+    @Test func `encrypts with PBES2, 600,000 rounds of HMAC-SHA256, AES-256 and a new salt of 16 bytes`() throws {
         let key = try PrivateKey.generate(.ed25519)
         let structure = try Self.structure(of: key)
         let rounds = "INTEGER           :0927C0"
@@ -69,7 +69,7 @@ struct PrivateKeyTests {
         #expect(try salt != Self.salt(in: Self.structure(of: key)))
     }
 
-    @Test func `an empty passphrase is refused for writing`() throws {
+    @Test func `rejects an empty passphrase when it encrypts`() throws {
         let key = try PrivateKey.generate(.ed25519)
         let error = keyError { _ = try key.pem(passphrase: []) }
         #expect(error == .emptyPassphrase)
@@ -78,7 +78,7 @@ struct PrivateKeyTests {
     @Test(
         arguments: KeyAlgorithm.allCases,
         ["-v2 aes-256-cbc -iter 10000", "-v2 aes-128-cbc -v2prf hmacWithSHA512", "-scrypt", "-v1 PBE-SHA1-3DES"])
-    func `a key that the openssl command encrypted opens`(algorithm: KeyAlgorithm, encryption: String) throws {
+    func `decrypts a key that the openssl command encrypted`(algorithm: KeyAlgorithm, encryption: String) throws {
         let bench = try Workbench()
         _ = try bench.generatedKey(algorithm.generation)
         try bench.write(Self.passphrase, to: "passphrase")
@@ -96,7 +96,7 @@ struct PrivateKeyTests {
         ("ecparam -name prime256v1 -genkey -noout", .ecdsaP256),
         ("genrsa -traditional", .rsaPSS),
     ])
-    func `a traditional key of the openssl command is read`(generation: String, algorithm: KeyAlgorithm) throws {
+    func `reads a traditional key of the openssl command`(generation: String, algorithm: KeyAlgorithm) throws {
         let bench = try Workbench()
         let size = algorithm == .rsaPSS ? " 2048" : ""
         try bench.openssl("\(generation) -out key.pem\(size)")
@@ -107,7 +107,7 @@ struct PrivateKeyTests {
         #expect(try key.publicKey.verifies(signature: key.sign(message), over: message))
     }
 
-    @Test func `an encrypted traditional key is refused before a passphrase is asked for`() throws {
+    @Test func `rejects an encrypted traditional key before it asks for a passphrase`() throws {
         let bench = try Workbench()
         _ = try bench.generatedKey(KeyAlgorithm.rsaPSS.generation)
         try bench.openssl("rsa -in key.pem -traditional -aes256 -passout pass:secret -out old.pem")
@@ -116,7 +116,7 @@ struct PrivateKeyTests {
         #expect(error == .traditionalEncryption)
     }
 
-    @Test func `anything but one private key is refused`() throws {
+    @Test func `rejects a file that does not have exactly one private key`() throws {
         let key = try PrivateKey.generate(.ed25519)
         let pem = String(decoding: try key.pem(passphrase: nil), as: UTF8.self)
         let cases: [(String, KeyError)] = [
@@ -136,7 +136,7 @@ struct PrivateKeyTests {
     }
 
     @Test(arguments: ["PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
-    func `bytes behind a private key and bytes that are none are refused`(label: String) throws {
+    func `rejects bytes after a private key and bytes that are not a key`(label: String) throws {
         let bench = try Workbench()
         _ = try bench.generatedKey(KeyAlgorithm.ecdsaP256.generation)
         try bench.openssl("ec -in key.pem -outform DER -out EC-PRIVATE-KEY")
@@ -156,7 +156,7 @@ struct PrivateKeyTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    @Test func `a key whose halves do not belong together is refused`() throws {
+    @Test func `rejects a private key that does not match its public key`() throws {
         let bench = try Workbench()
         _ = try bench.generatedKey(KeyAlgorithm.ecdsaP256.generation)
         try bench.openssl("ec -in key.pem -outform DER -out key.der")

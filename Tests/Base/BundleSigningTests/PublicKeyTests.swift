@@ -2,9 +2,10 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-struct PublicKeyTests {
+@Suite("PublicKey") struct PublicKeyTests {
     @Test(arguments: KeyAlgorithm.allCases)
-    func `a key of the openssl command is read, named by its SPKI, and written back`(algorithm: KeyAlgorithm) throws {
+    func `reads a key of the openssl command and writes it back with the ID of its SPKI`(algorithm: KeyAlgorithm) throws
+    {
         let bench = try Workbench()
         let pem = try bench.generatedPublicKey(algorithm.generation)
         let key = try PublicKey(parsingPEM: pem)
@@ -19,7 +20,7 @@ struct PublicKeyTests {
         #expect(key.description.contains(key.id))
     }
 
-    @Test func `line ends of other systems, spaces at line ends and text around the block change nothing`() throws {
+    @Test func `ignores line ends of other systems, trailing spaces and text around the block`() throws {
         let pem = try PrivateKey.generate(.ed25519).publicKey.pem
         let key = try PublicKey(parsingPEM: Array(pem.utf8))
         let variants = [
@@ -46,7 +47,7 @@ struct PublicKeyTests {
                 .unsupportedRSAExponent
             ),
         ])
-    func `a key that may not sign here is refused, public or private`(generation: String, error: KeyError) throws {
+    func `rejects a key of another kind, public or private`(generation: String, error: KeyError) throws {
         let bench = try Workbench()
         var generation = generation
         if generation.contains("-genparam") {
@@ -61,7 +62,7 @@ struct PublicKeyTests {
     }
 
     @Test(arguments: ["compressed", "hybrid"])
-    func `a point that is not in uncompressed form is refused`(form: String) throws {
+    func `rejects a point that is not uncompressed`(form: String) throws {
         let bench = try Workbench()
         _ = try bench.generatedKey(KeyAlgorithm.ecdsaP256.generation)
         try bench.openssl("ec -in key.pem -pubout -conv_form \(form) -out pub.pem")
@@ -76,7 +77,7 @@ struct PublicKeyTests {
         " -pkeyopt rsa_pss_keygen_md:sha256 -pkeyopt rsa_pss_keygen_mgf1_md:sha256 -pkeyopt rsa_pss_keygen_saltlen:32",
         " -pkeyopt rsa_pss_keygen_md:sha256 -pkeyopt rsa_pss_keygen_mgf1_md:sha256 -pkeyopt rsa_pss_keygen_saltlen:20",
     ])
-    func `an RSA-PSS key whose restrictions allow the scheme works`(restrictions: String) throws {
+    func `accepts an RSA-PSS key whose restrictions allow the scheme`(restrictions: String) throws {
         let bench = try Workbench()
         let key = try PublicKey(parsingPEM: bench.generatedPublicKey(Self.pssGeneration + restrictions))
         #expect(key.algorithm == .rsaPSS)
@@ -89,7 +90,7 @@ struct PublicKeyTests {
         "-pkeyopt rsa_pss_keygen_md:sha256 -pkeyopt rsa_pss_keygen_mgf1_md:sha1 -pkeyopt rsa_pss_keygen_saltlen:32",
         "-pkeyopt rsa_pss_keygen_md:sha256 -pkeyopt rsa_pss_keygen_mgf1_md:sha256 -pkeyopt rsa_pss_keygen_saltlen:33",
     ])
-    func `an RSA-PSS key whose restrictions rule the scheme out is refused`(restrictions: String) throws {
+    func `rejects an RSA-PSS key whose restrictions do not allow the scheme`(restrictions: String) throws {
         let pem = try Workbench().generatedPublicKey("\(Self.pssGeneration) \(restrictions)")
         let error = keyError { _ = try PublicKey(parsingPEM: pem) }
         guard case .restrictedParameters(let failure) = error else {
@@ -100,7 +101,7 @@ struct PublicKeyTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    @Test func `a private key given as a public one is refused by name`() throws {
+    @Test func `describes a private key that was passed as a public key`() throws {
         let key = try PrivateKey.generate(.ed25519)
         let pem = try key.pem(passphrase: nil)
         #expect(throws: KeyError.privateKeyGiven) { try PublicKey(parsingPEM: pem) }
@@ -109,7 +110,7 @@ struct PublicKeyTests {
         #expect(KeyError.privateKeyGiven.description.contains("private key"))
     }
 
-    @Test func `PEM text with anything but one sound block is refused`() throws {
+    @Test func `rejects PEM text without exactly one valid block`() throws {
         let pem = try PrivateKey.generate(.ed25519).publicKey.pem
         let lines = pem.split(separator: "\n").map(String.init)
         let cases: [(String, KeyError)] = [
@@ -119,7 +120,7 @@ struct PublicKeyTests {
             (pem.replacing("PUBLIC KEY", with: "CERTIFICATE"), .unexpectedPEMBlock(label: "CERTIFICATE")),
             (pem.replacing("PUBLIC KEY", with: "RSA PUBLIC KEY"), .unexpectedPEMBlock(label: "RSA PUBLIC KEY")),
             (lines[0] + "\n" + lines[1], .malformedPEM("the block PUBLIC KEY has no end")),
-            (lines[1] + "\n" + lines[2], .malformedPEM("a block ends that never began")),
+            (lines[1] + "\n" + lines[2], .malformedPEM("an END line has no BEGIN line")),
             (
                 pem.replacing("END PUBLIC", with: "END PRIVATE"),
                 .malformedPEM("the block PUBLIC KEY ends with another label")
@@ -141,7 +142,7 @@ struct PublicKeyTests {
     }
 
     @Test(arguments: KeyAlgorithm.allCases)
-    func `bytes behind the key, missing bytes and other bytes are refused`(algorithm: KeyAlgorithm) throws {
+    func `rejects additional, missing and changed bytes`(algorithm: KeyAlgorithm) throws {
         let der = try PrivateKey.any(algorithm).publicKey.spki
         #expect(throws: KeyError.trailingBytes(count: 2)) { try PublicKey(parsingDER: der + [0, 0]) }
         let damaged: [[UInt8]] = [Array(der.dropLast()), Array(der.dropFirst()), [], [0x30], der.reversed()]
@@ -158,7 +159,7 @@ struct PublicKeyTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    @Test func `a key in BER's other spellings is refused, so that one key has one id`() throws {
+    @Test func `rejects other BER encodings, so that a key has one ID`() throws {
         let der = try PrivateKey.generate(.ed25519).publicKey.spki
         let longLength = [0x30, 0x81, 0x2a] + der.dropFirst(2)
         let indefinite = [0x30, 0x80] + der.dropFirst(2) + [0, 0]
@@ -168,7 +169,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test func `a point that is not on the curve is refused`() throws {
+    @Test func `rejects a point that is not on the curve`() throws {
         var der = try PrivateKey.generate(.ecdsaP256).publicKey.spki
         der[der.count - 1] ^= 1
         let error = keyError { _ = try PublicKey(parsingDER: der) }
@@ -179,7 +180,8 @@ struct PublicKeyTests {
         #expect(failure.description.contains("OpenSSL failed"))
     }
 
-    /// The DER of an RSA key whose modulus has this many bits and is no product of primes, which reading does not notice.
+    /// Returns the DER of an RSA key whose modulus has this many bits. The modulus is not a product of primes, which
+    /// parsing does not check.
     static func rsaKey(bits: Int) -> [UInt8] {
         func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
             [tag, 0x82, UInt8(content.count >> 8), UInt8(content.count & 0xff)] + content
@@ -190,7 +192,7 @@ struct PublicKeyTests {
         return element(0x30, bytes("300d06092a864886f70d0101010500") + element(0x03, [0] + key))
     }
 
-    @Test func `an RSA key larger than OpenSSL verifies with is refused`() throws {
+    @Test func `rejects an RSA key that is too large for OpenSSL`() throws {
         #expect(try PublicKey(parsingDER: Self.rsaKey(bits: 16_384)).bits == 16_384)
         let error = keyError { _ = try PublicKey(parsingDER: Self.rsaKey(bits: 16_385)) }
         #expect(error == .unsupportedRSASize(bits: 16_385))

@@ -3,7 +3,7 @@ import COpenSSL
 import BundleTesting
 import Testing
 
-struct SHA256Tests {
+@Suite("SHA256") struct SHA256Tests {
     static let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     static let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     static let millionAs = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
@@ -11,7 +11,7 @@ struct SHA256Tests {
     @Test(arguments: [
         ([], empty), (Array("abc".utf8), abc), ([UInt8](repeating: UInt8(ascii: "a"), count: 1_000_000), millionAs),
     ])
-    func `the vectors of FIPS 180-4 come out, in one piece and in many`(input: [UInt8], hex: String) throws {
+    func `computes the vectors of FIPS 180-4 in one piece and in many`(input: [UInt8], hex: String) throws {
         #expect(try SHA256Digest.of(input).hex == hex)
         var hasher = try SHA256Hasher()
         for start in stride(from: 0, to: input.count, by: 977) {
@@ -20,7 +20,7 @@ struct SHA256Tests {
         #expect(try hasher.finish().hex == hex)
     }
 
-    @Test func `a finished hasher starts anew`() throws {
+    @Test func `starts again after finish`() throws {
         var hasher = try SHA256Hasher()
         try hasher.update(Array("other".utf8))
         _ = try hasher.finish()
@@ -29,7 +29,7 @@ struct SHA256Tests {
         #expect(try hasher.finish().hex == Self.abc)
     }
 
-    @Test func `hashers on several threads do not disturb each other`() async throws {
+    @Test func `computes on several threads at once`() async throws {
         try await withThrowingTaskGroup { group in
             for seed in UInt8(0)..<8 {
                 group.addTask {
@@ -44,7 +44,7 @@ struct SHA256Tests {
         }
     }
 
-    @Test func `the digest agrees with the openssl command`() throws {
+    @Test func `agrees with the openssl command`() throws {
         let bench = try Workbench()
         let content = noise(100_003)
         try bench.write(content, to: "content")
@@ -52,7 +52,7 @@ struct SHA256Tests {
         #expect(try SHA256Digest.of(content).hex == String(decoding: bench.read("digest").prefix(64), as: UTF8.self))
     }
 
-    @Test func `hex, bytes and the hex that is appended are one value`() throws {
+    @Test func `writes the same hexadecimal digits in all forms`() throws {
         let digest = try SHA256Digest(parsingHex: Self.abc)
         var buffer = Array("sha256=".utf8)
         digest.appendHex(to: &buffer)
@@ -66,7 +66,7 @@ struct SHA256Tests {
     }
 
     @Test(arguments: [0, 31, 33])
-    func `bytes of another number than 32 are no digest`(count: Int) {
+    func `rejects a number of bytes other than 32`(count: Int) {
         #expect(SHA256Digest(bytes: [UInt8](repeating: 7, count: count)) == nil)
     }
 
@@ -84,11 +84,11 @@ struct SHA256Tests {
     ]
 
     @Test(arguments: refusedTexts)
-    func `only 64 lower-case hex digits are a digest`(text: String, error: DigestError) {
+    func `rejects a text that is not 64 lower-case hexadecimal digits`(text: String, error: DigestError) {
         #expect(throws: error) { try SHA256Digest(parsingHex: text) }
     }
 
-    @Test func `byte strings are equal only if every byte is`() {
+    @Test func `compares all bytes in constant time`() {
         #expect(constantTimeEquals([], []))
         #expect(constantTimeEquals([1, 2, 3], [1, 2, 3]))
         #expect(!constantTimeEquals([1, 2, 3], [1, 2, 4]))

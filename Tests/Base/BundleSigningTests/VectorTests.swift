@@ -2,7 +2,7 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-struct VectorTests {
+@Suite("Vector") struct VectorTests {
     struct Ed25519Vector: Sendable {
         let secret: String
         let key: String
@@ -14,7 +14,7 @@ struct VectorTests {
         }
     }
 
-    /// RFC 8032 section 7.1, tests 1 to 3.
+    /// RFC 8032, section 7.1, tests 1 to 3.
     static let ed25519 = [
         Ed25519Vector(
             secret: "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
@@ -37,7 +37,7 @@ struct VectorTests {
     ]
 
     @Test(arguments: ed25519)
-    func `the Ed25519 vectors of RFC 8032 sign and verify`(vector: Ed25519Vector) throws {
+    func `signs and verifies the Ed25519 vectors of RFC 8032`(vector: Ed25519Vector) throws {
         let key = try vector.publicKey
         let signature = bytes(vector.signature)
         #expect(try key.verifies(signature: signature, over: bytes(vector.message)))
@@ -50,13 +50,13 @@ struct VectorTests {
     }
 
     @Test(arguments: [
-        // S + L: the same signature again for a verifier that does not reduce, RFC 8032 section 5.1.7.
+        // S + L is the same signature for a verifier that reduces it (RFC 8032, section 5.1.7).
         (0, "S plus the group order", "4c8c7872aa064e049dbb3013fbf29380d25bf5f0595bbe24655141438e7a101b"),
         (0, "S zero", String(repeating: "00", count: 32)),
         (0, "S all ones", String(repeating: "ff", count: 32)),
         (1, "S of another message", "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"),
     ])
-    func `an Ed25519 signature with a wrong S is refused`(index: Int, name: String, scalar: String) throws {
+    func `rejects an Ed25519 signature with a wrong S`(index: Int, name: String, scalar: String) throws {
         let vector = Self.ed25519[index]
         let forged = bytes(String(vector.signature.prefix(64)) + scalar)
         #expect(forged.count == 64)
@@ -64,7 +64,7 @@ struct VectorTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    // RFC 6979 section A.2.5: P-256, SHA-256, message "sample".
+    // RFC 6979, section A.2.5: P-256, SHA-256, message "sample".
     static let point =
         "60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6"
         + "7903fe1008b8bc99a41ae9e95628bc64f2f1b20c2d7e9f5177a3c294d4462299"
@@ -77,7 +77,7 @@ struct VectorTests {
     }
 
     @Test(arguments: [
-        // r and s have their top bit set, so DER puts a zero byte before each.
+        // r and s have their top bit set, so DER adds a zero byte before each.
         ("the vector itself", "3046 022100\(r) 022100\(s)", true),
         (
             "n - s: ECDSA is malleable",
@@ -118,7 +118,7 @@ struct VectorTests {
         ("an empty r", "3025 0200 022100\(s)", false),
         ("IEEE P1363 instead of DER", "\(r) \(s)", false),
     ])
-    func `an ECDSA signature is two integers in canonical DER`(name: String, signature: String, isValid: Bool) throws {
+    func `accepts an ECDSA signature only in canonical DER`(name: String, signature: String, isValid: Bool) throws {
         let verifies = try Self.sampleKey().verifies(signature: bytes(signature), over: Array("sample".utf8))
         #expect(verifies == isValid)
         #expect(ERR_peek_error() == 0)

@@ -2,9 +2,9 @@ import BundleSigning
 import COpenSSL
 import Testing
 
-struct VerificationTests {
+@Suite("Verification") struct VerificationTests {
     @Test(arguments: KeyAlgorithm.allCases)
-    func `a signature of the openssl command verifies, and not with any bit turned over`(
+    func `verifies a signature of the openssl command and rejects it with any inverted bit`(
         algorithm: KeyAlgorithm
     ) throws {
         let (key, signature) = try Workbench().opensslSigned(message, with: algorithm)
@@ -26,12 +26,12 @@ struct VerificationTests {
     }
 
     @Test(arguments: KeyAlgorithm.allCases, [true, false])
-    func `the openssl command verifies our signature, and refuses it over another message`(
+    func `creates a signature that the openssl command verifies only for its message`(
         algorithm: KeyAlgorithm, isEmpty: Bool
     ) throws {
         let bench = try Workbench()
         let key = try PrivateKey.any(algorithm)
-        // The command of OpenSSL 3.0 cannot map an empty file, which is how it reads a message for Ed25519.
+        // The command of OpenSSL 3.0 cannot map an empty file, which it does for Ed25519 messages.
         let signed = isEmpty && algorithm != .ed25519 ? [] : message
         try bench.write(Array(key.publicKey.pem.utf8), to: "pub.pem")
         try bench.write(key.sign(signed), to: "signature")
@@ -42,7 +42,7 @@ struct VerificationTests {
         #expect(try bench.exitStatus(ofOpenSSL: "\(verify) -in other") == 1)
     }
 
-    @Test func `openssl dgst signs and verifies the same schemes`() throws {
+    @Test func `signs and verifies as openssl dgst does`() throws {
         let options = "-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:32"
         for (algorithm, options) in [(KeyAlgorithm.ecdsaP256, ""), (.rsaPSS, options)] {
             let bench = try Workbench()
@@ -69,7 +69,7 @@ struct VerificationTests {
         "dgst -sha256",
         "dgst -sha1",
     ])
-    func `an RSA signature in another scheme is refused`(scheme: String) throws {
+    func `rejects an RSA signature in another scheme`(scheme: String) throws {
         let bench = try Workbench()
         let key = try PublicKey(parsingPEM: bench.generatedPublicKey(KeyAlgorithm.rsaPSS.generation))
         try bench.write(message, to: "message")
@@ -80,7 +80,7 @@ struct VerificationTests {
         #expect(ERR_peek_error() == 0)
     }
 
-    @Test func `an RSA signature without its leading zero byte is refused`() throws {
+    @Test func `rejects an RSA signature without its leading zero byte`() throws {
         let bench = try Workbench()
         let key = try PrivateKey(
             parsingPEM: bench.generatedKey(KeyAlgorithm.rsaPSS.generation), passphrase: noPassphrase)
@@ -91,7 +91,7 @@ struct VerificationTests {
     }
 
     @Test(arguments: ["-digest sha1", "-digest sha512"])
-    func `an ECDSA signature with another digest is refused`(digest: String) throws {
+    func `rejects an ECDSA signature with another digest`(digest: String) throws {
         let bench = try Workbench()
         let key = try PublicKey(parsingPEM: bench.generatedPublicKey(KeyAlgorithm.ecdsaP256.generation))
         try bench.write(message, to: "message")
@@ -99,7 +99,7 @@ struct VerificationTests {
         #expect(try !key.verifies(signature: bench.read("signature"), over: message))
     }
 
-    @Test func `a signature counts only for its own key's algorithm`() throws {
+    @Test func `verifies a signature only by the algorithm of its key`() throws {
         for signer in KeyAlgorithm.allCases {
             let signature = try PrivateKey.any(signer).sign(message)
             for verifier in KeyAlgorithm.allCases where verifier != signer {
@@ -109,7 +109,7 @@ struct VerificationTests {
         }
     }
 
-    @Test func `one key verifies on many threads at once`() async throws {
+    @Test func `verifies with one key on many threads at once`() async throws {
         let (key, signature) = try Workbench().opensslSigned(message, with: .ecdsaP256)
         try await withThrowingTaskGroup { group in
             for index in 0..<8 {

@@ -2,7 +2,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// A temporary folder in which the `openssl` command runs; removed with everything in it when the test ends.
+/// A temporary folder for the `openssl` command. It is removed at the end of the test.
 final class Workbench {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -18,7 +18,8 @@ final class Workbench {
 
     func read(_ name: String) throws -> [UInt8] { try contents(ofFile: folder.file(name)) }
 
-    /// What `openssl` prints with these words, split at spaces; a failure of the command fails the test with what it said.
+    /// Runs `openssl` with arguments separated by spaces and returns its output. A failure of the command fails the test
+    /// with its message.
     @discardableResult
     func openssl(_ words: String) throws -> String {
         let ending = try run(words)
@@ -28,7 +29,7 @@ final class Workbench {
         return ending.text
     }
 
-    /// The exit status of `openssl` with these words, split at spaces; nil where a signal ended it.
+    /// Returns the exit status of `openssl` with arguments separated by spaces, or nil if a signal ended it.
     func exitStatus(ofOpenSSL words: String) throws -> Int32? { try run(words).status }
 
     private func run(_ words: String) throws -> Program.Ending {

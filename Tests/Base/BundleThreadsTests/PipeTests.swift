@@ -10,7 +10,7 @@ private struct Broken: Error, Equatable {
 
 private typealias Numbers = Pipe<Int, Broken>
 
-/// A thread, and what its body returned.
+/// A thread and the result of its body.
 private final class Running<Value: Sendable>: Sendable {
     private final class Place: Sendable { let value = Mutex<Result<Value, any Error>?>(nil) }
 
@@ -30,7 +30,7 @@ private final class Running<Value: Sendable>: Sendable {
     }
 }
 
-/// Gives other threads a turn, or not, as `seed` says.
+/// Random yields, determined by `seed`.
 private struct Turns {
     private var state: UInt64
 
@@ -43,20 +43,20 @@ private struct Turns {
         return Int(state >> 33)
     }
 
-    /// For loops: rarely, since a thread that yields waits for all others, on a busy machine for long.
+    /// Yields rarely, because each yield can wait for all other threads of a busy machine.
     mutating func pass() {
         if next() % 64 == 0 { sched_yield() }
     }
 
-    /// Once, so that threads that were started may have begun to wait.
+    /// Yields a few times, so that the started threads can begin to wait.
     mutating func settle() {
         for _ in 0..<(next() % 4) { sched_yield() }
     }
 }
 
-@Suite(.ownThread) struct `A pipe` {
+@Suite("Pipe", .ownThread) struct PipeTests {
     @Test(arguments: 0..<60)
-    func `hands everything over once and in order, and never holds more than it may`(seed: Int) throws {
+    func `delivers each element once and in order, and never exceeds its capacity`(seed: Int) throws {
         let senders = 1 + seed % 3
         let capacity = 1 + seed % 5
         let each = 200
@@ -69,7 +69,7 @@ private struct Turns {
                 for number in 0..<each {
                     turns.pass()
                     try pipe.send(sender * each + number)
-                    // Of those that were asked for one may not be here yet, so this is the least that the pipe can hold.
+                    // Some requested elements have not arrived yet, so this is a lower bound of the pipe's content.
                     most = max(most, sent.add() - asked.count)
                 }
                 if ended.add() == senders { pipe.finish() }
@@ -95,7 +95,7 @@ private struct Turns {
         #expect(try pipe.receive() == nil)
     }
 
-    @Test(arguments: 0..<20) func `has several receivers as well`(seed: Int) throws {
+    @Test(arguments: 0..<20) func `delivers each element to one of several receivers`(seed: Int) throws {
         let pipe = Numbers(capacity: 2)
         let finished = Counter()
         let receiving = try (0..<3).map { receiver in
@@ -106,7 +106,7 @@ private struct Turns {
                     received.append(number)
                     turns.pass()
                 }
-                // Before that nobody is told of an end, also where another receiver was faster.
+                // No receiver returns before the end, even if another one was faster.
                 #expect(finished.count == 1)
                 return received
             }
@@ -119,7 +119,7 @@ private struct Turns {
         #expect(received.flatMap(\.self).sorted() == Array(0..<300))
     }
 
-    @Test(arguments: 0..<20) func `wakes the receiver when the sender ends early`(seed: Int) throws {
+    @Test(arguments: 0..<20) func `wakes the receiver when the sender ends the pipe`(seed: Int) throws {
         let pipe = Numbers(capacity: 2)
         let receiving = try Running { try pipe.receive() }
         var turns = Turns(seed)
@@ -128,7 +128,7 @@ private struct Turns {
         #expect(try receiving.result() == nil)
     }
 
-    @Test(arguments: 0..<20) func `wakes the senders when the receiver ends early`(seed: Int) throws {
+    @Test(arguments: 0..<20) func `wakes the senders when the receiver ends the pipe`(seed: Int) throws {
         let pipe = Numbers(capacity: 1, holding: [1])
         let sending = try (2...4).map { number in try Running { try pipe.send(number) } }
         var turns = Turns(seed)
@@ -139,7 +139,7 @@ private struct Turns {
         #expect(try !pipe.send(5))
     }
 
-    @Test(arguments: 0..<20) func `brings the sender's error to the receiver, behind what was sent`(seed: Int) throws {
+    @Test(arguments: 0..<20) func `delivers the sender's error after the elements sent before it`(seed: Int) throws {
         let pipe = Numbers(capacity: 3)
         let receiving = try Running {
             var received: [Int] = []
@@ -162,7 +162,7 @@ private struct Turns {
         #expect(throws: Broken(number: 7)) { try pipe.receive() }
     }
 
-    @Test(arguments: 0..<20) func `brings the receiver's error to the senders, and drops what is in it`(seed: Int)
+    @Test(arguments: 0..<20) func `throws the receiver's error to the senders and drops the elements`(seed: Int)
         throws
     {
         let pipe = Numbers(capacity: 1, holding: [1])
@@ -183,7 +183,7 @@ private struct Turns {
         #expect(throws: Broken(number: 1)) { try pipe.send(1) }
     }
 
-    @Test func `lets go of what it drops, and takes nothing behind its end`() throws {
+    @Test func `releases dropped elements and ignores elements after its end`() throws {
         final class Element: Sendable {}
         let pipe = Pipe<Element, Never>(capacity: 2)
         weak var first: Element?
@@ -201,7 +201,7 @@ private struct Turns {
         #expect(pipe.receive() == nil)
     }
 
-    @Test func `takes more than it may hold from those who must not wait`() throws {
+    @Test func `accepts elements beyond its capacity from senders that must not wait`() throws {
         let pipe = Numbers(capacity: 1)
         for number in 0..<10 { pipe.sendNow(number) }
         let sending = try Running { try pipe.send(10) }
@@ -210,8 +210,8 @@ private struct Turns {
     }
 }
 
-@Suite(.ownThread) struct `A stage between two pipes` {
-    @Test func `sends on what it makes of each element`() throws {
+@Suite("PipeStage", .ownThread) struct PipeStageTests {
+    @Test func `sends the result of its step for each element`() throws {
         let (numbers, texts) = (Numbers(capacity: 2), Pipe<String, Broken>(capacity: 2))
         let stage = try PipeStage(from: numbers, to: texts) { number throws(Broken) in "\(number)" }
         let sending = try Running {
@@ -224,14 +224,14 @@ private struct Turns {
         stage.join()
     }
 
-    @Test func `ends both pipes when it has done its last step`() throws {
+    @Test func `ends both pipes after its last step`() throws {
         let (input, output) = (Numbers(capacity: 1), Numbers(capacity: 5))
         let stage = try PipeStage(from: input, to: output) { number throws(Broken) in number < 3 ? number : nil }
         let sending = try Running {
             while try input.send(1) {}
         }
         #expect(try output.receive() == 1)
-        // Not from here: whoever receives must not wait for room that the other sender may take each time.
+        // Sends from another thread, because the other sender can fill the free capacity each time.
         let last = try Running { try input.send(3) }
         while try output.receive() != nil {}
         _ = try last.result()
@@ -239,7 +239,7 @@ private struct Turns {
         stage.join()
     }
 
-    @Test func `brings an error of its own, or of one pipe, to the others`() throws {
+    @Test func `passes an error of its step or of a pipe on to all pipes`() throws {
         for place in 0..<3 {
             let pipes = (0..<3).map { _ in Numbers(capacity: 1) }
             let stages = try (0..<2).map { stage in
@@ -265,7 +265,7 @@ private struct Turns {
         }
     }
 
-    @Test func `ends when it is let go, although its input does not`() throws {
+    @Test func `ends when it is deinitialized although its input does not end`() throws {
         let (input, output) = (Numbers(capacity: 1), Numbers(capacity: 1))
         do {
             _ = try PipeStage(from: input, to: output) { number throws(Broken) in number }
@@ -274,8 +274,8 @@ private struct Turns {
         #expect(try !input.send(1))
     }
 
-    /// As slabs and blocks do: their number is all that is in memory, and an error anywhere ends the round.
-    @Test(arguments: 0..<40) func `works in a round of buffers`(seed: Int) throws {
+    /// Tests a cycle of buffers, such as slabs and blocks: an error anywhere ends the cycle.
+    @Test(arguments: 0..<40) func `limits the elements in use to the number of buffers`(seed: Int) throws {
         let buffers = 1 + seed % 5
         let failing: Int? = seed % 4 == 3 ? nil : seed % 4
         let empty = Numbers(capacity: buffers, holding: Array(0..<buffers))

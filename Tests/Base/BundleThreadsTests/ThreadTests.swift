@@ -3,8 +3,8 @@ import BundleThreads
 import Synchronization
 import Testing
 
-@Suite(.ownThread) struct ThreadTests {
-    @Test func `a worker runs its jobs in order and is done when it has finished`() throws {
+@Suite("BlockingThread and SerialWorker", .ownThread) struct ThreadTests {
+    @Test func `runs the jobs of a worker in order before it finishes`() throws {
         let worker = try SerialWorker()
         let seen = Mutex<[Int]>([])
         for number in 0..<1000 { worker.submit { seen.withLock { $0.append(number) } } }
@@ -12,7 +12,7 @@ import Testing
         #expect(seen.withLock(\.self) == Array(0..<1000))
     }
 
-    @Test func `a worker that is let go still does what it was given`() throws {
+    @Test func `runs the submitted jobs of a worker that is deinitialized`() throws {
         let count = Mutex(0)
         do {
             let worker = try SerialWorker()
@@ -21,14 +21,15 @@ import Testing
         #expect(count.withLock(\.self) == 100)
     }
 
-    @Test func `blocking work brings its value or its error to an asynchronous caller`() async throws {
+    @Test func `returns the value or error of blocking work to an asynchronous caller`() async throws {
         struct Refused: Error {}
         #expect(try await onThread { 7 } == 7)
         await #expect(throws: Refused.self) { try await onThread { throw Refused() } }
     }
 
-    /// More than Dispatch's pool of 255 threads, each waiting for another one: an archive's stages do the same.
-    @Test func `many threads that wait for each other do not use up a pool`() async throws {
+    /// Starts more threads than Dispatch's pool of 255, each of which waits for another one, as the stages of an archive
+    /// do.
+    @Test func `does not exhaust a pool when many threads wait for each other`() async throws {
         let done = try await withThrowingTaskGroup(of: Int.self) { group in
             for number in 0..<300 {
                 group.addTask {

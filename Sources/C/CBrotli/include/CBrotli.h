@@ -3,13 +3,13 @@
 
 #include <stddef.h>
 
-// libbrotlidec is loaded when it is first used: wherever libcurl is, it is, too, and only a look at a folder of precompressed files needs it.
+// libbrotlidec is loaded at its first use, because only the inspection of precompressed files needs it. It is installed with libcurl.
 
-/// Loads libbrotlidec; 0, or -1 where the system has none.
+/// Loads libbrotlidec. Returns 0, or -1 if the system does not have it.
 int cbrotli_load(void);
 
-/// Decodes `encoded` into `decoded`, which has room for `*decoded_size` bytes; 1 where all of it is one brotli stream that fits, and
-/// `*decoded_size` is then what it has. To be called after a `cbrotli_load` that gave 0.
+/// Decodes `encoded` into `decoded`, which has space for `*decoded_size` bytes. Returns 1 if `encoded` is exactly one brotli stream that
+/// fits, and sets `*decoded_size` to its length. Call it only after `cbrotli_load` returned 0.
 int cbrotli_decode(size_t encoded_size, const void *encoded, size_t *decoded_size, void *decoded);
 
 #endif

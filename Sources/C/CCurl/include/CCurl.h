@@ -1,16 +1,16 @@
 #ifndef CCURL_H
 #define CCURL_H
 
-// libcurl is loaded when it is first used, not with the program: it brings some thirty libraries with it, which would cost
-// every `clientctl list` several milliseconds. Callers see libcurl's own functions; the labels below give each of them the
-// symbol of a stand-in in CCurl.c, which calls the loaded one, so that nothing is linked against libcurl itself.
+// libcurl is loaded at its first use: it loads some thirty libraries, which would cost every `clientctl list` several
+// milliseconds. Callers use libcurl's own names. The labels below map each function to a stand-in in CCurl.c that calls the
+// loaded library, so that nothing is linked against libcurl.
 
 // The type checks of curl.h work on constant options only; the wrappers below carry the types instead.
 #define CURL_DISABLE_TYPECHECK 1
 #include <curl/curl.h>
 #include <stdint.h>
 
-/// Loads libcurl; 0, or -1 where the system has none. Called before any other function; more calls cost nothing.
+/// Loads libcurl. Returns 0, or -1 if the system does not have it. Call it before any other function; further calls are cheap.
 int ccurl_load(void);
 
 #ifndef CCURL_STAND_INS
@@ -35,9 +35,9 @@ struct curl_slist *curl_slist_append(struct curl_slist *list, const char *text) 
 void curl_slist_free_all(struct curl_slist *list) __asm__("ccurl_slist_free_all");
 #endif
 
-// Swift cannot call variadic functions, so every argument type of curl_easy_setopt gets a function of its own.
+// Swift cannot call variadic functions, so curl_easy_setopt has one function for each argument type.
 
-// Of the write, the read and the header callback, which share this type.
+// The type of the write, read and header callbacks.
 typedef size_t (*ccurl_bytes_callback)(char *bytes, size_t size, size_t count, void *context);
 
 CURLMcode ccurl_multi_set_long(CURLM *multi, CURLMoption option, long value);
@@ -49,12 +49,12 @@ CURLcode ccurl_set_header_list(CURL *handle, struct curl_slist *list);
 CURLcode ccurl_set_bytes_callback(CURL *handle, CURLoption option, ccurl_bytes_callback callback);
 CURLcode ccurl_set_prereq_callback(CURL *handle, curl_prereq_callback callback);
 
-// curl_easy_getinfo likewise: the socket of an open connection, and `errno` of the last attempt that failed.
+// The same for curl_easy_getinfo: the socket of an open connection, and `errno` of the last failed attempt.
 CURLcode ccurl_active_socket(CURL *handle, curl_socket_t *socket);
 CURLcode ccurl_system_error(CURL *handle, long *code);
 
-// How far a transfer came: microseconds until the name had an address, the connection stood, and TLS did, each 0 before that; and
-// what a proxy answered to CONNECT, 0 where it was not asked.
+// The progress of a transfer: the microseconds until the name was resolved, the connection was open, and TLS was set up, each 0
+// before that; and the status of a proxy's response to CONNECT, 0 without a proxy.
 typedef struct {
     int64_t name, connection, tls;
     long tunnel;

@@ -1,4 +1,4 @@
-// Linux calls that the Glibc module does not offer to Swift. Every function returns a value >= 0, or -errno.
+// Linux system calls that the Glibc module does not import. Each function returns a value >= 0, or -errno.
 #ifndef CLINUX_H
 #define CLINUX_H
 
@@ -7,41 +7,41 @@
 #include <sys/types.h>
 
 /// openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS; -EXDEV for any `..`.
-/// Where the kernel or a sandbox refuses openat2, walks the components with O_NOFOLLOW instead.
+/// If the kernel or a sandbox refuses openat2, it opens the components one by one with O_NOFOLLOW.
 int clinux_open_beneath(int directory, const char *path, int flags, mode_t mode);
 
-/// The walk alone, so that the fallback can be tested on kernels that have openat2.
+/// The fallback alone, for tests on kernels that support openat2.
 int clinux_open_walking(int directory, const char *path, int flags, mode_t mode);
 
-/// renameat2(2) with RENAME_NOREPLACE. Where that is unknown: a look, then renameat(2), which is as good among those that hold the
-/// same lock; over a folder with anything in it, it is refused by any kernel.
+/// renameat2(2) with RENAME_NOREPLACE. Without support for the flag it checks the target and calls renameat(2), which is safe among
+/// processes that hold the same lock. No kernel replaces a folder that is not empty.
 int clinux_rename_noreplace(int from_directory, const char *from, int to_directory, const char *to);
-/// The same by the kernel alone: -EINVAL where the file system does not know the flag.
+/// The same without the fallback: -EINVAL if the file system does not support the flag.
 int clinux_rename_noreplace_strictly(int from_directory, const char *from, int to_directory, const char *to);
 
-/// memfd_create(2): a file without a disk.
+/// memfd_create(2): a file in memory.
 int clinux_memory_file(const char *name);
 
-/// syncfs(2): everything dirty on the file system of `descriptor` reaches the disk; reports write-back errors (Linux 5.8).
+/// syncfs(2): writes the file system of `descriptor` to the disk. Reports write-back errors from Linux 5.8 on.
 int clinux_sync_file_system(int descriptor);
 
-/// One directory entry at a time: fills `name` (at least 256 bytes) and `type` (DT_REG..., DT_UNKNOWN where the file system
-/// does not say) and returns the name's length, 0 at the end.
+/// Reads the next directory entry into `name` (at least 256 bytes) and `type` (DT_REG and others, DT_UNKNOWN if the file system
+/// does not report it). Returns the length of the name, or 0 at the end.
 int clinux_read_entry(void *stream, char *name, size_t capacity, unsigned char *type);
-/// Opens a directory stream over its own duplicate of `directory`, rewound; NULL with *error set on failure.
+/// Opens a directory stream at its start on a duplicate of `directory`. Returns NULL and sets *error on failure.
 void *clinux_open_stream(int directory, int *error);
 void clinux_close_stream(void *stream);
 
-/// Puts the process into the C.UTF-8 character set, which libarchive needs to read names; 0, or -1.
+/// Sets the character set of the process to C.UTF-8, which libarchive needs for names. Returns 0, or -1.
 int clinux_use_utf8(void);
 
-/// mallopt(3) with M_ARENA_MAX: how many heaps the threads of the process share; 1, or 0 where that cannot be set.
+/// mallopt(3) with M_ARENA_MAX: limits the heaps of the process. Returns 1, or 0 on failure.
 int clinux_limit_heaps(int count);
 
-/// Lets a program that is started by these `posix_spawn_file_actions_t` close every descriptor from `first` up; 0, or -errno.
+/// Makes a program that is started with these file actions close every descriptor from `first` on. Returns 0, or -errno.
 int clinux_close_from(void *actions, int first);
 
-/// Rights of Landlock, as the kernel numbers them: headers may be older than the kernel.
+/// The Landlock rights in the kernel's numbers, because the headers can be older than the kernel.
 enum {
     CLINUX_MAY_EXECUTE = 1 << 0,
     CLINUX_MAY_WRITE_FILE = 1 << 1,
@@ -51,21 +51,21 @@ enum {
     CLINUX_MAY_REMOVE_FILE = 1 << 5,
     CLINUX_MAY_MAKE_FOLDER = 1 << 7,
     CLINUX_MAY_MAKE_FILE = 1 << 8,
-    /// Every right that the first version knows, devices, sockets and links among them.
+    /// All rights of version 1, including those for devices, sockets and links.
     CLINUX_MAY_FIRST = (1 << 13) - 1,
-    /// From version 2 on: names move from one folder to another.
+    /// Renames between folders, from version 2 on.
     CLINUX_MAY_MOVE = 1 << 13,
-    /// From version 3 on.
+    /// Truncation, from version 3 on.
     CLINUX_MAY_TRUNCATE = 1 << 14,
 };
 
-/// How much of Landlock the kernel has: its version, 1 or more.
+/// Returns the kernel's version of Landlock, 1 or more.
 int clinux_landlock_version(void);
-/// A ruleset under which everything in `handled` is refused that no rule allows; its descriptor.
+/// Creates a ruleset that refuses the rights in `handled` unless a rule allows them. Returns its descriptor.
 int clinux_landlock_ruleset(uint64_t handled);
 /// Allows `rights` below the folder at `path`, or for the file there.
 int clinux_landlock_allow(int ruleset, uint64_t rights, const char *path);
-/// From now on `ruleset` holds for this thread and all that it starts, and none of them gains privileges.
+/// Applies `ruleset` to this thread and all threads and processes that it starts afterwards. None of them can gain privileges.
 int clinux_landlock_enforce(int ruleset);
 
 #endif
