@@ -3,6 +3,7 @@
 
 Everything that a shell has to decide is in four commands: launch, confirm, fail and status. They take their settings from the
 environment: CLIENTCTL_STORE, CLIENTCTL_SHELL_VERSION, CLIENTCTL_SEED. CLIENTCTL_STARTUP_TIMEOUT is the time for a start (10s).
+It begins with the first page, and stands still while every page is hidden.
 """
 
 import functools
@@ -13,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import threading
+import time
 
 HOSTS = ("127.0.0.1", "localhost")
 CALLS = "/__clientctl/v1/"
@@ -28,6 +30,10 @@ BRIDGE = """<meta name="clientctl-token" content="%s"><script>
       });
   }
   setInterval(function () { call('getCurrentVersion'); }, 1000);
+  var page = String(Math.random()), number = 0;
+  function tell() { call('visibility', { page: page, number: ++number, hidden: document.hidden }); }
+  document.addEventListener('visibilitychange', tell);
+  tell();
   window.Capacitor = { Plugins: { CapacitorMeteorWebApp: {
     startupDidComplete: function () { return call('startupDidComplete'); },
     startupDidFail: function (options) { return call('startupDidFail', options); },
@@ -47,6 +53,35 @@ def clientctl(*arguments):
     return json.loads(done.stdout)
 
 
+class Watchdog:
+    """Calls `expired` when pages of a trial have been visible for TIMEOUT seconds. It starts with the first page."""
+
+    def __init__(self, expired):
+        self.expired, self.left, self.pages, self.timer, self.since = expired, TIMEOUT, {}, None, 0
+
+    def see(self, page, number, hidden):
+        """Takes in whether a page is hidden; a page's reports can arrive in any order."""
+        if number >= self.pages.get(page, (0, False))[0]:
+            self.pages[page] = (number, hidden)
+        if any(not hidden for _, hidden in self.pages.values()):
+            self.run()
+        else:
+            self.stop()
+
+    def run(self):
+        if not self.timer:
+            self.since = time.monotonic()
+            self.timer = threading.Timer(self.left, self.expired)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def stop(self):
+        if self.timer:
+            self.timer.cancel()
+            self.left = max(0, self.left - (time.monotonic() - self.since))
+        self.timer = None
+
+
 class Shell:
     """What is shown, and what is waited for. One thing happens at a time."""
 
@@ -62,13 +97,18 @@ class Shell:
             self.shown = clientctl("launch")
             if self.shown["trial"]:
                 token = self.shown["token"]
-                self.watchdog = threading.Timer(TIMEOUT, lambda: self.fail(token, f"no confirmation in {TIMEOUT:g} s"))
-                self.watchdog.daemon = True
-                self.watchdog.start()
+                self.watchdog = Watchdog(lambda: self.fail(token, f"no confirmation in {TIMEOUT:g} s"))
+
+    def page(self):
+        """The token for a page that a browser loads. Until its first report it counts as visible."""
+        with self.lock:
+            if self.watchdog and not self.watchdog.pages:
+                self.watchdog.run()
+            return self.shown["token"]
 
     def settle(self):
         if self.watchdog:
-            self.watchdog.cancel()
+            self.watchdog.stop()
         self.watchdog = None
 
     def is_shown(self, token):
@@ -97,6 +137,9 @@ class Shell:
                 self.fail(token, str(body.get("reason", "")))
             elif method == "reload":
                 self.launch()
+            elif method == "visibility":
+                if self.watchdog:
+                    self.watchdog.see(str(body["page"]), int(body["number"]), bool(body["hidden"]))
             elif method != "getCurrentVersion":
                 return 404, {"error": {"code": "unknownMethod", "message": "There is no such method."}}
             return 200, {"version": self.shown["version"]}
@@ -127,7 +170,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(421)
         elif self.path.split("?")[0] in ("/", "/index.html"):
             page = pathlib.Path(self.directory, "index.html").read_text(encoding="utf-8")
-            bridge = BRIDGE % self.shell.shown["token"]
+            bridge = BRIDGE % self.shell.page()
             self.answer(200, "text/html; charset=utf-8", page.replace("<head>", "<head>" + bridge, 1).encode())
         else:
             super().do_GET()
