@@ -1,6 +1,7 @@
 import BundleDisk
 import BundleServe
 import BundleThreads
+import BundleValues
 import Synchronization
 
 /// A line an answer, written on a thread of its own: whoever reads the log slowly slows no server.
@@ -39,9 +40,9 @@ final class AccessLog: Sendable {
     }
 
     private func write(_ line: String) {
-        guard let file = file.withLock({ $0 }) else { return Output.line("\(line)\n") }
+        guard let file = file.withLock({ $0 }) else { return Output.line(line) }
         // A full disk takes the log, not the service.
-        try? Array("\(line)\n".utf8).withUnsafeBytes { try file.write($0) }
+        try? Array("\(PrintableText.line(line))\n".utf8).withUnsafeBytes { try file.write($0) }
     }
 
     /// Goes on in the file that has the path now, after what waits: a log that was renamed stays as it is.

@@ -5,8 +5,7 @@ import ClientShell
 import Glibc
 import Synchronization
 
-/// The log of this process, on standard error. What keeps it, and for how long, is for whoever reads it: the journal, or a file's
-/// owner.
+/// The log of this process, on standard error. The journal, or the owner of the file, decides how long it is kept.
 enum Log {
     private static let form = Mutex(LogLine.Form.text)
 
@@ -14,17 +13,29 @@ enum Log {
     static func use(_ chosen: LogLine.Form) { form.withLock { $0 = chosen } }
 
     /// Writes a line.
-    static func note(_ line: LogLine) { Output.line(line.text(form.withLock(\.self), at: .now)) }
-
-    /// Writes what somebody says who does not know of logs: a warning, at most.
-    static func say(_ text: String) {
+    static func note(_ line: LogLine) {
         switch form.withLock(\.self) {
-        case .text: Output.line("\(text)\n")
-        case .journal: Output.line(LogLine.prioritised(text, .warning))
-        case .json:
-            let lead = LogLine.lead
-            let message = text.hasPrefix(lead) ? String(text.dropFirst(lead.count)) : text
-            note(LogLine(level: .warning, event: "message", message: message))
+        case .text: Output.line(LogLine.lead + line.message)
+        case .journal: Output.line(LogLine.lead + line.message, after: line.level.prefix)
+        case .json: Output.line(line.json(at: .now))
+        }
+    }
+
+    /// Writes a sentence of a caller that knows no events, as a warning.
+    static func say(_ text: String) {
+        note(LogLine(level: .warning, event: "message", message: text.dropping(prefix: LogLine.lead) ?? text))
+    }
+
+    /// Writes a usage error, whose message may have several lines. It has one line in JSON, and where an argument has characters that do
+    /// not print, which the message may repeat.
+    static func usage(_ text: String) {
+        let isPlain = CommandLine.arguments.allSatisfy { PrintableText.line($0) == $0 }
+        let text = isPlain ? text : PrintableText.line(text)
+        let form = form.withLock(\.self)
+        if form == .json { return say(text) }
+        let prefix = form == .journal ? LogLine.Level.warning.prefix : ""
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) where form == .text || !line.isEmpty {
+            Output.line(String(line), after: prefix)
         }
     }
 
@@ -60,17 +71,26 @@ struct LogOptions: ParsableArguments {
 
 /// One line of the log, before it has a form. Nothing secret is ever in it.
 struct LogLine: Sendable {
-    /// How much it matters, with the numbers of sd-daemon(3).
-    enum Level: Int, Sendable {
-        case error = 3
-        case warning = 4
-        case info = 6
+    /// How much it matters.
+    enum Level: Sendable {
+        case error
+        case warning
+        case info
 
         var word: String {
             switch self {
             case .error: "error"
             case .warning: "warning"
             case .info: "info"
+            }
+        }
+
+        /// What stands in front of a line for the journal, by the numbers of sd-daemon(3).
+        var prefix: StaticString {
+            switch self {
+            case .error: "<3>"
+            case .warning: "<4>"
+            case .info: "<6>"
             }
         }
     }
@@ -95,30 +115,18 @@ struct LogLine: Sendable {
     /// The public reason of a failure.
     var code: String?
 
-    /// The line with its end; each line of a longer message is one of its own, but in JSON.
-    func text(_ form: Form, at time: Timestamp) -> String {
-        switch form {
-        case .text: "\(Self.lead)\(message)\n"
-        case .journal: Self.prioritised("\(Self.lead)\(message)", level)
-        case .json: json(at: time)
-        }
-    }
-
     /// What stands in front of sentences.
     static let lead = "clientctl: "
 
-    static func prioritised(_ text: String, _ level: Level) -> String {
-        text.split(whereSeparator: \.isNewline).map { "<\(level.rawValue)>\($0)\n" }.joined()
-    }
-
-    private func json(at time: Timestamp) -> String {
+    /// The line as one JSON object.
+    func json(at time: Timestamp) -> String {
         var object: JSONObject = [
             "time": .string(time.description), "level": .string(level.word), "event": .string(event),
             "message": .string(message),
         ]
         if let version { object["version"] = .string(version) }
         if let code { object["code"] = .string(code) }
-        return String(decoding: JSONWriter.bytes(of: .object(object)), as: UTF8.self) + "\n"
+        return String(decoding: JSONWriter.bytes(of: .object(object)), as: UTF8.self)
     }
 }
 

@@ -132,7 +132,7 @@ enum Main {
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
             // The parser knows which command's words it did not take; of what the command itself refuses it does not.
             let words = running.flatMap { CommandName.words(of: $0) }
-            Output.say(
+            Log.usage(
                 words.map {
                     "clientctl: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
                 }

@@ -1,7 +1,10 @@
 import BundleValues
 import Glibc
 
-/// Results go to stdout, talk goes to stderr.
+/// Prints results on stdout, everything else on stderr.
+///
+/// This and `Log` are the only ways to both. They escape what does not print, whatever its source: no byte of a feed, a page or a
+/// file name moves the cursor or forges a line.
 enum Output {
     /// Prints the result: with `--json` one object and nothing else, otherwise lines for people.
     ///
@@ -10,7 +13,8 @@ enum Output {
     static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, _ lines: [String]) {
         let bytes =
             json
-            ? JSONWriter.bytes(of: .object(object), layout: .pretty) : lines.flatMap { Array("\($0)\n".utf8) }
+            ? JSONWriter.bytes(of: .object(object), layout: .pretty)
+            : lines.flatMap { Array("\(PrintableText.line($0))\n".utf8) }
         if write(bytes, to: 1) { return }
         if errno == EPIPE {
             // As any program ends whose reader has read enough.
@@ -48,8 +52,13 @@ enum Output {
     /// One line for people on stderr, in the form of this process's log.
     static func say(_ line: String) { Log.say(line) }
 
-    /// Text as it is on stderr.
-    static func line(_ text: String) { write(Array(text.utf8), to: 2) }
+    /// Prints one line on stderr, after a prefix of this program.
+    static func line(_ text: String, after prefix: StaticString = "") {
+        write(Array("\(prefix)\(PrintableText.line(text))\n".utf8), to: 2)
+    }
+
+    /// Replaces the line of a terminal on stderr; nothing clears it.
+    static func overwrite(with text: String) { write(Array("\r\u{1B}[K\(PrintableText.line(text))".utf8), to: 2) }
 
     @discardableResult
     private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {

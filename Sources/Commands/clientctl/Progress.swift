@@ -44,14 +44,14 @@ final class Progress: Sendable {
             guard isTerminal, now - state.shown > .milliseconds(100) else { return }
             state.shown = now
             state.isVisible = true
-            Output.line("\r\u{1B}[K\(text)")
+            Output.overwrite(with: text)
         }
     }
 
     /// Clears the line.
     func end() {
         state.withLock { state in
-            if state.isVisible { Output.line("\r\u{1B}[K") }
+            if state.isVisible { Output.overwrite(with: "") }
             state.isVisible = false
             state.began.append(("end", .now))
         }

@@ -289,9 +289,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
             "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
             "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
-            "  largest    "
-                + release.largest.map { "\($0.path) \(ByteCount(bytes: $0.size))" }.joined(separator: "\n             "),
-        ] + DeltaOutput.lines(release.deltas, archive: archive) + (release.channel.map(ChannelOutput.lines) ?? [])
+        ]
+            + release.largest.enumerated().map { index, file in
+                "  \(index == 0 ? "largest" : "       ")    \(file.path) \(ByteCount(bytes: file.size))"
+            } + DeltaOutput.lines(release.deltas, archive: archive) + (release.channel.map(ChannelOutput.lines) ?? [])
             + WriteOutput.lines(release.writes)
     }
 }

@@ -29,7 +29,7 @@ struct Terminal: ~Copyable {
         // What ends the program must not leave its terminal dumb.
         return HeldSignals.holding(Self.signals) { signals in
             tcsetattr(descriptor, TCSAFLUSH, &hidden)
-            write(question)
+            write(PrintableText.line(question))
             let line = readLine(until: signals)
             tcsetattr(descriptor, TCSAFLUSH, &shown)
             write("\n")

@@ -144,7 +144,7 @@ package struct SigningCommand: Sendable {
         let refusal = refusal("was given up\(left)")
         // The signal ends this program before anybody is told.
         if !left.isEmpty {
-            let line = Array("\(refusal.message)\n".utf8)
+            let line = Array("\(PrintableText.line(refusal.message))\n".utf8)
             _ = Glibc.write(2, line, line.count)
         }
         throw refusal

@@ -16,6 +16,9 @@ package enum HotCodePushRule {
         let known = facts(inventory, seed)?.compatibility
         let isCompatible = known.map { $0 == offer.compatibility } ?? true
 
+        // No key signs a hot code push.
+        let (offered, here) = (UntrustedName.display(offer.compatibility), known.map { UntrustedName.display($0) })
+
         let verdict: Decision.Verdict
         if isCurrent {
             verdict = .upToDate(newest: runs)
@@ -24,10 +27,10 @@ package enum HotCodePushRule {
         } else if let block {
             verdict = .blocked(block)
         } else if !isCompatible {
-            verdict = .unsuitable(incompatible(offer, known))
-        } else if let here = here(version, inventory, seed) {
+            verdict = .unsuitable(incompatible(offer, offered, here))
+        } else if let client = client(version, inventory, seed) {
             // Another source may come first; what has been noted need not be noted again.
-            verdict = ledger.offered == here ? .upToDate(newest: here) : .choose(here)
+            verdict = ledger.offered == client ? .upToDate(newest: client) : .choose(client)
         } else {
             verdict = .install
         }
@@ -42,7 +45,7 @@ package enum HotCodePushRule {
                     detail: block.map { "blocked since \($0.since): \($0.reason)" } ?? "not blocked on this device"),
                 Decision.Outcome(
                     rule: "compatibility", passed: isCompatible,
-                    detail: "offered \(offer.compatibility), here \(known ?? "not known")"),
+                    detail: "offered \(offered), here \(here ?? "not known")"),
             ])
     }
 
@@ -65,18 +68,18 @@ package enum HotCodePushRule {
     }
 
     /// The client of that version that the device has: the seed, or a bundle.
-    private static func here(_ version: MeteorVersion, _ inventory: Inventory, _ seed: MeteorFacts?) -> ClientName? {
+    private static func client(_ version: MeteorVersion, _ inventory: Inventory, _ seed: MeteorFacts?) -> ClientName? {
         if seed?.version == version { return .embedded }
         guard let bundle = inventory.bundle(.meteor(version)) else { return nil }
         return SelectionRule.usability(of: bundle, ledger: inventory.ledger, shell: nil) == .usable ? bundle.name : nil
     }
 
-    private static func incompatible(_ offer: MeteorOffer, _ known: String?) -> UpdateFailure {
+    private static func incompatible(_ offer: MeteorOffer, _ offered: String, _ here: String?) -> UpdateFailure {
         UpdateFailure(
             .unsuitableBundle, subject: "unsuitableAssetBundle",
             "Skipping downloading new version because the Cordova platform version or plugin versions have changed and are "
-                + "potentially incompatible: version \(offer.manifest.version) is for \(offer.compatibility), this shell is "
-                + "\(known ?? "unknown"). Update the shell, or build the server with the same "
+                + "potentially incompatible: version \(offer.manifest.version) is for \(offered), this shell is "
+                + "\(here ?? "unknown"). Update the shell, or build the server with the same "
                 + "METEOR_CORDOVA_COMPAT_VERSION.")
     }
 }

@@ -10,7 +10,8 @@ package enum JSONWriter {
         case pretty
     }
 
-    /// Returns the document with members in the order of the object. It escapes only the characters that RFC 8259 requires.
+    /// Returns the document with members in the order of the object. It escapes the characters that RFC 8259 requires, and those
+    /// that do not print (`PrintableText`), so that a terminal can show the document.
     package static func bytes(of value: JSONValue, layout: Layout = .compact) -> [UInt8] {
         var page = Page(layout: layout)
         page.write(value, indent: 0)
@@ -66,18 +67,21 @@ package enum JSONWriter {
 
         private mutating func writeQuoted(_ text: String) {
             bytes.append(UInt8(ascii: "\""))
-            for byte in text.utf8 {
-                switch byte {
-                case UInt8(ascii: "\""): write("\\\"")
-                case UInt8(ascii: "\\"): write("\\\\")
-                case 0x08: write("\\b")
-                case 0x09: write("\\t")
-                case 0x0A: write("\\n")
-                case 0x0C: write("\\f")
-                case 0x0D: write("\\r")
-                case 0..<0x10: write("\\u000" + String(byte, radix: 16))
-                case 0x10..<0x20: write("\\u00" + String(byte, radix: 16))
-                default: bytes.append(byte)
+            for scalar in text.unicodeScalars {
+                switch scalar {
+                case "\"": write("\\\"")
+                case "\\": write("\\\\")
+                case "\u{08}": write("\\b")
+                case "\t": write("\\t")
+                case "\n": write("\\n")
+                case "\u{0C}": write("\\f")
+                case "\r": write("\\r")
+                case _ where PrintableText.prints(scalar): bytes.append(contentsOf: String(scalar).utf8)
+                default:
+                    for unit in String(scalar).utf16 {
+                        let digits = String(unit, radix: 16)
+                        write("\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits)
+                    }
                 }
             }
             bytes.append(UInt8(ascii: "\""))

@@ -2,8 +2,8 @@
 package enum UntrustedName {
     /// Returns `bytes` as one printable line.
     ///
-    /// Controls, bidirectional and invisible characters, unassigned code points and invalid UTF-8 become `\xNN` per
-    /// byte, a backslash becomes `\\`. After about `limit` characters the text is cut and the length in bytes added.
+    /// Invalid UTF-8 and what does not print (`PrintableText`) become `\xNN` per byte, a backslash becomes `\\`. After about
+    /// `limit` characters the text is cut and the length in bytes added.
     package static func display(_ bytes: some Collection<UInt8>, limit: Int = 200) -> String {
         let budget = max(0, min(limit, 1 << 16))
         // A character of the output stands for at most four bytes, so the cut never shows as an invalid character.
@@ -27,23 +27,10 @@ package enum UntrustedName {
 
     private static func printable(_ bytes: [UInt8], at index: Int) -> (text: String, length: Int) {
         guard let (value, length) = UTF8Decoding.scalar(in: bytes, at: index), let scalar = Unicode.Scalar(value) else {
-            return (escape(bytes[index]), 1)
+            return (PrintableText.escape(bytes[index]), 1)
         }
         if scalar == "\\" { return ("\\\\", 1) }
-        if isPrintable(scalar) { return (String(scalar), length) }
-        return (bytes[index..<index + length].map(escape).joined(), length)
-    }
-
-    private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
-        if scalar.isASCII { return scalar.value >= 0x20 && scalar.value != 0x7F }
-        switch scalar.properties.generalCategory {
-        case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: return false
-        default: return true
-        }
-    }
-
-    private static func escape(_ byte: UInt8) -> String {
-        let digits = String(byte, radix: 16, uppercase: true)
-        return digits.utf8.count == 1 ? "\\x0\(digits)" : "\\x\(digits)"
+        if PrintableText.prints(scalar) { return (String(scalar), length) }
+        return (bytes[index..<index + length].map(PrintableText.escape).joined(), length)
     }
 }

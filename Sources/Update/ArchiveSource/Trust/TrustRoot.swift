@@ -125,9 +125,11 @@ package enum TrustChain {
         return try VerifiedTrustRoot(pinned)
     }
 
-    /// The root after `known`: its version is exactly one higher, it is of the same application, and the root keys of both
-    /// have signed it.
+    /// Returns the root after `known`: the root keys of both have signed it, its version is exactly one higher, and it is of the
+    /// same application. Nothing that it claims is compared before its signatures.
     package static func step(from known: VerifiedTrustRoot, to next: UnverifiedTrustRoot) throws -> VerifiedTrustRoot {
+        try require(next, signedBy: known.root)
+        try require(next, signedBy: next.claims)
         let expected = known.root.version + 1
         if next.claims.version != expected {
             throw UpdateFailure(
@@ -141,8 +143,6 @@ package enum TrustChain {
                 "The trust root \(expected) is for \(next.claims.appId ?? "no named application"), the one before for "
                     + "\(known.root.appId ?? "none"): check the feed's address.")
         }
-        try require(next, signedBy: known.root)
-        try require(next, signedBy: next.claims)
         return try VerifiedTrustRoot(next)
     }
 

@@ -1,3 +1,4 @@
+import BundleValues
 import Glibc
 
 /// The service manager that started this process, such as systemd, told how the process is doing: the protocol of sd_notify(3),
@@ -48,7 +49,7 @@ package final class ServiceManager: Sendable {
     package func stopping() { socket?.send("STOPPING=1\n\(Self.line("stopping"))") }
 
     private static func line(_ status: String) -> String {
-        "STATUS=" + String(status.map { $0.isNewline ? " " : $0 })
+        "STATUS=" + PrintableText.line(String(status.map { $0.isNewline ? " " : $0 }))
     }
 
     /// Gives a sign of life twice in the time of the watchdog, each after `answer` has come back, until it is cancelled: a process

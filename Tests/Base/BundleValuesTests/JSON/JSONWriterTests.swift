@@ -1,6 +1,7 @@
-import BundleValues
 import BundleTesting
 import Testing
+
+@testable import BundleValues
 
 @Suite("JSONWriter") struct JSONWriterTests {
     private static func text(_ value: JSONValue, _ layout: JSONWriter.Layout = .compact) -> String {
@@ -35,13 +36,23 @@ import Testing
                 """)
     }
 
-    @Test func `escapes exactly the characters that RFC 8259 requires`() {
+    @Test func `escapes the characters that RFC 8259 requires and those that do not print`() throws {
         let controls = String(String.UnicodeScalarView((0..<0x20).compactMap { Unicode.Scalar($0 as UInt32) }))
         #expect(
-            Self.text(.string(controls + "\"\\/\u{7F}\u{2028}😀"))
+            Self.text(.string(controls + "\"\\/\u{7F}\u{9B}\u{200B}\u{202E}\u{2028}\u{E0041}é😀"))
                 == #""\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000b\f\r\u000e\u000f"#
                 + #"\u0010\u0011\u0012\u0013\u0014\u0015\u0016\u0017\u0018\u0019\u001a\u001b\u001c\u001d\u001e\u001f"#
-                + "\\\"\\\\/\u{7F}\u{2028}😀\"")
+                + #"\"\\/\u007f\u009b\u200b\u202e\u2028\udb40\udc41é😀""#)
+        for value in UInt32(0)...0x10FFFF {
+            guard let scalar = Unicode.Scalar(value), !PrintableText.prints(scalar) else { continue }
+            let written = JSONWriter.bytes(of: .string(String(scalar)))
+            guard written.allSatisfy({ 0x20 <= $0 && $0 < 0x7F }),
+                try JSONScanner.parse(written, maximumBytes: 64) == .string(String(scalar))
+            else {
+                Issue.record("U+\(String(value, radix: 16)): \(written)")
+                return
+            }
+        }
     }
 
     @Test(arguments: [JSONWriter.Layout.compact, .pretty])

@@ -145,6 +145,21 @@ import BundleValues
         try await scenario.run()
     }
 
+    @Test(arguments: [2, 3, 1])
+    func `refuses a root for its signatures before it compares what the root claims`(version: Int) async throws {
+        let feed = try TrustFeed(appId: "org.example.app")
+        let device = try await settled(feed)
+        let stranger = TrustRootFormat.envelope(feed.trustRoot(version) { $0.appId = "org.example.other" })
+        feed.serve(try stranger.signed(by: [feed.keys[4]]).document, asRoot: 2)
+        try await device.refuses(.keyUnknown)
+        var forged = stranger
+        forged.signatures = try TrustRootFormat.envelope(feed.trustRoot(2)).signed(by: [feed.root]).signatures
+        feed.serve(forged.document, asRoot: 2)
+        try await device.refuses(.signatureInvalid)
+        feed.serve(stranger.document, asRoot: 2)
+        try await device.refuses(.signatureInvalid)
+    }
+
     @Test func `TUF-137: a known version with other bytes is no next root`() async throws {
         let feed = try TrustFeed()
         let device = try await settled(feed)
