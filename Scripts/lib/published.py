@@ -147,7 +147,7 @@ class World:
         self.trust = self.work / "release.pub.pem"
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CLIENTCTL_", "XDG_CONFIG"))
-        } | {"SOURCE_DATE_EPOCH": "1700000000", "XDG_CONFIG_HOME": str(self.work / "none")}
+        } | {"SOURCE_DATE_EPOCH": "1700000000", "XDG_CONFIG_HOME": str(self.work / "none"), "CLIENTCTL_PUBLISHER_STATE": "none"}
         self.must(["keys", "generate", "--out", str(self.work / "release")])
 
     # Running

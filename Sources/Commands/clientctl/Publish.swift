@@ -138,7 +138,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let folders =
             (isDryRun ? [] : written)
             + (isDryRun || !isFolder || startsPrograms ? [TemporaryDirectory.parentPath] : [])
-        return (Confinement(folders: folders, files: ["/dev/null", "/dev/tty"]), startsPrograms)
+        let made = try isDryRun ? [] : channelOptions.stateFolders(settings)
+        return (Confinement(folders: folders, made: made, files: ["/dev/null", "/dev/tty"]), startsPrograms)
     }
 
     func run() async throws {

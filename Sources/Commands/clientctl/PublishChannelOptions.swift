@@ -53,6 +53,14 @@ struct PublishChannelOptions: ParsableArguments {
     @Flag(help: "The clock is right, though it is long after the channel's present document expired.")
     var clockChecked = false
 
+    @OptionGroup var state: PublisherStateOptions
+
+    /// The folder that stores what is signed, if a channel is.
+    func stateFolders(_ settings: Settings) throws -> [String] {
+        guard try settings.optional("channel", channel) != nil else { return [] }
+        return try state.folder(settings).map { [$0.path] } ?? []
+    }
+
     /// Where the channel's private keys are.
     func keyFiles(_ settings: Settings) throws -> [String] { try settings.list("channel-key", channelKey) }
 
@@ -74,7 +82,7 @@ struct PublishChannelOptions: ParsableArguments {
             if try isAboutChannel || settings.isOn("create", create) || settings.isOn("urgent", urgent)
                 || rollout != nil || !channelKey.isEmpty
                 || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
-                || sequence != nil
+                || sequence != nil || state.feedWasRestored
             {
                 throw ValidationError("Missing --channel: flags of a channel's document were given without it.")
             }
@@ -89,6 +97,7 @@ struct PublishChannelOptions: ParsableArguments {
         options.firstSequence = try ChannelEditOptions.firstSequence(create, sequence, settings)
         options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
         options.isDryRun = isDryRun
+        try state.fill(&options, settings)
         let rollout = try settings.optional("rollout", rollout).map {
             try ChannelEditOptions.share("--rollout", $0).permille
         }

@@ -125,6 +125,7 @@ struct ChannelEditOptions: ParsableArguments {
     @Flag(help: "The clock is right, though it is long after the present document expired.")
     var clockChecked = false
 
+    @OptionGroup var state: PublisherStateOptions
     @OptionGroup var bucket: BucketOptions
     @OptionGroup var waiting: WaitOptions
     @OptionGroup var after: AfterOptions
@@ -153,6 +154,7 @@ struct ChannelEditOptions: ParsableArguments {
         options.isDryRun = try settings.isOn("dry-run", dryRun)
         options.isClockChecked = try settings.isOn("clock-checked", clockChecked)
         options.wait = try waiting.wait(settings)
+        try state.fill(&options, settings)
         return options
     }
 

@@ -58,6 +58,7 @@ package struct ReleaseBuilder {
         let team = Team(first: first, others: Array(signers.dropFirst()))
         // Before the long part: a channel that cannot be changed would leave a release that nobody is offered.
         try seat(channel)?.requireOpen(to: options.version)
+        if channel == nil { try requireNoStandardChannel() }
         try requireOpen(team)
         if let published = try ReleaseFeed.published(options.version, in: feed) {
             let report = try confirm(published, tree, team, channel)
@@ -82,6 +83,18 @@ package struct ReleaseBuilder {
         }
         report.sameContent = same
         return report
+    }
+
+    /// Refuses a release that would move `manifest.json` past the standard channel, which it follows, or that a channel recalls.
+    private func requireNoStandardChannel() throws {
+        let standard = ChannelFileName.standard
+        if try ChannelHistory.channels(in: feed).contains(standard) {
+            throw UpdateFailure(
+                .configInvalid, subject: "channel \(standard)",
+                "The feed has the channel \(standard), whose newest release for every device manifest.json offers: add --channel "
+                    + "\(standard), with --rollout for some devices only, or name another channel.")
+        }
+        try FeedRecalls(in: feed).requireManifest(options.version)
     }
 
     private func keepMaps(_ look: FolderLook) throws {

@@ -96,9 +96,10 @@ enum ReleaseFeed {
         "client-\(version.folderName).\(suffix)"
     }
 
-    /// Shows devices `manifest`, last of all, in the place of what was read.
+    /// Shows devices `manifest`, last of all, in the place of what was read. Refuses a release that a channel recalls.
     static func setNewest(_ manifest: [UInt8], in place: any FeedPlace, after present: FeedRecord?) throws {
         if present?.bytes == manifest { return try place.settle("") }
+        try FeedRecalls(in: place).requireManifest(try ManifestFormat.parse(manifest).claims.version)
         try place.replace(manifestName, with: manifest, version: present?.version)
     }
 }

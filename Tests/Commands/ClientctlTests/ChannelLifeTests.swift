@@ -572,7 +572,8 @@ import Testing
         let source = try site.folder.writeTree(Site.client("2.0.0"), to: "web-2.0.0")
         let publish = [
             "publish", source, "--version", "2.0.0", "--feed", site.feed, "--key", site.key("release"), "--min-shell",
-            "1.0.0", "--app-id", ChannelSite.appId, "--json",
+            "1.0.0", "--app-id", ChannelSite.appId, "--channel", "stable", "--channel-key", site.key("channel"),
+            "--json",
         ]
         try Clientctl.run(publish + ["--key", site.key("new")]).succeeded("published")
         let manifest = try JSONScanner.parse(

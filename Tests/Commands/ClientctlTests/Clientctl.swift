@@ -12,7 +12,9 @@ enum Clientctl {
 
     static func environment(_ more: [String: String] = [:]) -> [String: String] {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
-        return ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"].merging(more) { $1 }
+        // Tests have channels of one name and application in many feeds.
+        let own = ["HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "CLIENTCTL_PUBLISHER_STATE": "none"]
+        return own.merging(["PATH": path]) { $1 }.merging(more) { $1 }
     }
 
     static func start(

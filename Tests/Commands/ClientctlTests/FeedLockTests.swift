@@ -104,7 +104,7 @@ import Testing
         let third = try Clientctl.start(
             [
                 "publish", other, "--version", "1.1.0", "--feed", site.feed, "--min-shell", "1.0.0", "--json",
-                "--app-id", ChannelSite.appId,
+                "--app-id", ChannelSite.appId, "--channel", "stable", "--channel-key", site.key("channel"),
             ] + signing)
         try awaitRun(3)
         try openGate()
@@ -150,7 +150,8 @@ import Testing
         let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web")
         let publish = [
             "publish", source, "--version", "1.1.0", "--feed", site.feed, "--min-shell", "1.0.0", "--key",
-            site.key("release"), "--app-id", ChannelSite.appId, "--json",
+            site.key("release"), "--app-id", ChannelSite.appId, "--channel", "stable", "--channel-key",
+            site.key("channel"), "--json",
         ]
         let pause = [
             "release", "pause", "--version", "1.0.0", "--feed", site.feed, "--channel", "stable", "--channel-key",

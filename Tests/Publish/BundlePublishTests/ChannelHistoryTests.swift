@@ -57,6 +57,7 @@ import Testing
         try bench.put(bench.document("1.0.0", "1.1.0"))
         var next = try bench.document("1.0.0", "1.1.0")
         next.sequence = 2
+        next.previous = try .of(ChannelFormat.payload(bench.read()))
         next.releases[1].rollout = 10
         let bytes = try [signer].sign(ChannelFormat.envelope(next)).document
         #expect(try bench.place.create("channels/stable/2.json", .bytes(bytes)))

@@ -10,21 +10,21 @@ struct ChannelDesk {
         let name: String
         /// nil where nothing is to be written.
         let bytes: [UInt8]?
-        let report: ChannelReport
-        /// The document that it was made of; nil where there was none.
-        let before: FeedVersion?
+        fileprivate(set) var report: ChannelReport
+        /// What it was made of.
+        let base: ChannelBase
         /// The feed's `manifest.json`; nil where it stays as it is.
         let newest: NewestManifest.Step?
         /// The time that it was made at, as devices measure it.
         let clock: Timestamp
 
         init(
-            name: String, bytes: [UInt8]?, before: FeedVersion?, _ report: ChannelReport, in place: any FeedPlace,
+            name: String, bytes: [UInt8]?, base: ChannelBase, _ report: ChannelReport, in place: any FeedPlace,
             at clock: Timestamp
         ) throws {
             self.name = name
             self.bytes = bytes
-            self.before = before
+            self.base = base
             self.clock = clock
             var report = report
             (report.newest, newest) = try NewestManifest.step(report.document, in: place, at: clock)
@@ -38,19 +38,6 @@ struct ChannelDesk {
     let place: any FeedPlace
     let options: ChannelTerms
 
-    /// The document of the channel `name` as it is, if what vouches for it does; nil where there is none.
-    func present(_ name: String) throws -> Present? {
-        guard let record = try Self.record(of: name, in: place) else { return nil }
-        return Present(document: try verified(record.bytes, name), version: record.version)
-    }
-
-    /// A channel's document as it is.
-    struct Present {
-        let document: VerifiedChannelDocument
-        /// What it replaces is read as; nil where nothing is there.
-        let version: FeedVersion?
-    }
-
     /// The copy of the channel's document with that sequence, if what vouches for the document does.
     func copy(of name: String, _ sequence: Int) throws -> VerifiedChannelDocument {
         let path = Self.copyPath(of: name, sequence)
@@ -62,30 +49,8 @@ struct ChannelDesk {
         return try verified(record.bytes, name)
     }
 
-    /// What a restored document goes on from: the copy with the highest sequence, or what devices are shown where that is no lower. What
-    /// they are shown may be damaged, or gone.
-    func newest(_ name: String) throws -> (Present, isShown: Bool) {
-        let record = try Self.record(of: name, in: place)
-        let shown = try record.flatMap { record in
-            do {
-                return try verified(record.bytes, name)
-            } catch let failure as UpdateFailure where failure.code == .manifestMalformed {
-                return nil
-            }
-        }
-        guard let sequence = try ChannelHistory.sequences(of: name, in: place).last else {
-            throw UpdateFailure(
-                .configInvalid, subject: "channel \(name)",
-                "\(place.address)/\(Self.folder)/\(name) has no copies to restore the channel from: if its document was lost, publish "
-                    + "with --create and --sequence, above what devices have seen.")
-        }
-        if let shown, shown.document.sequence >= sequence {
-            return (Present(document: shown, version: record?.version), true)
-        }
-        return (Present(document: try copy(of: name, sequence), version: record?.version), false)
-    }
-
-    private func verified(_ bytes: [UInt8], _ name: String) throws -> VerifiedChannelDocument {
+    /// The document in `bytes`, if what vouches for the channel `name` has signed it.
+    func verified(_ bytes: [UInt8], _ name: String) throws -> VerifiedChannelDocument {
         let envelope: SignedEnvelope
         do {
             envelope = try ChannelFormat.envelope(parsing: bytes)
@@ -97,7 +62,6 @@ struct ChannelDesk {
                 "\(file) is damaged. Restore it from a copy: devices accept nothing older than they have seen. "
                     + UpdateFailure(error).message)
         }
-        let trusted = options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted
         do {
             return try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
         } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
@@ -107,6 +71,9 @@ struct ChannelDesk {
                     ? Self.signedByOthers(name, envelope) : "\(failure.message) Nothing was changed.")
         }
     }
+
+    /// The keys that vouch for the present document.
+    var trusted: TrustedKeys { options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted }
 
     private static func signedByOthers(_ name: String, _ envelope: SignedEnvelope) -> String {
         let ids = envelope.signatures.compactMap(\.keyId).map { id in
@@ -174,21 +141,13 @@ struct ChannelDesk {
         }
     }
 
-    /// The next document: the present one (`base` where it is given), or an empty one for `appId`, with `change` applied. An empty list of changes
-    /// leaves it as it is. What a guard holds is paused before and after, unless that is `resumed`; of what replaces the releases, after.
+    /// The next document: that of `base`, or an empty one for `appId`, with `change` applied. An empty list of changes leaves it as it is.
+    /// What a guard holds is paused before and after, unless that is `resumed`; of a restored document, after.
     func prepare(
-        _ name: String, creatingFor appId: String?, onto base: Present? = nil, resumed: SemanticVersion? = nil,
+        _ name: String, creatingFor appId: String?, onto base: ChannelBase, resumed: SemanticVersion? = nil,
         _ change: (inout ChannelDocument) throws -> [String]
     ) throws -> Prepared {
-        let found = try base ?? present(name)
-        let (present, before) = (found?.document, found?.version)
-        let sequence = present?.document.sequence ?? 0
-        if let expected = options.expectedSequence, expected != sequence {
-            throw UpdateFailure(
-                .rollbackAttempt, subject: "channel \(name)",
-                "Channel \(name) has sequence \(sequence), not \(expected) as expected: somebody changed it meanwhile. Look at "
-                    + "it with `clientctl release list`, then try again.")
-        }
+        let present = base.document
         try requirePlace(for: name, present)
         let issuedAt = self.issuedAt(after: present)
         let expires = issuedAt.adding(options.lifetime)
@@ -196,27 +155,30 @@ struct ChannelDesk {
             present?.document
             ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
         let held = try HoldDesk.judge(document, in: place, trust: options.trust, clock: options.clock)
-        var changes = base == nil ? try document.takeIn(held, at: issuedAt) : []
+        var changes = base.isRestored ? [] : try document.takeIn(held, at: issuedAt)
         changes += try change(&document)
         changes += try document.takeIn(held.releasing(resumed), at: issuedAt)
         if changes.isEmpty {
             return try Prepared(
-                name: name, bytes: nil, before: before,
+                name: name, bytes: nil, base: base,
                 ChannelReport(
                     outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
                 in: place, at: options.clock)
         }
+        try FeedRecalls(in: place).require(document, after: present?.document)
         try requireNoCreation(of: name, present)
         try requirePlausibleTime(name, present)
-        let next = present == nil ? options.firstSequence ?? 1 : sequence + 1
+        let next = present == nil ? options.firstSequence ?? 1 : base.taken + 1
         (document.sequence, document.issuedAt, document.expires) = (next, issuedAt, expires)
+        document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         try check(bytes, name, after: present)
         return try Prepared(
-            name: name, bytes: bytes, before: before,
+            name: name, bytes: bytes, base: base,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
-                previousSequence: present?.document.sequence, changes: changes, warnings: warnings(present, expires)),
+                previousSequence: present?.document.sequence, changes: base.losses + changes,
+                warnings: warnings(present, expires)),
             in: place, at: options.clock)
     }
 
@@ -251,8 +213,8 @@ struct ChannelDesk {
     /// Puts a prepared document in place, and `manifest.json` after it; says what became of them.
     func put(_ prepared: Prepared) throws -> ChannelReport {
         // It may have been prepared before the feed was locked.
-        let current = try Prepared(
-            name: prepared.name, bytes: prepared.bytes, before: prepared.before, prepared.report, in: place,
+        var current = try Prepared(
+            name: prepared.name, bytes: prepared.bytes, base: prepared.base, prepared.report, in: place,
             at: prepared.clock)
         if let bytes = current.bytes {
             try FeedTrust(in: place, clock: options.clock)?.require(
@@ -268,7 +230,28 @@ struct ChannelDesk {
         } else {
             try place.settle("")
         }
+        if !options.isDryRun { remember(&current) }
         return current.report
+    }
+
+    /// Stores what is in the feed now as what was signed last. The feed is changed by then, so a failure is a warning.
+    private func remember(_ prepared: inout Prepared) {
+        do {
+            if let bytes = prepared.bytes {
+                let envelope = try ChannelFormat.envelope(parsing: bytes)
+                let document = prepared.report.document
+                try remember(
+                    document.sequence, try SHA256Digest.of(envelope.payload), of: document,
+                    signers: options.signers.map(\.publicKey.id))
+            } else if let seen = prepared.base.document {
+                try remember(
+                    seen.document.sequence, seen.payloadSha256, of: seen.document, signers: seen.signers.map(\.id))
+            }
+        } catch {
+            prepared.report.warnings.append(
+                "what was signed is not remembered here, so the next change cannot be compared with it: "
+                    + UpdateFailure(error).message)
+        }
     }
 
     /// Makes the numbered copy of a document, which stays: who signed what, and when. It comes first, so that none is lost.
@@ -286,14 +269,14 @@ struct ChannelDesk {
                 "\(place.address)/\(path) has another sequence than its name says: somebody put it there by hand. Remove it."
             )
         }
-        try place.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.before)
+        try place.replace(Self.path(of: prepared.name), with: record.bytes, version: prepared.base.version)
         throw FeedConflict(path, in: place)
     }
 
     /// Puts a document in the place of the one that it was made of.
     private func show(_ bytes: [UInt8], of prepared: Prepared) throws {
         do {
-            try place.replace(Self.path(of: prepared.name), with: bytes, version: prepared.before)
+            try place.replace(Self.path(of: prepared.name), with: bytes, version: prepared.base.version)
         } catch let conflict as FeedConflict {
             // Whoever came upon the copy has put it in place, and may have gone on from there.
             guard let record = try Self.record(of: prepared.name, in: place),

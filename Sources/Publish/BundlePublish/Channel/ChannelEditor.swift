@@ -48,9 +48,9 @@ package struct ChannelEditor {
     /// Applies `change` to `channel`.
     package func apply(_ change: ChannelChange, to channel: String) throws -> ChannelReport {
         try edit([channel]) { desk in
-            guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
+            let (base, present) = try self.base(of: channel, desk)
             if case .revoke(let version, _) = change { try requireKnown(version, present.document) }
-            return try desk.prepare(channel, creatingFor: nil, resumed: change.resumed) {
+            return try desk.prepare(channel, creatingFor: nil, onto: base, resumed: change.resumed) {
                 try change.apply(to: &$0, at: options.issuedAt)
             }
         }
@@ -58,17 +58,16 @@ package struct ChannelEditor {
 
     /// Refuses signers whose documents of `channel` devices would refuse, before there is anything to sign.
     package func requireSigners(of channel: String) throws {
-        let desk = ChannelDesk(place: feed, options: options)
-        if try desk.present(channel) == nil { throw Self.missing(channel, feed) }
+        _ = try base(of: channel, ChannelDesk(place: feed, options: options))
         try FeedTrust(in: feed, clock: options.clock)?.require(options.signers, as: .channel)
     }
 
     /// Signs `channel` anew if its document expires within `time`; else leaves it as it is.
     package func resign(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
         try edit([channel]) { desk in
-            guard let present = try desk.present(channel)?.document else { throw Self.missing(channel, feed) }
+            let (base, present) = try self.base(of: channel, desk)
             let isDue = present.document.expires <= options.clock.adding(time)
-            return try desk.prepare(channel, creatingFor: nil) {
+            return try desk.prepare(channel, creatingFor: nil, onto: base) {
                 isDue ? try ChannelChange.resign.apply(to: &$0, at: options.issuedAt) : []
             }
         }
@@ -78,10 +77,11 @@ package struct ChannelEditor {
     /// Recalls made since stay.
     package func restore(_ channel: String, to sequence: Int?) throws -> ChannelReport {
         try edit([channel]) { desk in
-            let (newest, isShown) = try desk.newest(channel)
-            let chosen = try sequence.map { try desk.copy(of: channel, $0).document } ?? newest.document.document
-            try requireReleases(of: chosen, besides: newest.document.document)
-            return try desk.prepare(channel, creatingFor: nil, onto: newest) { document in
+            let (base, isShown) = try desk.restoredBase(of: channel)
+            guard let newest = base.document?.document else { throw Self.missing(channel, feed) }
+            let chosen = try sequence.map { try desk.copy(of: channel, $0).document } ?? newest
+            try requireReleases(of: chosen, besides: newest)
+            return try desk.prepare(channel, creatingFor: nil, onto: base) { document in
                 let changes = document.restore(chosen)
                 return changes.isEmpty && !isShown ? ["restored from copy \(chosen.sequence)"] : changes
             }
@@ -109,16 +109,26 @@ package struct ChannelEditor {
         _ version: SemanticVersion, from source: String, to target: String, rollout: Int?
     ) throws -> ChannelReport {
         try edit([target, source]) { desk in
-            guard var document = try desk.present(source)?.document.document else { throw Self.missing(source, feed) }
+            var document = try base(of: source, desk.withoutExpectation).present.document
             // What a guard holds there stays held here.
             let hold = try HoldDesk.judge(document, in: feed, trust: options.trust, clock: options.clock)
             _ = try document.takeIn(hold, at: options.issuedAt)
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
-            return try desk.prepare(target, creatingFor: document.appId) {
+            let base = try desk.base(of: target, appId: document.appId)
+            return try desk.prepare(target, creatingFor: document.appId, onto: base) {
                 try $0.add(release, rollout: rollout)
             }
         }
+    }
+
+    /// The document of `channel` that an edit builds on. Throws if there is none.
+    private func base(
+        of channel: String, _ desk: ChannelDesk
+    ) throws -> (base: ChannelBase, present: VerifiedChannelDocument) {
+        let base = try desk.base(of: channel, appId: nil)
+        guard let present = base.document else { throw Self.missing(channel, feed) }
+        return (base, present)
     }
 
     /// Changes one of `channels`, which `work` reads.

@@ -33,7 +33,7 @@ struct ChannelSeat {
 
     /// Refuses what could only fail after the packing: a document that somebody else changed, a version that it forbids.
     func requireOpen(to version: SemanticVersion) throws {
-        let present = try desk.present(plan.name)?.document
+        let present = try desk.base(of: plan.name, appId: appId).document
         try desk.requirePlace(for: plan.name, present)
         guard let document = present?.document else { return }
         if document.releases.contains(where: { $0.version == version }) { return }
@@ -54,7 +54,7 @@ struct ChannelSeat {
     }
 
     private func prepare(_ manifest: UnverifiedManifest) throws -> ChannelDesk.Prepared {
-        try desk.prepare(plan.name, creatingFor: appId) {
+        try desk.prepare(plan.name, creatingFor: appId, onto: desk.base(of: plan.name, appId: appId)) {
             try $0.add(manifest, rollout: plan.rollout, isUrgent: plan.isUrgent)
         }
     }

@@ -25,6 +25,10 @@ package struct ChannelTerms {
     package var firstSequence: Int?
     /// Whether somebody has looked at the clock, so that a leap of time is meant.
     package var isClockChecked = false
+    /// What was signed last from here; nil to remember nothing.
+    package var memory: PublisherMemory?
+    /// Whether the operator restored the feed, so that an older document than the one signed last is meant.
+    package var isFeedRestored = false
     /// How long others may keep the feed.
     package var wait = FeedWait()
     /// Whether to leave the feed as it is.
@@ -59,7 +63,7 @@ package struct ChannelReport: Sendable {
     package let previousSequence: Int?
     /// What is different now, for people; empty where nothing is.
     package let changes: [String]
-    /// What the publisher should know about the time, for people.
+    /// What the publisher should check, for people.
     package internal(set) var warnings: [String] = []
     /// What becomes of the feed's `manifest.json`.
     package internal(set) var newest = NewestChange.untouched

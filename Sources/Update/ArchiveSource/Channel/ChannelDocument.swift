@@ -1,4 +1,5 @@
 package import BundleCore
+package import BundleSigning
 package import BundleValues
 
 /// The values of a channel document (CONTRACT section 4), whoever vouches for them.
@@ -65,6 +66,8 @@ package struct ChannelDocument: Sendable {
     package var channel: String
     /// Grows with every change; 1 or more.
     package var sequence: Int
+    /// SHA-256 of the signed bytes of the document before it; nil for the first one.
+    package var previous: SHA256Digest?
     /// When it was signed.
     package var issuedAt: Timestamp
     /// From then on devices install nothing by it.

@@ -1,4 +1,5 @@
 import BundleCore
+import BundleSigning
 import BundleValues
 
 /// The channel document on the wire: a DSSE envelope of at most 1 MiB.
@@ -13,7 +14,8 @@ package enum ChannelFormat {
 
     private static let name = "channel document"
     private static let members = [
-        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "minimumVersion", "poll", "busyLimit",
+        "schema", "appId", "channel", "sequence", "previous", "issuedAt", "expires", "minimumVersion", "poll",
+        "busyLimit",
         "revoked", "reinstated", "releases",
     ]
     private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
@@ -46,6 +48,7 @@ package enum ChannelFormat {
         if !ChannelFileName.isName(document.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
         if document.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
         if document.expires <= document.issuedAt { throw reader.refusal("expires", "is not later than issuedAt") }
+        document.previous = try reader.optionalDigest("previous")
         document.minimumVersion = try reader.optionalVersion("minimumVersion")
         document.poll = try reader.optional("poll").map { try poll(try MemberReader($0, of: "\(name).poll")) }
         document.busyLimit = try reader.optionalInteger("busyLimit")
@@ -139,6 +142,7 @@ package enum ChannelFormat {
         object["appId"] = document.appId.map(JSONValue.string)
         object["channel"] = .string(document.channel)
         object["sequence"] = .integer(document.sequence)
+        object["previous"] = document.previous.map { .string($0.hex) }
         object["issuedAt"] = .string(document.issuedAt.description)
         object["expires"] = .string(document.expires.description)
         object["minimumVersion"] = (document.minimumVersion?.description).map(JSONValue.string)

@@ -1,0 +1,113 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+/// A publisher whose feed an attacker can write to, without a key.
+@Suite(.ownThread) struct PublisherStateTests {
+    private let site: ChannelSite
+
+    init() throws { site = try ChannelSite() }
+
+    private var document: String { "\(site.feed)/channels/stable.json" }
+
+    private func resign(_ more: String..., environment: [String: String] = [:]) throws -> Outcome {
+        try Clientctl.run(
+            [
+                "release", "resign", "--feed", site.feed, "--channel", "stable", "--channel-key", site.key("channel"),
+                "--json",
+            ] + more, environment: environment)
+    }
+
+    @Test func `an older document in the feed does not undo a recall, on devices or by the publisher`() throws {
+        let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
+        try site.publish("1.1.0", environment: state).succeeded("published")
+        try site.publish("1.2.0", environment: state).succeeded("published")
+        let old = try contents(ofFile: document)
+        #expect(try site.install("one").succeeded("installed").string("version") == "1.2.0")
+        try Clientctl.run(
+            [
+                "release", "revoke", "--version", "1.2.0", "--reason", "security hole", "--feed", site.feed,
+                "--channel",
+                "stable", "--channel-key", site.key("channel"), "--json",
+            ], environment: state
+        ).succeeded("changed")
+        try resign(environment: state).succeeded("changed")
+        try site.install("one").succeeded()
+        #expect(try site.runs("one") == "1.1.0")
+
+        try site.folder.write(old, to: "feed/channels/stable.json")
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable/3.json", "\(site.feed)/channels/stable/4.json"])
+        let refused = try resign(environment: state).failed(22, "rollbackAttempt")
+        #expect(refused.errors.contains("an older document was put back"))
+        try resign("--expect-sequence", "4").failed(22, "rollbackAttempt")
+        try site.publish("1.3.0", environment: state).failed(22, "rollbackAttempt")
+
+        // A publisher without a memory builds on it; the device keeps the recall all the same.
+        for _ in 0..<3 { try resign().succeeded("changed") }
+        try site.install("one").succeeded()
+        #expect(try site.runs("one") == "1.1.0")
+        try site.release("revoke", "--version", "1.2.0", "--undo").succeeded("changed")
+        try site.install("one").succeeded()
+        #expect(try site.runs("one") == "1.2.0")
+    }
+
+    @Test func `a restored feed is built on only where the operator says so, and the answer names the loss`() throws {
+        let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
+        try site.publish("1.1.0", environment: state).succeeded("published")
+        let old = try contents(ofFile: document)
+        try resign(environment: state).succeeded("changed")
+        try site.folder.write(old, to: "feed/channels/stable.json")
+        try Clientctl.stock(["rm", "\(site.feed)/channels/stable/2.json"])
+        let done = try resign("--feed-was-restored", environment: state).succeeded("changed")
+        #expect(done["sequence"] == .integer(3))
+        #expect(done.strings("changes")?.first?.contains("is lost") == true)
+    }
+
+    @Test func `the state lies below XDG_STATE_HOME or the home folder, and a folder that is not writable is reported`()
+        throws
+    {
+        try site.publish("1.1.0").succeeded("published")
+        func resign(_ environment: [String: String]) throws -> Outcome {
+            try Outcome(
+                Program.run(
+                    [
+                        Clientctl.path, "release", "resign", "--feed", site.feed, "--channel", "stable",
+                        "--channel-key",
+                        site.key("channel"), "--json",
+                    ],
+                    environment: Clientctl.environment().filter { $0.key != "CLIENTCTL_PUBLISHER_STATE" }
+                        .merging(environment) { $1 }
+                )
+            ).succeeded("changed")
+        }
+        let home = site.folder.file("home")
+        _ = try resign(["HOME": home])
+        #expect(try TreeSnapshot(of: "\(home)/.local/state/clientctl").files.count == 1)
+        _ = try resign(["HOME": home, "XDG_STATE_HOME": site.folder.file("xdg")])
+        #expect(try TreeSnapshot(of: site.folder.file("xdg/clientctl")).files.count == 1)
+        let noted = try resign(["HOME": "/dev/null"])
+        #expect(noted.errors.contains("what is signed is not remembered"))
+        try self.resign("--publisher-state", "/dev/null/state").failed(78, "configInvalid")
+    }
+
+    @Test func `a release without a channel is refused in a feed that has the channel stable`() throws {
+        try site.publish("1.0.0").succeeded("published")
+        try site.publish("1.1.0", ["--rollout", "10%"]).succeeded("published")
+        try site.release("revoke", "--version", "1.1.0", "--reason", "white").succeeded("changed")
+        let before = try contents(ofFile: "\(site.feed)/manifest.json")
+        for version in ["1.1.0", "1.2.0"] {
+            let source = try site.folder.writeTree(Site.client(version), to: "web-\(version)")
+            let refused = try Clientctl.run([
+                "publish", source, "--version", version, "--feed", site.feed, "--key", site.key("release"),
+                "--min-shell",
+                "1.0.0", "--app-id", ChannelSite.appId, "--level", "1", "--json",
+            ]).failed(78, "configInvalid")
+            #expect(refused.errors.contains("--channel stable"))
+        }
+        #expect(try contents(ofFile: "\(site.feed)/manifest.json") == before)
+        // Another channel does not offer what this one recalls either.
+        try site.publish("1.1.0", channel: "beta").failed(41, "versionBlocked")
+    }
+}

@@ -1,0 +1,205 @@
+import ArchiveSource
+import BundleCore
+import BundleSigning
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+@testable import BundlePublish
+
+/// What a publisher signed last, and the documents of the feed that it compares with it.
+@Suite struct `A publisher's memory` {
+    private let bench: Bench
+    private let state: String
+
+    init() throws {
+        bench = try Bench()
+        state = bench.folder.file("state")
+        try bench.put(bench.document("1.0.0", "1.1.0"))
+    }
+
+    private func terms(_ signers: [Signer]? = nil, remembering: Bool = true) -> ChannelTerms {
+        var terms = bench.terms(signers)
+        if remembering { terms.memory = PublisherMemory(state) }
+        return terms
+    }
+
+    @discardableResult
+    private func apply(_ change: ChannelChange, _ terms: ChannelTerms? = nil) throws -> ChannelReport {
+        try bench.editor(terms ?? self.terms()).apply(change, to: "stable")
+    }
+
+    private func revoke(_ version: String) throws -> ChannelChange {
+        .revoke(try bench.version(version), reason: "security hole")
+    }
+
+    private func document() throws -> [UInt8] { try contents(ofFile: "\(bench.feed)/channels/stable.json") }
+
+    /// Puts `bytes` back as the channel's document, and removes the copies above `sequence`.
+    private func putBack(_ bytes: [UInt8], removingAbove sequence: Int? = nil) throws {
+        try bench.folder.write(bytes, to: "feed/channels/stable.json")
+        guard let sequence else { return }
+        for number in try ChannelHistory.sequences(of: "stable", in: bench.place) where number > sequence {
+            try bench.place.remove("channels/stable/\(number).json")
+        }
+    }
+
+    private func refuses(
+        _ words: String, by terms: ChannelTerms? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = try TreeSnapshot(of: bench.feed)
+        let refused = bench.refusal { try apply(.resign, terms) }
+        #expect(refused?.code == .rollbackAttempt, "\(refused?.message ?? "signed")", sourceLocation: sourceLocation)
+        #expect(refused?.message.contains(words) == true, "\(refused?.message ?? "")", sourceLocation: sourceLocation)
+        #expect(try TreeSnapshot(of: bench.feed).changes(since: before) == [], sourceLocation: sourceLocation)
+    }
+
+    @Test func `each document names the digest of the one before it`() throws {
+        var digests = [try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload)]
+        for _ in 0..<3 {
+            try apply(.resign)
+            #expect(try bench.read().previous == digests.last)
+            digests.append(try SHA256Digest.of(ChannelFormat.envelope(parsing: document()).payload))
+        }
+    }
+
+    @Test func `refuses to build on an older document that was put back`() throws {
+        let old = try document()
+        try apply(revoke("1.1.0"))
+        try putBack(old, removingAbove: 1)
+        try refuses("an older document was put back")
+        // A publisher without a memory goes on from it: no copy is left to compare it with.
+        #expect(try apply(.resign, terms(remembering: false)).changes == ["signed anew"])
+    }
+
+    @Test func `refuses an older document whose copies go further, even with nothing remembered`() throws {
+        try apply(.resign)
+        let old = try document()
+        try apply(revoke("1.1.0"))
+        try apply(.resign)
+        try putBack(old)
+        try refuses("release restore", by: terms(remembering: false))
+        let restored = try bench.editor(terms()).restore("stable", to: nil)
+        #expect(restored.document.sequence == 5)
+        #expect(restored.document.revoked.map(\.version.description) == ["1.1.0"])
+        #expect(try apply(.resign).document.sequence == 6)
+    }
+
+    @Test func `refuses a channel that begins again below what it signed`() throws {
+        try apply(.resign)
+        try putBack([], removingAbove: 0)
+        try bench.place.remove("channels/stable.json")
+        try bench.put(bench.document("1.0.0", name: "beta"))
+        func promote(_ first: Int) throws -> ChannelReport {
+            var terms = self.terms()
+            terms.firstSequence = first
+            return try bench.editor(terms).promote(bench.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
+        }
+        let refused = bench.refusal { _ = try promote(1) }
+        #expect(refused?.code == .rollbackAttempt)
+        #expect(refused?.message.contains("--sequence 3") == true, "\(refused?.message ?? "")")
+        #expect(try promote(3).document.sequence == 3)
+    }
+
+    @Test func `refuses the work of a publisher that built on an older document`() throws {
+        let old = try document()
+        try apply(revoke("1.1.0"))
+        try putBack(old, removingAbove: 1)
+        try apply(.resign, terms(remembering: false))
+        try refuses("does not follow")
+        for _ in 0..<3 { try apply(.resign, terms(remembering: false)) }
+        try refuses("does not follow")
+        try bench.place.remove("channels/stable/3.json")
+        try refuses("are not all there")
+    }
+
+    @Test func `goes on from the documents of other publishers that follow from its own`() throws {
+        try apply(.resign)
+        for _ in 0..<4 { try apply(.resign, terms(remembering: false)) }
+        #expect(try apply(revoke("1.1.0")).document.sequence == 7)
+        let entry = try PublisherMemory(state).last(
+            of: .init(appId: "com.example.kiosk", channel: "stable"), trusting: [bench.channel.publicKey.id])
+        #expect(entry?.sequence == 7)
+        #expect(entry?.feed == bench.feed)
+    }
+
+    @Test func `builds on a restored feed where the operator says so, above all that was signed, and reports the loss`()
+        throws
+    {
+        let old = try document()
+        try apply(revoke("1.1.0"))
+        try apply(.resign)
+        try putBack(old, removingAbove: 1)
+        var terms = self.terms()
+        terms.isFeedRestored = true
+        let report = try apply(.resign, terms)
+        #expect(report.document.sequence == 4)
+        #expect(report.changes.count == 2)
+        #expect(report.changes.first?.contains("what changed in between is lost") == true)
+        #expect(try apply(.resign).changes == ["signed anew"])
+    }
+
+    @Test func `does not count what a replaced key signed, and keeps the memory of feeds with other keys`() throws {
+        let other = try Bench.signer()
+        try apply(revoke("1.1.0"))
+        try apply(.resign)
+        try putBack([], removingAbove: 0)
+        try bench.put(bench.document("1.0.0"), by: [other])
+        #expect(try apply(.resign, terms([other])).document.sequence == 2)
+        try bench.place.remove("channels/stable/2.json")
+        try bench.put(bench.document("1.0.0"))
+        try refuses("an older document was put back")
+    }
+
+    @Test func `is not written by a dry run, and its damage is refused`() throws {
+        var terms = self.terms()
+        terms.isDryRun = true
+        try apply(.resign, terms)
+        #expect(access(state, F_OK) != 0)
+        try apply(.resign)
+        let files = try TreeSnapshot(of: state).files
+        #expect(files.keys.allSatisfy { $0.hasPrefix("stable-") && $0.hasSuffix(".json") } && files.count == 1)
+        try bench.folder.write([0x7B], to: "state/\(files.keys.first ?? "")")
+        let refused = bench.refusal { try apply(.resign) }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("remove that file") == true)
+    }
+
+    @Test func `is refused in a folder that other users can write to`() throws {
+        try apply(.resign)
+        #expect(chmod(state, 0o777) == 0)
+        #expect(bench.refusal { try apply(.resign) }?.message.contains("chmod go-w") == true)
+    }
+}
+
+@Suite struct `The lineage of a channel document` {
+    private static func digest(_ number: UInt8) throws -> SHA256Digest { try .of([number]) }
+
+    private static func link(_ sequence: Int, _ own: UInt8, after previous: UInt8?) throws -> LineageRule.Link {
+        .init(sequence: sequence, payloadSha256: try digest(own), previous: try previous.map(digest))
+    }
+
+    private static func known(_ sequence: Int, _ own: UInt8) throws -> PublisherMemory.Entry {
+        .init(sequence: sequence, payloadSha256: try digest(own), signers: [], feed: "feed")
+    }
+
+    @Test func `is followed by digests back to what was signed last, and nowhere else`() throws {
+        let copies = [try Self.link(6, 6, after: 5), try Self.link(7, 7, after: 6), try Self.link(9, 9, after: 7)]
+        func judge(_ link: LineageRule.Link?, _ known: PublisherMemory.Entry?) -> LineageRule {
+            LineageRule.judge(link, known: known) { digest in copies.first { $0.payloadSha256 == digest } }
+        }
+        let known = try Self.known(5, 5)
+        #expect(judge(nil, nil) == .unknown)
+        #expect(judge(nil, known) == .older(known: 5))
+        #expect(try judge(Self.link(4, 4, after: 3), known) == .older(known: 5))
+        #expect(try judge(Self.link(5, 5, after: 4), known) == .follows)
+        #expect(try judge(Self.link(5, 50, after: 4), known) == .other(known: 5))
+        #expect(try judge(Self.link(6, 6, after: 5), known) == .follows)
+        #expect(try judge(Self.link(6, 60, after: 50), known) == .other(known: 5))
+        #expect(try judge(Self.link(10, 10, after: 9), known) == .follows)
+        #expect(try judge(Self.link(10, 10, after: 80), known) == .untraced(known: 5))
+        #expect(try judge(Self.link(10, 10, after: nil), known) == .other(known: 5))
+        #expect(try judge(Self.link(10, 10, after: 9), Self.known(8, 8)) == .other(known: 8))
+    }
+}
