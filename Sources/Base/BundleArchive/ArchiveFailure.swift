@@ -1,27 +1,27 @@
 import Glibc
 
-/// Why an archive cannot be read, before any rule about its entries is asked.
+/// Why an archive cannot be read, before any rule about its entries applies.
 package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Not tar, not gzip or zstd around tar, not zip.
+    /// The file is not a tar (plain, gzip or zstd) or a zip.
     case unsupportedFormat(String)
-    /// Damaged, cut short, or nonsense where a header should be.
+    /// The archive is damaged or truncated.
     case corrupt(String)
-    /// More bytes behind the end of the compressed stream.
+    /// Bytes follow the compressed stream.
     case trailingData
-    /// A zip that is not exactly one archive from its first byte to its last.
+    /// The zip is not exactly one archive from its first to its last byte.
     case zipStructure(String)
-    /// A zstd window larger than this reader allows; in bytes of log2.
+    /// The zstd window is larger than 2^`maximumLog` bytes.
     case windowTooLarge(maximumLog: Int)
-    /// It unpacks to more than `maximum` times its size.
+    /// The archive unpacks to more than `maximum` times its size.
     case ratio(maximum: Int)
-    /// Reading it takes longer than allowed.
+    /// Unpacking takes longer than allowed.
     case tooSlow
-    /// A file that a delta builds on is not what was installed.
+    /// A file that a delta builds on differs from the installed one.
     case damagedBase(String)
-    /// The operating system failed, not the archive.
+    /// The operating system failed, so the archive is not at fault.
     case system(operation: String, code: Int32)
 
-    /// The rule's name as it appears in answers; nil where no rule of the archive's is broken.
+    /// The identifier of the broken rule in output; nil for failures that are not the archive's fault.
     package var rule: String? {
         switch self {
         case .unsupportedFormat: "unsupported-format"
@@ -36,12 +36,11 @@ package enum ArchiveFailure: Error, Equatable, Sendable, CustomStringConvertible
         }
     }
 
-    /// One sentence for people.
     package var description: String {
         switch self {
-        case .unsupportedFormat(let detail): "not an archive this tool reads (tar, tar.gz, tar.zst, zip): \(detail)"
+        case .unsupportedFormat(let detail): "not a supported archive (tar, tar.gz, tar.zst, zip): \(detail)"
         case .corrupt(let detail): "damaged archive: \(detail)"
-        case .trailingData: "there are bytes behind the end of the archive"
+        case .trailingData: "bytes follow the end of the archive"
         case .zipStructure(let detail): "malformed zip: \(detail)"
         case .windowTooLarge(let log): "the zstd window is larger than 2^\(log) bytes"
         case .ratio(let maximum): "it unpacks to more than \(maximum) times its size"

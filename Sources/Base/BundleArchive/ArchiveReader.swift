@@ -2,20 +2,20 @@ import BundleThreads
 import CArchive
 import Glibc
 
-/// Entries in order, whatever they come out of: an archive, or a delta and what is installed.
+/// A source of entries in order: an archive, or a delta with its base.
 package protocol EntryReader: AnyObject {
-    /// The next entry; nil after the last one, when everything has been read and nothing stands behind the end.
+    /// Returns the next entry. At the end it checks that the whole file was read and that no bytes follow, and returns
+    /// nil.
     func nextEntry() throws(ArchiveFailure) -> ArchiveEntry?
-    /// The next block of the current entry's data, valid until the next call; nil at its end.
+    /// Returns the next block of the current entry, valid until the next call; nil at its end.
     func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer?
 }
 
-/// Reads the entries of one archive, in order, straight through. Never touches the disk but for the descriptor it reads.
+/// Reads the entries of an archive in order. It reads only its descriptor and writes nothing.
 ///
-/// libarchive's readers are cut to tar and the seekable zip, and it has no filters: what is compressed is decoded here.
-/// Every answer of the library but OK is a refusal. The process must have chosen the C.UTF-8 character set before.
+/// libarchive reads only tar and seekable zip here, without filters; this package decodes compressed streams itself. Any
+/// result of libarchive except OK is an error. The process must use the C.UTF-8 character set.
 package final class ArchiveReader: EntryReader {
-    /// The archive's format.
     package let format: ArchiveFormat
 
     private let archive: OpaquePointer
@@ -28,7 +28,7 @@ package final class ArchiveReader: EntryReader {
     private var dataOffset: Int64 = 0
     private var dataBytes = 0
 
-    /// Opens the archive that is the `size` bytes of `descriptor`, which must stay open for the life of the reader.
+    /// Opens the archive in the first `size` bytes of `descriptor`, which must stay open while the reader exists.
     package init(
         descriptor: Int32, size: Int, format: ArchiveFormat, limits: DecodingLimits
     ) throws(ArchiveFailure) {
@@ -77,7 +77,8 @@ package final class ArchiveReader: EntryReader {
         case .tar, .tarGzip, .tarZstd: try require(archive_read_support_format_tar(archive))
         case .zip: try require(archive_read_support_format_zip_seekable(archive))
         }
-        // What is not UTF-8 becomes an error, and what lies behind a tar's end marker is read, so that it can be refused.
+        // libarchive then reports names that are not UTF-8, and reads past the end marker of a tar, so that the reader
+        // can reject data there.
         let options = format == .zip ? "zip:hdrcharset=UTF-8" : "tar:hdrcharset=UTF-8,tar:read_concatenated_archives"
         try require(archive_read_set_options(archive, options))
     }
@@ -98,10 +99,11 @@ package final class ArchiveReader: EntryReader {
         try require(status)
     }
 
-    /// The next entry; nil after the last one, when the whole file has been read and nothing stands behind the end.
+    /// Returns the next entry. At the end it checks that the whole file was read and that no bytes follow, and returns
+    /// nil.
     package func nextEntry() throws(ArchiveFailure) -> ArchiveEntry? {
         var entry: OpaquePointer?
-        // Where a name cannot be converted, libarchive takes ENOMEM for the reason, even if an earlier call has left it there.
+        // libarchive reads errno after a failed conversion of a name and mistakes an old ENOMEM for the cause.
         errno = 0
         let status = archive_read_next_header(archive, &entry)
         if status == ARCHIVE_EOF {
@@ -115,7 +117,7 @@ package final class ArchiveReader: EntryReader {
         return describe(entry, try zipEntry())
     }
 
-    /// What the zip's directory says about the entry just read; the library reads them in the order of the file.
+    /// Returns the directory entry of the current file. libarchive reads files in the order of the archive.
     private func zipEntry() throws(ArchiveFailure) -> ZipDirectory.Entry? {
         guard let zip else { return nil }
         guard entriesRead <= zip.entries.count else { throw .zipStructure("more files than its directory lists") }
@@ -145,7 +147,7 @@ package final class ArchiveReader: EntryReader {
             isMethodSupported: listed?.isMethodSupported ?? true)
     }
 
-    /// The name, only where both of the library's views of it are the same bytes.
+    /// Returns the name if both representations in libarchive have the same bytes.
     private func name(of entry: OpaquePointer) -> [UInt8]? {
         guard let utf8 = archive_entry_pathname_utf8(entry), let raw = archive_entry_pathname(entry),
             strcmp(utf8, raw) == 0
@@ -153,9 +155,9 @@ package final class ArchiveReader: EntryReader {
         return Array(UnsafeRawBufferPointer(start: utf8, count: strlen(utf8)))
     }
 
-    /// The next block of the current entry's data, valid until the next call; nil at its end.
+    /// Returns the next block of the current entry, valid until the next call; nil at its end.
     ///
-    /// Blocks follow each other without holes; a hole is refused.
+    /// Throws if the data has holes.
     package func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer? {
         var start: UnsafeRawPointer?
         var count = 0
@@ -163,10 +165,10 @@ package final class ArchiveReader: EntryReader {
         let status = archive_read_data_block(archive, &start, &count, &offset)
         if status == ARCHIVE_EOF { return nil }
         try require(status)
-        if offset != dataOffset { throw .corrupt("an entry's data has holes") }
+        if offset != dataOffset { throw .corrupt("the data of an entry has holes") }
         dataOffset += Int64(count)
         dataBytes += count
-        // Where there is a source, it has counted every decoded byte already.
+        // A source counts its decoded bytes itself.
         if source == nil {
             try limits.check(consumed: Int(archive_filter_bytes(archive, -1)), produced: dataBytes)
         }
@@ -180,13 +182,13 @@ package final class ArchiveReader: EntryReader {
         if format == .tar, archive_filter_bytes(archive, -1) != Int64(size) { throw .trailingData }
         if let source {
             if let failure = source.failure { throw failure }
-            // Reading on to the end makes the decoder see what stands behind its stream.
+            // The decoder checks the end of its stream only when it reads past it.
             if try !source.decoded.read().isEmpty { throw .trailingData }
         }
         try require(archive_read_close(archive))
     }
 
-    /// What the machine cannot do, whatever the archive holds; the library has codes of its own for what it does not like.
+    /// Error numbers of the machine. libarchive reports faults of the archive by its own codes.
     private static let localCodes = [ENOMEM, EIO, EBADF, EFAULT, EISDIR]
 
     private func require(_ status: Int32) throws(ArchiveFailure) {
@@ -200,8 +202,8 @@ package final class ArchiveReader: EntryReader {
     }
 }
 
-/// libarchive's view of the decoded stream: counts it, also behind the tar's end marker, and keeps the typed failure,
-/// which the C callback cannot carry.
+/// The decoded stream for libarchive. It counts the bytes after the tar's end marker too, and stores a failure, which the
+/// C callback cannot return.
 private final class TarSource {
     let decoded: ReadAhead
     private let limits: DecodingLimits
@@ -225,37 +227,35 @@ private final class TarSource {
     }
 }
 
-/// One entry as the archive states it: raw and untrusted.
+/// An entry with the values from the archive, which are not trusted.
 package struct ArchiveEntry: Sendable {
-    /// What the entry claims to be.
     package enum Kind: String, Sendable { case file, directory, symbolicLink, hardLink, special }
 
-    /// The name's bytes; nil where they are not text the library can hand over unchanged.
+    /// The name in bytes; nil if libarchive cannot return it unchanged.
     package let name: [UInt8]?
-    /// What it claims to be.
     package let kind: Kind
-    /// Stated size in bytes; nil where the archive does not say.
+    /// The stated size in bytes; nil if the archive does not state it.
     package let size: Int?
-    /// Whether its data is encrypted.
     package let isEncrypted: Bool
-    /// Whether it has holes.
+    /// Whether the data has holes.
     package let isSparse: Bool
-    /// Whether its compression is one that this tool reads (zip: stored and deflate).
+    /// Whether the compression method is supported (zip: stored and deflate).
     package let isMethodSupported: Bool
 }
 
 extension ArchiveEntry {
-    /// A plain file of `size` bytes.
+    /// Creates an entry of a regular file.
     package init(fileNamed name: [UInt8], size: Int) {
         self.init(name: name, kind: .file, size: size, isEncrypted: false, isSparse: false, isMethodSupported: true)
     }
 }
 
-/// The tar inside an archive as plain bytes, without a look at what they mean.
+/// Decodes an archive into the bytes of its tar.
 package enum DecodedArchive {
     private static let blockBytes = 256 * 1024
 
-    /// Calls `body` with the decoded bytes of the file at `descriptor`, in order; not at all for a zip, which holds no tar.
+    /// Calls `body` with the decoded bytes of the file in order. It does not call it for a zip, which does not contain a
+    /// tar.
     package static func forEachBlock(
         descriptor: Int32, format: ArchiveFormat, _ body: (UnsafeRawBufferPointer) throws -> Void
     ) throws {
@@ -276,7 +276,6 @@ package enum DecodedArchive {
     }
 }
 
-/// A file as it is.
 private final class PlainStream: DecodingStream {
     private let input: CompressedInput
 
@@ -289,17 +288,17 @@ private final class PlainStream: DecodingStream {
     }
 }
 
-/// The shapes an archive may have. Every other format and filter is off.
+/// The supported formats. All other formats and filters of libarchive are disabled.
 package enum ArchiveFormat: String, Sendable, CaseIterable {
     case tar
     case tarGzip = "tar.gz"
     case tarZstd = "tar.zst"
     case zip
 
-    /// Tells the format by the first bytes of the file.
+    /// Detects the format by the first bytes of the file.
     ///
-    /// The bytes were signed, so sniffing cannot be used against the reader; what is none of the compressed forms is
-    /// handed to the tar reader, which refuses everything else.
+    /// The bytes are signed, so detection is safe. A file that is neither compressed nor a zip goes to the tar reader,
+    /// which rejects anything but a tar.
     package init(sniffing bytes: some Sequence<UInt8>) {
         var iterator = bytes.makeIterator()
         switch (iterator.next(), iterator.next(), iterator.next(), iterator.next()) {
@@ -311,15 +310,15 @@ package enum ArchiveFormat: String, Sendable, CaseIterable {
     }
 }
 
-/// Decodes on a thread of its own, a few blocks ahead of the reader, so that decompression and everything after it overlap.
+/// Decodes on a separate thread, a few blocks ahead of the reader, so that decompression overlaps with later steps.
 final class ReadAhead {
     private static let blocks = 3
 
-    /// Sendable, unchecked: owned by one side at a time.
+    /// Unchecked sendable: one side owns a block at a time.
     private final class Block: @unchecked Sendable {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 4096)
         var count = 0
-        /// Compressed bytes that it and those before it needed at most.
+        /// The compressed bytes consumed up to this block, at most.
         var consumed = 0
 
         deinit { room.deallocate() }
@@ -329,14 +328,14 @@ final class ReadAhead {
     private let filled = Pipe<Block, ArchiveFailure>(capacity: blocks)
     private let decoder: PipeStage
     private var held: Block?
-    /// Compressed bytes that the decoded blocks handed out so far needed at most.
+    /// The compressed bytes consumed for the returned blocks, at most.
     private(set) var consumedEstimate = 0
-    /// Decoded bytes handed out so far.
+    /// The decoded bytes returned so far.
     private(set) var produced = 0
 
     init(_ source: any DecodingStream) throws(ArchiveFailure) {
         empty = Pipe(capacity: Self.blocks, holding: (0..<Self.blocks).map { _ in Block() })
-        // From here on it is the decoding thread's.
+        // Only the decoding thread uses it from here on.
         nonisolated(unsafe) let source = source
         do {
             decoder = try PipeStage(from: empty, to: filled) { block throws(ArchiveFailure) in
@@ -349,9 +348,9 @@ final class ReadAhead {
         }
     }
 
-    /// The next decoded bytes, valid until the following call; empty at the end.
+    /// Returns the next decoded bytes, valid until the next call; empty at the end.
     func read() throws(ArchiveFailure) -> UnsafeRawBufferPointer {
-        // A decoder that has ended takes no more; how it ended comes behind the blocks that it filled.
+        // A decoder that ended receives no more blocks. Its result follows the blocks that it filled.
         if let held { empty.sendNow(held) }
         held = try filled.receive()
         guard let held else { return UnsafeRawBufferPointer(start: nil, count: 0) }

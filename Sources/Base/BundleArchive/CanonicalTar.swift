@@ -1,24 +1,23 @@
-/// The canonical tar of a client: one byte sequence for one tree, on every machine.
+/// The canonical tar of a client, which has the same bytes for the same tree on every machine.
 ///
-/// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their path,
-/// mode 0644, time, owner and group 0, no names, and two zero blocks at the end. The bytes are those that
-/// GNU `tar --format=ustar` writes for the same values. A path that fits neither the 100-byte name nor a split
-/// at a slash, the last that is possible, into a 155-byte prefix and a 100-byte name gets a pax header with its one
-/// record `path`.
+/// POSIX ustar (IEEE Std 1003.1, pax "ustar Interchange Format"): regular files only, sorted by the bytes of their paths,
+/// with mode 0644, time, owner and group 0, without names, and two zero blocks at the end. GNU `tar --format=ustar`
+/// writes the same bytes for these values. A long path is split at the last possible slash into a prefix of 155 bytes and
+/// a name of 100 bytes. A path that does not fit gets a pax header with one record, `path`.
 package enum CanonicalTar {
-    /// Bytes of a block; a header is one, data is padded to whole ones.
+    /// The size of a block in bytes. Headers have one block, and data is padded to whole blocks.
     package static let blockSize = 512
-    /// What ends the archive.
+    /// The end of the archive.
     package static let end = [UInt8](repeating: 0, count: 2 * blockSize)
 
-    /// Zero bytes that follow `size` bytes of data.
+    /// Returns the number of zero bytes after `size` bytes of data.
     package static func padding(after size: Int) -> Int {
         (blockSize - size % blockSize) % blockSize
     }
 
-    /// Appends everything that stands before the data of a file.
+    /// Appends all headers of a file.
     ///
-    /// `path` is the file's path in the tree; `size` its bytes, below 8 GiB.
+    /// `path` is relative to the tree, and `size` is below 8 GiB.
     package static func appendHeader(path: some Collection<UInt8>, size: Int, to output: inout [UInt8]) {
         if let (prefix, name) = split(Array(path)) {
             appendBlock(name: name, prefix: prefix, size: size, type: UInt8(ascii: "0"), to: &output)
@@ -33,7 +32,7 @@ package enum CanonicalTar {
         appendBlock(name: Array(path.prefix(100))[...], prefix: [], size: size, type: UInt8(ascii: "0"), to: &output)
     }
 
-    /// The longest prefix that fits, as GNU tar takes it; nil where the remainder of even that one does not fit.
+    /// Splits at the longest possible prefix, as GNU tar does. Returns nil if the rest is too long.
     private static func split(_ path: [UInt8]) -> (prefix: ArraySlice<UInt8>, name: ArraySlice<UInt8>)? {
         if path.count <= 100 { return ([], path[...]) }
         guard let slash = path.prefix(156).lastIndex(of: UInt8(ascii: "/")), path.count - slash - 1 <= 100 else {
@@ -42,7 +41,7 @@ package enum CanonicalTar {
         return (path[..<slash], path[(slash + 1)...])
     }
 
-    /// `length key=value\n`, where length counts itself.
+    /// Returns `length key=value\n`. The length includes its own digits.
     private static func paxRecord(_ key: String, _ value: [UInt8]) -> [UInt8] {
         let rest = Array(" \(key)=".utf8) + value + [UInt8(ascii: "\n")]
         var length = rest.count
@@ -69,7 +68,7 @@ package enum CanonicalTar {
         field("ustar".utf8, at: 257)
         field("00".utf8, at: 263)
         if type == UInt8(ascii: "0") {
-            // Device numbers: GNU tar writes those of a file, and leaves them out of a pax header.
+            // GNU tar writes device numbers for files but not for pax headers.
             field("0000000".utf8, at: 329)
             field("0000000".utf8, at: 337)
         }

@@ -3,7 +3,7 @@ import CZlib
 import CZstd
 import Glibc
 
-/// How web servers keep files compressed beside the plain ones.
+/// The encodings of compressed copies beside the files of a web server.
 package enum ContentCoding: String, Sendable, CaseIterable {
     case gzip = "gz"
     case brotli = "br"
@@ -12,9 +12,9 @@ package enum ContentCoding: String, Sendable, CaseIterable {
     /// Whether this machine can decode it.
     package var isReadable: Bool { self != .brotli || cbrotli_load() == 0 }
 
-    /// Whether `copy` is `plain` in this coding: it decodes to these very bytes.
+    /// Whether `copy` decodes to exactly `plain`.
     ///
-    /// `scratch` has room for more bytes than `plain` has. What decodes to more is not decoded to its end.
+    /// `scratch` must be larger than `plain`. A copy that decodes to more bytes is not decoded to its end.
     package func isCopy(
         _ copy: [UInt8], of plain: [UInt8], scratch: UnsafeMutableRawBufferPointer
     ) throws(ArchiveFailure) -> Bool {
@@ -32,7 +32,7 @@ package enum ContentCoding: String, Sendable, CaseIterable {
         }
     }
 
-    /// The bytes that came out; nil where it is no gzip member that fits.
+    /// Returns the decoded bytes, or nil if the input is not one gzip member that fits.
     private static func inflated(
         _ copy: [UInt8], into room: UnsafeMutableRawBufferPointer
     ) throws(ArchiveFailure) -> Int? {

@@ -1,11 +1,11 @@
 import CZlib
 import Glibc
 
-/// Decodes exactly one gzip member (RFC 1952), block by block; its CRC and length are checked.
+/// Decodes exactly one gzip member (RFC 1952) and checks its CRC and length.
 ///
-/// Not libarchive's filter: that one checks neither, and goes on with whatever members follow.
+/// libarchive's filter checks neither, and accepts more members.
 final class GzipStream: DecodingStream {
-    /// The largest window of deflate, 2^15, and 16 for "gzip and nothing else".
+    /// The largest window of deflate (2^15), plus 16 for gzip only.
     private static let gzipOnly: Int32 = 15 + 16
 
     private let input: CompressedInput
@@ -16,7 +16,7 @@ final class GzipStream: DecodingStream {
 
     init(descriptor: Int32) throws(ArchiveFailure) {
         input = CompressedInput(descriptor: descriptor)
-        // The library keeps the address of its stream, so it has a place of its own.
+        // zlib stores the address of the stream, so it must not move.
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         let status = inflateInit2_(stream, Self.gzipOnly, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))

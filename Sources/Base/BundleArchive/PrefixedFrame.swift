@@ -1,16 +1,16 @@
 import CZstd
 import Glibc
 
-/// Writes zstd frames that continue other bytes: what a prefix has need not be in the frame.
+/// Writes zstd frames that refer to a prefix.
 ///
-/// One core, whatever the machine has: the bytes depend on content, prefix, level and library version only.
+/// It uses one thread, so the bytes depend only on content, prefix, level and version of the library.
 package final class PrefixedFrameWriter {
-    /// The first level that looks for the best parsing.
+    /// The lowest level with an optimal parser.
     private static let thorough = 18
 
     private let context: OpaquePointer
 
-    /// A compressor for many frames, one after the other.
+    /// Creates a compressor, which can write several frames.
     package init() throws(CompressionFailure) {
         guard let context = ZSTD_createCCtx() else { throw .memory }
         self.context = context
@@ -18,9 +18,11 @@ package final class PrefixedFrameWriter {
 
     deinit { ZSTD_freeCCtx(context) }
 
-    /// `content` as one frame behind `prefix`, with its size and a checksum; its window reaches `windowLog`.
+    /// Compresses `content` to one frame after `prefix`, with its size and a checksum. The window has 2^`windowLog`
+    /// bytes.
     ///
-    /// `searchLog` is zstd's: log2 of how many places are compared for a match, the level's own where it is nil.
+    /// `searchLog` is the parameter of zstd: the number of candidates for a match, as log2. If it is nil, the level
+    /// determines it.
     package func frame(
         of content: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, level: Int, searchLog: Int? = nil,
         windowLog: Int
@@ -29,7 +31,8 @@ package final class PrefixedFrameWriter {
         var parameters = [
             (ZSTD_c_compressionLevel, level), (ZSTD_c_windowLog, windowLog), (ZSTD_c_checksumFlag, 1),
         ]
-        // Most of the content is long matches with the prefix: a tenth less, for no time (Decisions/deltas.md).
+        // Most of the content is long matches with the prefix. This setting saves a tenth of the bytes without more time
+        // (Decisions/deltas.md).
         if level >= Self.thorough { parameters.append((ZSTD_c_targetLength, 999)) }
         if let searchLog { parameters.append((ZSTD_c_searchLog, searchLog)) }
         for (parameter, value) in parameters {
@@ -47,7 +50,7 @@ package final class PrefixedFrameWriter {
         return frame
     }
 
-    /// The smallest window that reaches over `bytes`, as log2, within what readers take.
+    /// Returns the smallest window for `bytes` bytes that readers accept, as log2.
     package static func windowLog(over bytes: Int) -> Int {
         var log = ZstdCompressor.windowLogs.lowerBound
         while 1 << log < bytes, log < ZstdCompressor.windowLogs.upperBound { log += 1 }
@@ -55,7 +58,7 @@ package final class PrefixedFrameWriter {
     }
 }
 
-/// Reads such frames out of a file, each from its first byte to its last, in bounded memory.
+/// Reads frames of `PrefixedFrameWriter` from a file in bounded memory.
 package final class PrefixedFrameReader {
     private static let bufferBytes = 128 << 10
     /// The longest header of a frame (RFC 8878, section 3.1.1.1).
@@ -65,13 +68,13 @@ package final class PrefixedFrameReader {
     private let context: OpaquePointer
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bufferBytes, alignment: 4096)
     private var pending = ZSTD_inBuffer(src: nil, size: 0, pos: 0)
-    /// Bytes of the frame that are still in the file.
+    /// The unread range of the frame in the file.
     private var rest = 0..<0
     private var isFinished = true
-    /// Decoded bytes that are still to come.
+    /// The number of decoded bytes that remain.
     package private(set) var bytesLeft = 0
 
-    /// Reads frames of the file at `descriptor`, which must stay open for the life of the reader.
+    /// Creates a reader of the file at `descriptor`, which must stay open while the reader exists.
     package init(descriptor: Int32) throws(ArchiveFailure) {
         guard let context = ZSTD_createDCtx() else { throw .system(operation: "decompress", code: ENOMEM) }
         self.context = context
@@ -84,9 +87,9 @@ package final class PrefixedFrameReader {
         buffer.deallocate()
     }
 
-    /// Starts the frame that is `place` of the file and continues `prefix`, which must stay where it is until the frame is read.
+    /// Starts the frame in the range `place` of the file. `prefix` must not move until the frame is read.
     ///
-    /// Refuses a frame that does not state `size` bytes, or whose window needs more than `memory`, before that is taken.
+    /// Throws before it allocates memory if the frame does not state `size` bytes or needs more than `memory` bytes.
     package func begin(
         _ place: Range<Int>, ofSize size: Int, memory: Int, behind prefix: UnsafeRawBufferPointer
     ) throws(ArchiveFailure) {
@@ -98,19 +101,19 @@ package final class PrefixedFrameReader {
         guard czstd_frame(pending.src, min(pending.size, Self.headerBytes), &content, &window) == 0 else {
             throw .corrupt("a group does not begin with a zstd frame")
         }
-        guard content == UInt64(size) else { throw .corrupt("a group has not the stated size") }
-        // The decoder keeps no more than the content, whatever the window.
+        guard content == UInt64(size) else { throw .corrupt("a group does not have the stated size") }
+        // The decoder allocates no more than the content, whatever the window size.
         guard min(window, content) <= UInt64(max(0, memory)) else {
-            throw .corrupt("a group needs more memory than was stated")
+            throw .corrupt("a group needs more memory than stated")
         }
         try check(ZSTD_DCtx_reset(context, ZSTD_reset_session_only))
         if !prefix.isEmpty { try check(ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count)) }
     }
 
-    /// Fills `output` with the next bytes of the frame; fewer only at its end, where nothing may be left of its place.
+    /// Reads the next bytes of the frame. Returns fewer only at its end, and throws if bytes remain in its range.
     package func read(into output: UnsafeMutableRawBufferPointer) throws(ArchiveFailure) -> Int {
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: min(output.count, bytesLeft), pos: 0)
-        // Behind the last byte of content stands the checksum.
+        // The checksum follows the last byte of content.
         while target.pos < target.size || target.pos == bytesLeft && !isFinished {
             if isFinished { throw .corrupt("a group is shorter than stated") }
             if pending.pos == pending.size { try fill() }
@@ -120,19 +123,19 @@ package final class PrefixedFrameReader {
         }
         bytesLeft -= target.pos
         if bytesLeft == 0, pending.pos != pending.size || !rest.isEmpty {
-            throw .corrupt("there are bytes behind a group")
+            throw .corrupt("bytes follow a group")
         }
         return target.pos
     }
 
     private func fill() throws(ArchiveFailure) {
-        if rest.isEmpty { throw .corrupt("a group is cut short") }
+        if rest.isEmpty { throw .corrupt("a group is truncated") }
         var count = -1
         repeat {
             count = pread(descriptor, buffer.baseAddress, min(buffer.count, rest.count), off_t(rest.lowerBound))
         } while count < 0 && errno == EINTR
         if count < 0 { throw .system(operation: "read", code: errno) }
-        if count == 0 { throw .corrupt("a group is cut short") }
+        if count == 0 { throw .corrupt("a group is truncated") }
         rest = rest.lowerBound + count..<rest.upperBound
         pending = ZSTD_inBuffer(src: buffer.baseAddress, size: count, pos: 0)
     }

@@ -2,28 +2,25 @@ import CArchive
 import CZstd
 import Glibc
 
-/// Where compressed bytes go, in order.
+/// Receives compressed bytes in order.
 package typealias ByteOutput = (UnsafeRawBufferPointer) throws -> Void
 
 /// Why an archive could not be written.
 package enum CompressionFailure: Error, Equatable, Sendable, CustomStringConvertible {
-    /// A level or window that the format does not have.
+    /// The level or window is invalid.
     case parameter(String)
-    /// The library failed.
     case library(String)
-    /// There is too little memory.
     case memory
 
-    /// One sentence for people.
     package var description: String {
         switch self {
         case .parameter(let detail): detail
         case .library(let detail): "the compressor failed: \(detail)"
-        case .memory: "there is too little memory to compress"
+        case .memory: "not enough memory to compress"
         }
     }
 
-    /// Throws what a result of zstd says.
+    /// Throws if `status` is an error code of zstd.
     static func check(_ status: Int) throws(CompressionFailure) {
         if ZSTD_isError(status) == 0 { return }
         if ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation { throw .memory }
@@ -31,14 +28,14 @@ package enum CompressionFailure: Error, Equatable, Sendable, CustomStringConvert
     }
 }
 
-/// Compresses a byte stream into one zstd frame, on all cores.
+/// Compresses a byte stream to one zstd frame on all cores.
 ///
-/// Always runs with worker threads, even on one core: the bytes then depend on level, window and library version only, not on the
-/// machine. The frame carries a checksum and the size of its content.
+/// It always uses worker threads, even on one core, so that the bytes depend only on level, window and version of the
+/// library. The frame has a checksum and the size of its content.
 package final class ZstdCompressor {
-    /// The levels that may be asked for.
+    /// The valid levels.
     package static let levels = 1...19
-    /// The windows that may be asked for, as log2 of bytes; readers refuse larger ones.
+    /// The valid windows as log2 of bytes. Readers reject larger ones.
     package static let windowLogs = 10...27
 
     private let context: OpaquePointer
@@ -72,19 +69,20 @@ package final class ZstdCompressor {
         buffer.deallocate()
     }
 
-    /// Takes the next bytes.
+    /// Compresses the next bytes.
     package func write(_ bytes: UnsafeRawBufferPointer) throws {
         var input = ZSTD_inBuffer(src: bytes.baseAddress, size: bytes.count, pos: 0)
         while input.pos < input.size { _ = try step(&input, ZSTD_e_continue) }
     }
 
-    /// Ends the frame; `report` hears again and again what is compressed so far, most of which happens here.
+    /// Ends the frame. Most of the compression happens here, and `report` is called repeatedly with the bytes compressed
+    /// so far.
     package func finish(_ report: (Int) -> Void = { _ in }) throws {
         var input = ZSTD_inBuffer(src: nil, size: 0, pos: 0)
         while try step(&input, ZSTD_e_end) != 0 { report(consumed) }
     }
 
-    /// The bytes that are compressed so far; others wait for it.
+    /// The bytes compressed so far. Other bytes are queued.
     package var consumed: Int { Int(clamping: ZSTD_getFrameProgression(context).consumed) }
 
     private func step(_ input: inout ZSTD_inBuffer, _ directive: ZSTD_EndDirective) throws -> Int {
@@ -96,7 +94,7 @@ package final class ZstdCompressor {
     }
 }
 
-/// Writes gzip around a byte stream, or a zip of files, through libarchive; times and owners are 0.
+/// Writes a gzip member or a zip through libarchive. Times and owners are 0.
 package final class LibraryWriter {
     private final class Target {
         let output: ByteOutput
@@ -115,7 +113,7 @@ package final class LibraryWriter {
 
     deinit { archive_write_free(archive) }
 
-    /// One gzip member around whatever is written.
+    /// Compresses to one gzip member.
     package static func gzip(level: Int, output: @escaping ByteOutput) throws -> LibraryWriter {
         let writer = try LibraryWriter(output)
         try writer.require(archive_write_set_format_raw(writer.archive))
@@ -126,7 +124,7 @@ package final class LibraryWriter {
         return writer
     }
 
-    /// A zip of deflated files.
+    /// Creates a zip of deflated files.
     package static func zip(level: Int, output: @escaping ByteOutput) throws -> LibraryWriter {
         let writer = try LibraryWriter(output)
         try writer.require(archive_write_set_format_zip(writer.archive))
@@ -156,7 +154,7 @@ package final class LibraryWriter {
                 }, nil))
     }
 
-    /// Starts a file of `size` bytes; nil where the format does not need to know.
+    /// Starts a file of `size` bytes; nil for a format that does not need the size.
     package func begin(_ path: String, size: Int?) throws {
         guard let entry = archive_entry_new() else { throw CompressionFailure.library("out of memory") }
         defer { archive_entry_free(entry) }
@@ -168,7 +166,7 @@ package final class LibraryWriter {
         try require(archive_write_header(archive, entry))
     }
 
-    /// Takes the next bytes of the file.
+    /// Writes the next bytes of the file.
     package func write(_ bytes: UnsafeRawBufferPointer) throws {
         var done = 0
         while done < bytes.count {

@@ -1,28 +1,28 @@
 import Glibc
 
-/// The central directory of a zip (PKWARE APPNOTE 4.3), which has to describe the whole file: local headers and data
-/// follow each other from the first byte to the directory, in its order, and the end record is the last 22 bytes.
+/// The central directory of a zip (PKWARE APPNOTE 4.3). It must describe the whole file: local headers and data follow
+/// each other without gaps in the order of the directory, and the end record is the last 22 bytes.
 ///
-/// libarchive searches for the end record and forgives a stub in front, entries that nobody lists, a comment, and
-/// headers that contradict the directory.
+/// libarchive searches for the end record and accepts leading bytes, unlisted entries, a comment, and headers that differ
+/// from the directory.
 struct ZipDirectory {
-    /// What the directory says about an entry.
+    /// The values of an entry in the directory.
     struct Entry {
         private static let encryption: UInt16 = 1 | 1 << 6 | 1 << 13
 
         fileprivate let flags: UInt16
         fileprivate let method: UInt16
 
-        /// Traditional or strong encryption, or masked headers.
+        /// Whether it has traditional or strong encryption, or masked headers.
         var isEncrypted: Bool { flags & Self.encryption != 0 }
-        /// Stored or deflated.
+        /// Whether it is stored or deflated.
         var isMethodSupported: Bool { method == 0 || method == 8 }
     }
 
-    /// Every entry, in the order of the file.
+    /// The entries in the order of the file.
     let entries: [Entry]
 
-    /// Reads the directory of the zip that is the `size` bytes of `descriptor`.
+    /// Reads the directory of the zip in the first `size` bytes of `descriptor`.
     init(descriptor: Int32, size: Int) throws(ArchiveFailure) {
         let file = ZipBytes(size: size, descriptor: descriptor)
         let end = try ZipEndRecord(file)
@@ -34,18 +34,20 @@ struct ZipDirectory {
             let header = try ZipHeader(central: file, at: position, before: end.offset + end.size)
             position += header.length
             guard header.offset == expected else {
-                throw .zipStructure("its files do not follow each other in the order of its directory")
+                throw .zipStructure("its files are not in the order of its directory")
             }
-            guard !header.name.contains(0) else { throw .zipStructure("a name has a NUL") }
+            guard !header.name.contains(0) else { throw .zipStructure("a name contains NUL") }
             expected = try Self.end(of: header, in: file, before: end.offset)
             entries.append(Entry(flags: header.flags, method: header.method))
         }
-        guard expected == end.offset else { throw .zipStructure("there are bytes in front of its directory") }
-        guard position == end.offset + end.size else { throw .zipStructure("its directory has not the stated size") }
+        guard expected == end.offset else { throw .zipStructure("bytes precede its directory") }
+        guard position == end.offset + end.size else {
+            throw .zipStructure("its directory does not have the stated size")
+        }
         self.entries = entries
     }
 
-    /// Where the entry's data ends; its local header has to say what the directory says.
+    /// Returns the end of the entry's data. Throws if its local header differs from the directory.
     private static func end(
         of header: ZipHeader, in file: ZipBytes, before limit: Int
     ) throws(ArchiveFailure) -> Int {
@@ -54,7 +56,7 @@ struct ZipDirectory {
             throw .zipStructure("a local header contradicts the directory")
         }
         let data = header.offset + local.length
-        guard header.packedSize <= limit - data else { throw .zipStructure("a file reaches beyond its place") }
+        guard header.packedSize <= limit - data else { throw .zipStructure("a file overlaps the next one") }
         let end = data + header.packedSize
         return header.hasDataDescriptor ? end + (try file.dataDescriptorLength(at: end, of: header)) : end
     }
@@ -64,20 +66,20 @@ struct ZipDirectory {
 private struct ZipEndRecord {
     static let length = 22
     private static let locatorLength = 20
-    private static let zip64 = "zip64, which no client within the limits needs"
+    private static let zip64 = "it is a zip64, which clients within the limits do not need"
 
     let count: Int
     let size: Int
     let offset: Int
 
     init(_ file: ZipBytes) throws(ArchiveFailure) {
-        guard file.size >= Self.length else { throw .zipStructure("too short for an end record") }
+        guard file.size >= Self.length else { throw .zipStructure("it is too short for an end record") }
         let record = try file.read(Self.length, at: file.size - Self.length)
         guard record.number(0, 4) == 0x0605_4B50, record.number(20, 2) == 0 else {
             throw .zipStructure("the end record is not at the end of the file")
         }
         guard record.number(4, 2) == 0, record.number(6, 2) == 0, record.number(8, 2) == record.number(10, 2) else {
-            throw .zipStructure("more than one disk")
+            throw .zipStructure("it has more than one disk")
         }
         count = record.number(10, 2)
         size = record.number(12, 4)
@@ -86,28 +88,28 @@ private struct ZipEndRecord {
         guard try !Self.followsLocator(in: file) else { throw .zipStructure(Self.zip64) }
         guard count > 0 else { throw .zipStructure("it has no entries") }
         guard offset + size + Self.length == file.size else {
-            throw .zipStructure("bytes between, before or behind its parts")
+            throw .zipStructure("bytes precede, separate or follow its parts")
         }
     }
 
-    /// Whether a zip64 locator (APPNOTE 4.3.15) ends where the record begins, be it in a comment of the directory: libarchive
-    /// follows it, and then looks for the local headers elsewhere than the directory says.
+    /// Whether a zip64 locator (APPNOTE 4.3.15) precedes the end record, even in a comment of the directory. libarchive
+    /// follows it and then reads other local headers than the directory names.
     private static func followsLocator(in file: ZipBytes) throws(ArchiveFailure) -> Bool {
         let end = file.size - length
         return end >= locatorLength ? try file.read(4, at: end - locatorLength).number(0, 4) == 0x0706_4B50 : false
     }
 }
 
-/// A file header: central (APPNOTE 4.3.12) or local (4.3.7).
+/// A central (APPNOTE 4.3.12) or local (4.3.7) file header.
 private struct ZipHeader {
-    /// Bytes of the whole header.
+    /// The length of the header in bytes.
     let length: Int
     let flags: UInt16
     let method: UInt16
     let checksum: Int
     let packedSize: Int
     let unpackedSize: Int
-    /// Where the local header is; 0 in a local header.
+    /// The offset of the local header; 0 in a local header.
     let offset: Int
     let name: [UInt8]
 
@@ -116,7 +118,7 @@ private struct ZipHeader {
     init(central file: ZipBytes, at position: Int, before limit: Int) throws(ArchiveFailure) {
         let fixed = try file.read(46, at: position, before: limit)
         guard fixed.number(0, 4) == 0x0201_4B50 else { throw .zipStructure("its directory is damaged") }
-        guard fixed.number(34, 2) == 0 else { throw .zipStructure("a file lies on another disk") }
+        guard fixed.number(34, 2) == 0 else { throw .zipStructure("a file is on another disk") }
         let (nameLength, extraLength) = (fixed.number(28, 2), fixed.number(30, 2))
         length = 46 + nameLength + extraLength + fixed.number(32, 2)
         let variable = try file.read(length - 46, at: position + 46, before: limit)
@@ -146,7 +148,7 @@ private struct ZipHeader {
         offset = 0
     }
 
-    /// Whether this local header says what `central` says; what a data descriptor repeats may be left out here.
+    /// Whether this local header agrees with `central`. It may omit values that a data descriptor repeats.
     func describesSame(as central: ZipHeader) -> Bool {
         guard name == central.name, flags == central.flags, method == central.method else { return false }
         let pairs = [
@@ -156,7 +158,7 @@ private struct ZipHeader {
     }
 }
 
-/// The zip64 field among a header's extra fields (APPNOTE 4.5.3): the numbers that do not fit, in order.
+/// The zip64 extra field of a header (APPNOTE 4.5.3): the numbers that do not fit, in order.
 private struct ZipLargeNumbers {
     private var numbers: ArraySlice<UInt8> = []
 
@@ -170,8 +172,8 @@ private struct ZipLargeNumbers {
             }
             let content = rest.dropFirst(4).prefix(field.number(2, 2))
             if field.number(0, 2) == 1 {
-                // libarchive heeds the first of two, other programs the last.
-                guard !isFound else { throw .zipStructure("a header with two zip64 fields") }
+                // libarchive uses the first of two, other programs the last.
+                guard !isFound else { throw .zipStructure("a header has two zip64 fields") }
                 (numbers, isFound) = (content, true)
             }
             rest = rest[content.endIndex...]
@@ -182,32 +184,32 @@ private struct ZipLargeNumbers {
         guard number == 0xFFFF_FFFF else { return number }
         let field = ZipRecord(bytes: Array(numbers.prefix(8)))
         guard field.bytes.count == 8, field.number(4, 4) == 0 else {
-            throw .zipStructure("a number is missing, or larger than any client needs")
+            throw .zipStructure("a number is missing or too large")
         }
         numbers = numbers.dropFirst(8)
         return field.number(0, 4)
     }
 }
 
-/// Little-endian numbers in a piece of the file.
+/// A part of the file with little-endian numbers.
 private struct ZipRecord {
     let bytes: [UInt8]
 
-    /// The number of at most four bytes at `offset`.
+    /// Returns the number of up to four bytes at `offset`.
     func number(_ offset: Int, _ count: Int) -> Int {
         (0..<count).reduce(0) { $0 | Int(bytes[offset + $1]) << (8 * $1) }
     }
 }
 
-/// The file, by position.
+/// Reads the file at any offset.
 private struct ZipBytes {
     let size: Int
     let descriptor: Int32
 
-    /// Exactly `count` bytes at `offset`, all of them in front of `limit`.
+    /// Reads exactly `count` bytes at `offset`. Throws if they reach `limit`.
     func read(_ count: Int, at offset: Int, before limit: Int? = nil) throws(ArchiveFailure) -> ZipRecord {
         guard offset >= 0, count <= (limit ?? size) - offset else {
-            throw .zipStructure("a header reaches beyond its place")
+            throw .zipStructure("a header is truncated")
         }
         var bytes = [UInt8](repeating: 0, count: count)
         guard pread(descriptor, &bytes, count, off_t(offset)) == count else {
@@ -216,7 +218,8 @@ private struct ZipBytes {
         return ZipRecord(bytes: bytes)
     }
 
-    /// Bytes of the data descriptor at `offset` (APPNOTE 4.3.9): with or without signature, with short or long sizes.
+    /// Returns the length of the data descriptor at `offset` (APPNOTE 4.3.9), with or without a signature and with short
+    /// or long sizes.
     func dataDescriptorLength(at offset: Int, of header: ZipHeader) throws(ArchiveFailure) -> Int {
         for (hasSignature, width) in [(true, 4), (true, 8), (false, 4), (false, 8)] {
             let start = hasSignature ? 4 : 0

@@ -1,9 +1,10 @@
 import CZstd
 import Glibc
 
-/// Decodes exactly one zstd frame, block by block.
+/// Decodes exactly one zstd frame.
 ///
-/// The frame's checksum is checked where it has one; a window over 2^`maximumWindowLog` bytes is refused before memory is taken.
+/// It checks the checksum if there is one, and rejects a window of more than 2^`maximumWindowLog` bytes before it
+/// allocates memory.
 final class ZstdStream: DecodingStream {
     static let maximumWindowLog = 27
 

@@ -1,28 +1,29 @@
 import BundleArchive
 package import BundleSigning
 
-/// The file of a delta, byte by byte as `Guide/reference/deltas.md` describes it.
+/// The file format of a delta, which `Guide/reference/deltas.md` specifies.
 package enum DeltaFormat {
-    /// What every delta begins with: its name and the version of the format.
+    /// The first bytes of a delta: a name and the version of the format.
     package static let magic: [UInt8] = Array("SWAPDLT".utf8) + [1]
-    /// Bytes in front of the index.
+    /// The number of bytes before the index.
     package static let headerBytes = magic.count + 8
 
-    /// The longest index for a tree of `files` files; what is longer is refused before it is read.
+    /// Returns the longest index of a tree with `files` files. A longer one is rejected before it is read.
     package static func maximumIndexBytes(files: Int) -> Int { 4096 + 1200 * min(max(0, files), 1 << 24) }
 
-    /// One step from the old tree to the new one, both in canonical order. The old tree is passed once, file by file.
+    /// A step from the old tree to the new one, both in canonical order. The steps visit each file of the old tree once.
     package enum Step: Equatable, Sendable {
-        /// The next `count` files of the old tree are in the new one as they are.
+        /// Keeps the next `count` files of the old tree.
         case keep(count: Int)
-        /// The next `count` files of the old tree are not in the new one.
+        /// Removes the next `count` files of the old tree.
         case skip(count: Int)
-        /// The next file of the old tree has other bytes, `growth` more than before or fewer: the next ones of the groups, or of what is
-        /// stored. Most changed files are as long as they were, so that the step is a byte.
+        /// Replaces the content of the next file of the old tree. The file grows by `growth` bytes, or shrinks if it is
+        /// negative. The bytes come from the groups or from the stored bytes. Most changed files keep their size, so that
+        /// the step has one byte.
         case change(growth: Int, isStored: Bool)
-        /// A new file of `size` bytes, which come in the same way.
+        /// Adds a file of `size` bytes, which come from the groups or from the stored bytes.
         case add(path: [UInt8], size: Int, isStored: Bool)
-        /// A new file with the content of file number `source` of the old tree.
+        /// Adds a file with the content of file number `source` of the old tree.
         case copy(path: [UInt8], source: Int)
 
         fileprivate var code: Int {
@@ -38,14 +39,13 @@ package enum DeltaFormat {
 
     /// Changed files that are compressed together.
     package struct Group: Equatable, Sendable {
-        /// Bytes of its zstd frame.
+        /// The length of the zstd frame in bytes.
         package let frameBytes: Int
-        /// Bytes of its files.
+        /// The length of the files in bytes.
         package let bytes: Int
-        /// The numbers of the old files that the frame continues, one behind the other.
+        /// The numbers of the old files that are the prefix of the frame.
         package let prefix: [Int]
 
-        /// States a group.
         package init(frameBytes: Int, bytes: Int, prefix: [Int]) {
             self.frameBytes = frameBytes
             self.bytes = bytes
@@ -53,7 +53,7 @@ package enum DeltaFormat {
         }
     }
 
-    /// The bytes of an index that leads from one tree to another.
+    /// Returns the bytes of an index.
     package static func index(
         from base: SHA256Digest, files baseFiles: Int, to content: SHA256Digest, files: Int, groups: [Group],
         steps: [Step]
@@ -73,8 +73,8 @@ package enum DeltaFormat {
         return bytes + Self.bytes(of: steps)
     }
 
-    /// The steps as they stand at the end of an index: what every group continues first. Files name each other by their names,
-    /// which are new where they have a hash.
+    /// Returns the bytes of the steps at the end of an index. They are part of the prefix of every group, because files
+    /// refer to each other by names, which can contain hashes.
     package static func bytes(of steps: [Step]) -> [UInt8] {
         var (bytes, last, passed): ([UInt8], [UInt8], Int) = ([], [], 0)
         for step in steps { append(step, after: &last, &passed, to: &bytes) }
@@ -100,10 +100,10 @@ package enum DeltaFormat {
         }
     }
 
-    /// Twice the distance forwards, twice the distance backwards less one.
+    /// Maps distances of either sign to numbers of 0 or more.
     private static func signed(_ distance: Int) -> Int { distance < 0 ? -2 * distance - 1 : 2 * distance }
 
-    /// The same back.
+    /// The reverse of `signed`.
     static func distance(_ number: Int) -> Int { number & 1 == 0 ? number >> 1 : -(number >> 1) - 1 }
 
     private static func append(path: [UInt8], after last: inout [UInt8], to bytes: inout [UInt8]) {
@@ -123,15 +123,15 @@ package enum DeltaFormat {
         bytes.append(UInt8(truncatingIfNeeded: rest))
     }
 
-    /// The beginning of a delta whose index of `bytes` bytes is a frame of `frameBytes`.
+    /// Returns the header of a delta whose index has `bytes` bytes in a frame of `frameBytes`.
     package static func header(frameBytes: Int, bytes: Int) -> [UInt8] {
         magic + [frameBytes, bytes].flatMap { number in (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } }
     }
 
-    /// The bytes of the index and of its frame, where `header` is one.
+    /// Returns the sizes of the index and of its frame. Throws if `header` is not that of a delta.
     static func indexBytes(_ header: [UInt8]) throws(ArchiveFailure) -> (frame: Int, plain: Int) {
         guard header.count == headerBytes, header.starts(with: magic.dropLast()) else {
-            throw .unsupportedFormat("it does not begin as a delta does")
+            throw .unsupportedFormat("it does not start with the header of a delta")
         }
         guard header[magic.count - 1] == magic[magic.count - 1] else {
             throw .unsupportedFormat("it is a delta of another version")
@@ -141,7 +141,7 @@ package enum DeltaFormat {
     }
 }
 
-/// The index of a delta that has been read: everything that must be known before the first file of it is made.
+/// The validated head of an index, and its steps.
 struct DeltaIndex {
     let base: SHA256Digest
     let content: SHA256Digest
@@ -150,7 +150,7 @@ struct DeltaIndex {
     let groups: [DeltaFormat.Group]
     var steps: DeltaSteps
 
-    /// Reads the head of an index; the numbers of groups are those of a tree of `baseFiles` files at most.
+    /// Reads the head of an index. `baseFiles` limits the file numbers of the groups.
     init(_ bytes: [UInt8]) throws(ArchiveFailure) {
         var cursor = DeltaCursor(bytes)
         base = try cursor.digest()
@@ -158,7 +158,7 @@ struct DeltaIndex {
         baseFiles = try cursor.number()
         files = try cursor.number()
         let count = try cursor.number()
-        // Each has a byte of a file at least, and each file one partner at most.
+        // Each group has at least one byte of a file, and each file at most one partner.
         guard count <= files, files < 1 << 24, baseFiles < 1 << 24 else {
             throw .corrupt("its index has too many groups")
         }
@@ -173,7 +173,7 @@ struct DeltaIndex {
     ) throws(ArchiveFailure) -> DeltaFormat.Group {
         let (frameBytes, bytes, count) = (try cursor.number(), try cursor.number(), try cursor.number())
         guard frameBytes > 0, bytes > 0 else { throw .corrupt("a group has no bytes") }
-        guard count <= left else { throw .corrupt("its groups have more old files than there are new ones") }
+        guard count <= left else { throw .corrupt("its groups have more old files than it has new files") }
         left -= count
         var (prefix, expected): ([Int], Int) = ([], 0)
         for _ in 0..<count {
@@ -192,15 +192,15 @@ struct DeltaIndex {
 struct DeltaSteps {
     private var cursor: DeltaCursor
     private var lastPath: [UInt8] = []
-    /// Files of the old tree that steps have passed; a reader checks that there are so many.
+    /// The files of the old tree that the steps have visited. The reader compares it with the tree.
     private var passed = 0
 
     init(_ cursor: DeltaCursor) { self.cursor = cursor }
 
-    /// All that are left, as they stand there.
+    /// The remaining bytes.
     var bytes: ArraySlice<UInt8> { cursor.rest }
 
-    /// The next step; nil behind the last one.
+    /// Returns the next step, or nil at the end.
     mutating func next() throws(ArchiveFailure) -> DeltaFormat.Step? {
         if cursor.isAtEnd { return nil }
         let number = try cursor.number()
@@ -218,26 +218,26 @@ struct DeltaSteps {
         case 3: return .add(path: try path(), size: argument, isStored: false)
         case 6: return .add(path: try path(), size: argument, isStored: true)
         case 4: return .copy(path: try path(), source: passed + DeltaFormat.distance(argument))
-        default: throw .corrupt("its index has a step that there is not")
+        default: throw .corrupt("its index has an unknown step")
         }
     }
 
     private mutating func pass(_ count: Int) throws(ArchiveFailure) {
         passed += count
-        if passed >= 1 << 24 { throw .corrupt("it passes more files than the base has") }
+        if passed >= 1 << 24 { throw .corrupt("it uses more files than the base has") }
     }
 
     private mutating func path() throws(ArchiveFailure) -> [UInt8] {
         let (shared, rest) = (try cursor.number(), try cursor.number())
         guard shared <= lastPath.count, rest <= 4096, shared + rest <= 4096 else {
-            throw .corrupt("its index has a path that there cannot be")
+            throw .corrupt("its index has an invalid path")
         }
         lastPath = Array(lastPath[..<shared]) + (try cursor.bytes(rest))
         return lastPath
     }
 }
 
-/// Numbers and bytes of an index, one after the other.
+/// Reads numbers and bytes of an index.
 struct DeltaCursor {
     private let bytes: [UInt8]
     private var position = 0
@@ -247,11 +247,12 @@ struct DeltaCursor {
     var isAtEnd: Bool { position == bytes.count }
     var rest: ArraySlice<UInt8> { bytes[position...] }
 
-    /// Seven bits a byte, the lowest first; the last byte has no high bit and, unless it is the only one, is not 0.
+    /// A number has seven bits per byte, lowest first. The last byte has no high bit and, unless it is the only one, is
+    /// not 0.
     mutating func number() throws(ArchiveFailure) -> Int {
         var number = 0
         for shift in stride(from: 0, to: 56, by: 7) {
-            guard position < bytes.count else { throw .corrupt("its index is cut short") }
+            guard position < bytes.count else { throw .corrupt("its index is truncated") }
             let byte = bytes[position]
             position += 1
             number |= Int(byte & 0x7F) << shift
@@ -263,14 +264,14 @@ struct DeltaCursor {
     }
 
     mutating func bytes(_ count: Int) throws(ArchiveFailure) -> ArraySlice<UInt8> {
-        guard count <= bytes.count - position else { throw .corrupt("its index is cut short") }
+        guard count <= bytes.count - position else { throw .corrupt("its index is truncated") }
         position += count
         return bytes[position - count..<position]
     }
 
     mutating func digest() throws(ArchiveFailure) -> SHA256Digest {
         guard let digest = SHA256Digest(bytes: try bytes(SHA256Digest.byteCount)) else {
-            throw .corrupt("its index is cut short")
+            throw .corrupt("its index is truncated")
         }
         return digest
     }

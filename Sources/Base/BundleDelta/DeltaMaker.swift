@@ -5,42 +5,39 @@ import BundleThreads
 import BundleValues
 import Synchronization
 
-/// Makes a delta: the same trees give the same bytes, on however many cores, with one version of libzstd.
+/// Creates deltas. The same trees give the same bytes on any number of cores with one version of libzstd.
 package struct DeltaMaker: Sendable {
-    /// How a delta is made.
     package struct Options: Sendable {
-        /// zstd's level.
+        /// The level of zstd.
         package var level = 19
-        /// Of more changed bytes than this, fewer places are compared for a match: a third less time, 9 % more bytes (Decisions/deltas.md).
+        /// With more changed bytes than this, fewer candidates are compared for a match, which saves a third of the time
+        /// and costs 9 % more bytes (Decisions/deltas.md).
         package var thoroughBytes = 64 << 20
-        /// Bytes of new files in one group, about; chosen by measurement (Decisions/deltas.md).
+        /// The approximate size of the new files in a group, chosen by measurement (Decisions/deltas.md).
         package var groupBytes = 8 << 20
-        /// What a device may need to take it.
+        /// The memory that a device may need to apply the delta, in bytes.
         package var memory = 64 << 20
-        /// Groups that are compressed at once.
+        /// The number of groups that are compressed at once.
         package var workers = 1
-        /// A delta of more bytes is of no use; nothing is compressed any more once it is clear that this is one.
+        /// The largest useful delta in bytes. Compression stops when the delta exceeds it.
         package var largestSize = Int.max
 
-        /// The defaults.
         package init() {}
     }
 
-    /// What was made.
+    /// The properties of a new delta.
     package struct Made: Sendable, Equatable {
-        /// Bytes of the delta.
+        /// The size in bytes.
         package let size: Int
-        /// Its digest.
         package let sha256: SHA256Digest
-        /// Bytes that a device needs for its index, and for its largest group with the old files.
+        /// The memory that a device needs for the index and the largest group with its old files, in bytes.
         package let memory: Int
     }
 
     private let options: Options
-    /// Hears how many of the bytes that have to be compressed are.
+    /// Receives the compressed bytes and the total.
     private let report: @Sendable (_ done: Int, _ total: Int) -> Void
 
-    /// Makes deltas with `options`.
     package init(
         _ options: Options = Options(), report: @escaping @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
     ) {
@@ -48,7 +45,8 @@ package struct DeltaMaker: Sendable {
         self.report = report
     }
 
-    /// Writes into `file`, which is empty, what leads from `base` to `target`; nil where that is larger than the options allow.
+    /// Writes the delta from `base` to `target` into the empty `file`. Returns nil if it is larger than the options
+    /// allow.
     package func make(from base: DeltaTree, to target: DeltaTree, into file: File) throws -> Made? {
         let plan = try DeltaPlan(from: base, to: target, options)
         let steps = DeltaFormat.bytes(of: plan.steps)
@@ -75,7 +73,6 @@ package struct DeltaMaker: Sendable {
     }
 }
 
-/// The file of a delta as it grows.
 private struct DeltaOutput: ~Copyable {
     private let file: File
     private var hasher: SHA256Hasher
@@ -102,7 +99,7 @@ private struct DeltaOutput: ~Copyable {
 }
 
 extension DeltaTree {
-    /// The file as it was when it was listed.
+    /// Returns the content of a file. Throws if it changed after it was listed.
     func contents(of entry: Entry) throws -> [UInt8] {
         let bytes = try tree.file(entry.path.string).readAll(maximumBytes: entry.size)
         guard bytes.count == entry.size else {
@@ -113,13 +110,13 @@ extension DeltaTree {
         return bytes
     }
 
-    /// The same tree with the digest of every file noted, so that several deltas do not each look for it.
+    /// Returns the tree with the digests of all files, so that several deltas share them.
     package func withDigests() throws -> DeltaTree {
         let files = zip(files, try digests()).map { Entry(path: $0.path, size: $0.size, digest: $1) }
         return DeltaTree(tree: tree, files: files, contentSha256: contentSha256)
     }
 
-    /// The digest of every file, noted or found now.
+    /// Returns the digests of all files, and computes missing ones.
     func digests() throws -> [SHA256Digest] {
         try files.map { entry in
             if let noted = entry.digest { return noted }
@@ -129,36 +126,36 @@ extension DeltaTree {
     }
 }
 
-/// What a delta consists of, before anything is compressed.
+/// The plan of a delta before compression.
 struct DeltaPlan {
     /// Changed files that are compressed together.
     struct Group: Equatable {
-        /// Numbers of the new files, one behind the other.
+        /// The numbers of the new files in order.
         var files: [Int] = []
-        /// Numbers of the old files that they continue.
+        /// The numbers of the old files in the prefix.
         var prefix: [Int] = []
-        /// Bytes of the new files.
+        /// The size of the new files in bytes.
         var bytes = 0
-        /// Bytes of the old files.
+        /// The size of the old files in bytes.
         var prefixBytes = 0
 
-        /// log2 of the window behind `steps` bytes: over everything where there is a file to continue.
+        /// Returns the window as log2. With a prefix it covers everything.
         func windowLog(behind steps: Int) -> Int {
             prefix.isEmpty
                 ? min(PrefixedFrameWriter.windowLog(over: bytes + steps), Self.plainWindowLog)
                 : PrefixedFrameWriter.windowLog(over: bytes + prefixBytes + steps)
         }
 
-        /// What its reader needs behind `steps` bytes.
+        /// Returns the memory that a reader needs, in bytes.
         func memory(behind steps: Int) -> Int { steps + prefixBytes + min(bytes, 1 << windowLog(behind: steps)) }
 
-        /// 8 MiB: larger files that continue nothing do not need more memory for it.
+        /// 8 MiB. Large files without a prefix do not need more.
         private static let plainWindowLog = 23
     }
 
     private(set) var steps: [DeltaFormat.Step] = []
     private(set) var groups: [Group] = []
-    /// Numbers of the new files that stand in the delta as they are.
+    /// The numbers of the new files that are stored uncompressed.
     private(set) var stored: [Int] = []
 
     private let options: DeltaMaker.Options
@@ -184,7 +181,7 @@ struct DeltaPlan {
                 append(.keep(count: 1))
                 baseNumber += 1
             } else if let source = sameContent[new[number]] {
-                // The old file at this path is passed with the next step.
+                // The next step visits the old file at this path.
                 append(.copy(path: entry.path.bytes, source: source))
             } else {
                 try appendNew(number, at: isThere ? baseNumber : nil, &partners)
@@ -214,16 +211,16 @@ struct DeltaPlan {
     private mutating func add(_ number: Int, _ partner: Int?) {
         let size = target.files[number].size
         var grown = groups.last ?? Group()
-        grown.take(number, size, partner.map { ($0, base.files[$0].size) })
+        grown.add(number, size, partner.map { ($0, base.files[$0].size) })
         let most = options.groupBytes
         let isFull = grown.bytes > most || grown.bytes + grown.prefixBytes > 2 * most
         if groups.isEmpty || isFull {
             grown = Group()
-            grown.take(number, size, partner.map { ($0, base.files[$0].size) })
-            // What a device has no room for is not continued.
+            grown.add(number, size, partner.map { ($0, base.files[$0].size) })
+            // Files that do not fit into the memory of a device get no prefix.
             if grown.memory(behind: 0) > options.memory - Self.indexRoom || grown.bytes + grown.prefixBytes > 1 << 27 {
                 grown = Group()
-                grown.take(number, size, nil)
+                grown.add(number, size, nil)
             }
             groups.append(grown)
         } else {
@@ -231,12 +228,12 @@ struct DeltaPlan {
         }
     }
 
-    /// Of the memory, for the index.
+    /// The part of the memory for the index.
     private static let indexRoom = 4 << 20
 }
 
 extension DeltaPlan.Group {
-    fileprivate mutating func take(_ number: Int, _ size: Int, _ partner: (number: Int, size: Int)?) {
+    fileprivate mutating func add(_ number: Int, _ size: Int, _ partner: (number: Int, size: Int)?) {
         files.append(number)
         bytes += size
         guard let partner, partner.size > 0, !prefix.contains(partner.number) else { return }
@@ -245,7 +242,7 @@ extension DeltaPlan.Group {
     }
 }
 
-/// Finds the partner of every new file, reading no more of the trees than it has to.
+/// Finds the partner of each new file and reads as few files as possible.
 private struct Partners {
     private let base: DeltaTree
     private let target: DeltaTree
@@ -259,7 +256,8 @@ private struct Partners {
         press = try PrefixedFrameWriter()
     }
 
-    /// The partner of new file `number`, whose old one is `path` where it has one; and whether it had better not be compressed.
+    /// Returns the partner of a new file, if any, and whether the file should be stored. `path` is the number of the old
+    /// file at its path.
     mutating func find(_ number: Int, at path: Int?) throws -> (partner: Int?, isIncompressible: Bool) {
         let entry = target.files[number]
         let bytes = try target.contents(of: entry)
@@ -268,8 +266,8 @@ private struct Partners {
         let sketch = bytes.withUnsafeBytes { ContentSketch($0) }
         var partner = path
         if partner == nil {
-            if !rule.knows(besides: entry.path) {
-                rule.know(
+            if !rule.hasSketches(besides: entry.path) {
+                rule.addSketches(
                     try rule.candidates(for: entry.path).map { ($0, try self.sketch(of: base.files[$0], base)) },
                     besides: entry.path)
             }
@@ -277,7 +275,7 @@ private struct Partners {
         }
         if !isIncompressible { return (partner, false) }
         guard let partner else { return (nil, true) }
-        // An image that was changed a little is like the one before, though it cannot be compressed by itself.
+        // A slightly changed image is similar to its old version, although it cannot be compressed alone.
         let isAlike = sketch.overlap(with: try self.sketch(of: base.files[partner], base)) * 20 > sketch.tokens.count
         return (partner, !isAlike)
     }
@@ -286,7 +284,7 @@ private struct Partners {
         try tree.contents(of: entry).withUnsafeBytes { ContentSketch($0) }
     }
 
-    /// Whether its beginning becomes no smaller, as that of an image or a compressed copy.
+    /// Whether compression does not reduce the beginning of the file, as with images and compressed copies.
     private func isIncompressible(_ bytes: [UInt8]) throws -> Bool {
         guard bytes.count >= 256 else { return false }
         return try bytes.withUnsafeBytes { all in
@@ -299,13 +297,13 @@ private struct Partners {
     }
 }
 
-/// Compresses the groups of a plan, some at once.
+/// Compresses the groups of a plan in parallel.
 private final class DeltaPress: Sendable {
     private struct State {
         var next = 0
         var done = 0
         var frames: [[UInt8]]
-        /// Bytes that the delta has by now.
+        /// The present size of the delta in bytes.
         var size: Int
         var failure: (any Error)?
     }
@@ -315,7 +313,7 @@ private final class DeltaPress: Sendable {
     private let base: DeltaTree
     private let target: DeltaTree
     private let options: DeltaMaker.Options
-    /// zstd's; nil: that of the level.
+    /// The parameter of zstd; nil for the default of the level.
     private let searchLog: Int?
     private let report: @Sendable (Int, Int) -> Void
     private let state: Mutex<State>
@@ -336,7 +334,7 @@ private final class DeltaPress: Sendable {
         state = Mutex(State(frames: [[UInt8]](repeating: [], count: plan.groups.count), size: stored))
     }
 
-    /// The frames, in the order of the groups; nil where they are too large together.
+    /// Returns the frames in the order of the groups, or nil if they exceed the largest size.
     func run() throws -> [[UInt8]]? {
         let others = try (1..<max(1, min(options.workers, plan.count))).map { _ in try BlockingThread { self.work() } }
         work()

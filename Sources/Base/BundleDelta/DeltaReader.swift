@@ -3,18 +3,15 @@ package import BundleDisk
 package import BundleSigning
 package import BundleValues
 
-/// A tree that a delta leads from or to, in canonical order.
+/// A tree of files in canonical order, the base or target of a delta.
 package struct DeltaTree: Sendable {
-    /// One file of it.
     package struct Entry: Sendable {
-        /// Its path.
         package let path: BundlePath
-        /// Its bytes.
+        /// The size in bytes.
         package let size: Int
-        /// SHA-256 of its content when it was written; nil where nobody noted it.
+        /// The SHA-256 of the content when it was written, if known.
         package let digest: SHA256Digest?
 
-        /// States a file.
         package init(path: BundlePath, size: Int, digest: SHA256Digest? = nil) {
             self.path = path
             self.size = size
@@ -22,21 +19,21 @@ package struct DeltaTree: Sendable {
         }
     }
 
-    /// Its folder.
+    /// The folder of the tree.
     package let tree: Directory
-    /// Its files, sorted by the bytes of their paths.
+    /// The files, sorted by the bytes of their paths.
     package let files: [Entry]
-    /// SHA-256 of its canonical tar.
+    /// The SHA-256 of the canonical tar.
     package let contentSha256: SHA256Digest
 
-    /// States a tree whose `files` are in any order.
+    /// `files` can be in any order.
     package init(tree: Directory, files: [Entry], contentSha256: SHA256Digest) {
         self.tree = tree
         self.files = files.sorted { $0.path < $1.path }
         self.contentSha256 = contentSha256
     }
 
-    /// The first file that is not what was noted of it; nil where all are.
+    /// Returns the first file whose content differs from its digest, or nil.
     package func firstDamage() throws -> BundlePath? {
         for entry in files {
             if let digest = entry.digest, try self.digest(of: entry) != digest { return entry.path }
@@ -44,7 +41,7 @@ package struct DeltaTree: Sendable {
         return nil
     }
 
-    /// SHA-256 of a file as it is now; nil where it is missing.
+    /// Returns the present SHA-256 of a file, or nil if the file is missing.
     func digest(of entry: Entry) throws -> SHA256Digest? {
         do {
             var hasher = try SHA256Hasher()
@@ -56,18 +53,17 @@ package struct DeltaTree: Sendable {
     }
 }
 
-/// What a delta may come to, from what its publisher has signed and this device allows.
+/// The limits of a delta, from signed values and the limits of the device.
 package struct DeltaBounds: Sendable {
-    /// Bytes for the index, and for one group with the old files that it continues.
+    /// The memory for the index and one group with its old files, in bytes.
     package var memory: Int
-    /// Files of the new tree.
+    /// The number of files of the new tree.
     package var files: Int
-    /// Bytes of all files of the new tree.
+    /// The size of all files of the new tree in bytes.
     package var bytes: Int
-    /// When reading has to be over.
+    /// The time at which reading fails.
     package var deadline: ContinuousClock.Instant
 
-    /// States bounds.
     package init(memory: Int, files: Int, bytes: Int, deadline: ContinuousClock.Instant) {
         self.memory = memory
         self.files = files
@@ -76,10 +72,10 @@ package struct DeltaBounds: Sendable {
     }
 }
 
-/// Reads a delta and its base as the entries of the new tree, in canonical order. Never writes.
+/// Reads a delta and its base as the entries of the new tree, in canonical order. It writes nothing.
 ///
-/// Nothing that the delta says is believed: the reader of the entries has the archive's whole policy before it, and behind it the
-/// signed digest of the content. What is allocated is bounded before.
+/// The delta is not trusted: the caller applies all rules for archives to the entries, and compares the content with its
+/// signed digest. The reader limits its memory before it allocates.
 package final class DeltaReader: EntryReader {
     private static let blockBytes = 256 << 10
 
@@ -96,10 +92,10 @@ package final class DeltaReader: EntryReader {
     private let frames: PrefixedFrameReader
     private let indexBytes: Int
     private var index: DeltaIndex
-    /// What every group continues before its old files.
+    /// The first part of the prefix of every group.
     private let steps: [UInt8]
     private var hasher: SHA256Hasher
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     private var frameOffset: Int
     private var storedOffset: Int
     private let end: Int
@@ -107,13 +103,13 @@ package final class DeltaReader: EntryReader {
     private var prefix = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let block: UnsafeMutableRawBufferPointer
     private var source = Source.none
-    /// The next file of the base that no step has passed.
+    /// The next file of the base that no step has visited.
     private var baseNumber = 0
     private var kept = 0
     private var filesRead = 0
     private var lastPath: [UInt8] = []
 
-    /// Opens the delta that is `file`, which must be the one whose digest was signed, to build on `base`.
+    /// Opens a delta that builds on `base`. The caller must have verified the signed digest of `file`.
     package init(_ file: File, on base: DeltaTree, within bounds: DeltaBounds) throws(ArchiveFailure) {
         self.file = file
         self.base = base
@@ -125,7 +121,7 @@ package final class DeltaReader: EntryReader {
             let (frame, plain) = try DeltaFormat.indexBytes(try file.head(DeltaFormat.headerBytes))
             guard plain <= min(DeltaFormat.maximumIndexBytes(files: bounds.files), bounds.memory),
                 frame <= end - DeltaFormat.headerBytes
-            else { throw ArchiveFailure.corrupt("its index is larger than was stated") }
+            else { throw ArchiveFailure.corrupt("its index is larger than stated") }
             indexBytes = plain
             frameOffset = DeltaFormat.headerBytes + frame
             index = try DeltaIndex(
@@ -153,38 +149,38 @@ package final class DeltaReader: EntryReader {
         index.withUnsafeMutableBytes { room in
             result = Result { () throws(ArchiveFailure) in try frames.read(into: room) }
         }
-        if try result.get() != bytes || frames.bytesLeft != 0 { throw .corrupt("its index is cut short") }
+        if try result.get() != bytes || frames.bytesLeft != 0 { throw .corrupt("its index is truncated") }
         return index
     }
 
-    /// Everything that the index states, against what was signed, before anything is made of it.
+    /// Compares all numbers of the index with the signed limits before it uses them.
     private func requireBounds() throws(ArchiveFailure) {
         guard index.base == base.contentSha256, index.baseFiles == base.files.count else {
-            throw .corrupt("it leads from another tree than this one")
+            throw .corrupt("it builds on another tree")
         }
-        guard index.files <= bounds.files else { throw .corrupt("it has more files than were stated") }
+        guard index.files <= bounds.files else { throw .corrupt("it has more files than stated") }
         var (offset, bytes) = (storedOffset, 0)
         for group in index.groups {
-            guard group.frameBytes <= end - offset else { throw .corrupt("its groups are longer than it is") }
-            guard group.bytes <= bounds.bytes - bytes else { throw .corrupt("its groups hold more than was stated") }
+            guard group.frameBytes <= end - offset else { throw .corrupt("its groups are larger than the delta") }
+            guard group.bytes <= bounds.bytes - bytes else { throw .corrupt("its groups have more bytes than stated") }
             offset += group.frameBytes
             bytes += group.bytes
             var room = bounds.memory - indexBytes - steps.count
-            if room < 0 { throw .corrupt("a group needs more memory than was stated") }
+            if room < 0 { throw .corrupt("a group needs more memory than stated") }
             for number in group.prefix {
                 room -= base.files[number].size
-                if room < 0 { throw .corrupt("a group needs more memory than was stated") }
+                if room < 0 { throw .corrupt("a group needs more memory than stated") }
             }
         }
         storedOffset = offset
     }
 
-    /// SHA-256 of the canonical tar that it leads to, as it says itself.
+    /// The SHA-256 of the canonical tar of the new tree, as stated by the delta.
     package var contentSha256: SHA256Digest { index.content }
 
     // MARK: Entries
 
-    /// The next file; nil behind the last one, where everything that the delta holds has been used.
+    /// Returns the next file. At the end it checks that the whole delta was used, and returns nil.
     package func nextEntry() throws(ArchiveFailure) -> ArchiveEntry? {
         try checkTime()
         source = .none
@@ -217,7 +213,7 @@ package final class DeltaReader: EntryReader {
             case .change(let growth, let isStored)?:
                 try require(1)
                 let old = try passed()
-                guard growth >= -old.size else { throw .corrupt("a file has fewer bytes than none") }
+                guard growth >= -old.size else { throw .corrupt("a file has a negative size") }
                 return begin(old.path.bytes, size: old.size + growth, isStored: isStored)
             case .add(let path, let size, let isStored)?: return begin(path, size: size, isStored: isStored)
             case .copy(let path, let source)?:
@@ -230,7 +226,7 @@ package final class DeltaReader: EntryReader {
     }
 
     private func require(_ count: Int) throws(ArchiveFailure) {
-        if count > base.files.count - baseNumber { throw .corrupt("it passes more files than the base has") }
+        if count > base.files.count - baseNumber { throw .corrupt("it uses more files than the base has") }
     }
 
     private func passed() throws(ArchiveFailure) -> DeltaTree.Entry {
@@ -250,16 +246,16 @@ package final class DeltaReader: EntryReader {
     }
 
     private func requireEnd() throws(ArchiveFailure) {
-        guard filesRead == index.files else { throw .corrupt("it has not as many files as it states") }
+        guard filesRead == index.files else { throw .corrupt("it does not have the stated number of files") }
         guard group == index.groups.count, frames.bytesLeft == 0 else {
-            throw .corrupt("a group has more than its files")
+            throw .corrupt("a group is larger than its files")
         }
         guard storedOffset == end else { throw .trailingData }
     }
 
     // MARK: Data
 
-    /// The next bytes of the file, valid until the next call; nil at its end.
+    /// Returns the next bytes of the file, valid until the next call; nil at its end.
     package func nextBlock() throws(ArchiveFailure) -> UnsafeRawBufferPointer? {
         var count = 0
         switch source {
@@ -272,7 +268,7 @@ package final class DeltaReader: EntryReader {
         case .stored(let left):
             if left == 0 { return nil }
             count = try read(file, at: storedOffset, min(left, end - storedOffset))
-            if count == 0 { throw .corrupt("it is cut short") }
+            if count == 0 { throw .corrupt("it is truncated") }
             storedOffset += count
             source = .stored(left: left - count)
         case .group(let left):
@@ -312,7 +308,7 @@ package final class DeltaReader: EntryReader {
         frameOffset += next.frameBytes
     }
 
-    /// One old file of a group, which has to be what was installed.
+    /// Reads an old file of a group. Throws if it differs from the installed one.
     private func readPrefix(_ entry: DeltaTree.Entry, at offset: Int) throws(ArchiveFailure) -> Int {
         let room = UnsafeMutableRawBufferPointer(rebasing: prefix[offset..<offset + entry.size])
         do {

@@ -1,30 +1,29 @@
 import BundleValues
 
-/// Which old file a new one is most like: what its delta is made against.
+/// Chooses the partner of each new file, which is the old file that it is most similar to.
 ///
-/// The old file at its path; else, of those in its folder, the one that has most of its bytes, unless the one with its name but
-/// for a hash has about as many. Bundlers rename and renumber, and the twin of a file in another folder is built for other
-/// browsers. Pure: the same trees have the same partners.
+/// The partner is the old file at the same path. Without one, it is the old file in the same folder that shares most of
+/// the content, unless the file of the same name without its hash shares about as much. Bundlers rename and renumber
+/// files, and a similar file in another folder is built for other browsers.
 struct PartnerRule {
     private struct Sample {
         let token: UInt64
         let number: Int
     }
 
-    /// The old files of one folder, whatever hashes the folder's own name has.
+    /// The old files of folders with one name, ignoring hashes in it.
     private struct Folder {
         var numbers: [Int] = []
         var byName: [[UInt8]: [Int]] = [:]
         var samples: [Sample] = []
     }
 
-    /// Tokens that more old files have than this tell nothing: every chunk begins alike.
+    /// Tokens in more old files than this are ignored, because all chunks start with similar code.
     private static let commonest = 32
 
     private let old: [BundlePath]
     private var folders: [[UInt8]: Folder] = [:]
 
-    /// For the files of an old tree.
     init(_ old: [BundlePath]) {
         self.old = old
         for (number, path) in old.enumerated() {
@@ -34,11 +33,11 @@ struct PartnerRule {
         }
     }
 
-    /// The old files that `path`, which no old file has, may be like.
+    /// Returns the old files in the folder of `path`.
     func candidates(for path: BundlePath) -> [Int] { folders[Self.key(of: path).folder]?.numbers ?? [] }
 
-    /// Says what old files hold; those of a folder at once, before its first partner is asked for.
-    mutating func know(_ sketches: [(number: Int, sketch: ContentSketch)], besides path: BundlePath) {
+    /// Adds the content of all old files in the folder of `path`. Call it before `partner(of:_:)`.
+    mutating func addSketches(_ sketches: [(number: Int, sketch: ContentSketch)], besides path: BundlePath) {
         let samples = sketches.flatMap { entry in
             entry.sketch.tokens.map { Sample(token: $0, number: entry.number) }
         }
@@ -47,10 +46,10 @@ struct PartnerRule {
         }
     }
 
-    /// Whether `know` was called for the folder of `path`.
-    func knows(besides path: BundlePath) -> Bool { folders[Self.key(of: path).folder]?.samples.isEmpty == false }
+    /// Whether `addSketches` was called for the folder of `path`.
+    func hasSketches(besides path: BundlePath) -> Bool { folders[Self.key(of: path).folder]?.samples.isEmpty == false }
 
-    /// The partner of a file with `sketch` at `path`, which no old file has; nil where none is like it.
+    /// Returns the partner of a new file at `path`, or nil if no file is similar.
     func partner(of path: BundlePath, _ sketch: ContentSketch) -> Int? {
         let (folderName, name) = Self.key(of: path)
         guard let folder = folders[folderName] else { return nil }
@@ -78,7 +77,7 @@ struct PartnerRule {
         return counts
     }
 
-    /// A path without what looks like a hash: its folder, and its name.
+    /// Returns the folder and name of a path without parts that look like hashes.
     static func key(of path: BundlePath) -> (folder: [UInt8], name: [UInt8]) {
         let parts = path.bytes.split(separator: UInt8(ascii: "/")).map(withoutHash)
         return (Array(parts.dropLast().joined(separator: [UInt8(ascii: "/")])), parts.last ?? [])
@@ -91,7 +90,7 @@ struct PartnerRule {
                 .filter { !isHash($0) }.joined(separator: [UInt8(ascii: ".")]))
     }
 
-    /// Eight letters and digits or more, of which some are digits, or capitals in the midst of small ones.
+    /// Whether a part has at least eight letters and digits, with digits or with mixed case.
     private static func isHash(_ part: ArraySlice<UInt8>) -> Bool {
         guard part.count >= 8 else { return false }
         var (digits, smalls, capitals) = (0, 0, 0)
@@ -107,16 +106,16 @@ struct PartnerRule {
     }
 }
 
-/// A sample of what a file holds: hashes of every stretch of 21 bytes that happens to have a certain one.
+/// A sample of the content of a file: hashes of windows of 21 bytes, selected by their value.
 ///
-/// Two files that share text share tokens, wherever it stands in them.
+/// Two files with common text have common tokens, at any offset.
 struct ContentSketch {
-    /// The smallest hashes, sorted, each once.
+    /// The smallest hashes, sorted and unique.
     let tokens: [UInt64]
 
     private static let most = 2048
 
-    /// A fixed number for every byte (SplitMix64).
+    /// A constant for each byte (SplitMix64).
     private static let gears: [UInt64] = (0..<256).map { byte in
         var mixed = (UInt64(byte) &+ 1) &* 0x9E37_79B9_7F4A_7C15
         mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
@@ -129,7 +128,7 @@ struct ContentSketch {
         var hash: UInt64 = 0
         Self.gears.withUnsafeBufferPointer { gears in
             for byte in bytes {
-                // A byte is shifted out after 21 others; of 32 hashes, one is taken.
+                // A byte leaves the hash after 21 others. One of 32 hashes is selected.
                 hash = hash << 3 &+ gears[Int(byte)]
                 if hash >> 59 == 0 { found.append(hash) }
             }
@@ -143,7 +142,7 @@ struct ContentSketch {
         tokens = distinct
     }
 
-    /// How many tokens both have.
+    /// Returns the number of common tokens.
     func overlap(with other: ContentSketch) -> Int {
         var (left, right, count) = (0, 0, 0)
         while left < tokens.count, right < other.tokens.count {

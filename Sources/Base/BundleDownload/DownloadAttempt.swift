@@ -2,38 +2,38 @@ import BundleValues
 import BundleDisk
 import Synchronization
 
-/// One attempt at one file on its way to its place. A small file is written in one go, a larger one grows as a part.
+/// An attempt at one file. A small file is written at once, a larger one in parts.
 ///
-/// Sendable, unchecked: the network's thread has it until it hands over the first bytes, the writing thread from then on; the
-/// failure, which both need, is behind a mutex.
+/// Unchecked sendable: the network thread uses it until it passes on the first bytes, then the writing thread does. A
+/// mutex guards the failure, which both use.
 final class DownloadAttempt: @unchecked Sendable {
     let index: Int
     private let job: DownloadJob
     private let places: any DownloadPlaces
-    private let room: RoomCheck
+    private let space: SpaceCheck
     private let inspector: any DownloadInspector
     private var part: PartFile?
     private var head: FetchHead?
-    /// Nothing has to be asked for.
+    /// Whether all bytes are present, so that no request is needed.
     let isComplete: Bool
-    /// Whether an earlier attempt's part has been taken up or dropped.
-    private var isSettled = false
+    /// Whether the part of an earlier attempt was resumed or removed.
+    private var isPartResolved = false
     private var isResumed = false
     private let failure = Mutex<(any Error)?>(nil)
 
-    init(_ index: Int, _ job: DownloadJob, after part: PartFile?, in places: any DownloadPlaces, _ room: RoomCheck)
+    init(_ index: Int, _ job: DownloadJob, after part: PartFile?, in places: any DownloadPlaces, _ space: SpaceCheck)
         throws
     {
         self.index = index
         self.job = job
         self.places = places
-        self.room = room
+        self.space = space
         self.part = part
         isComplete = try part.map { try $0.file.size() == job.size } ?? false
         inspector = try job.makeInspector()
     }
 
-    /// What to ask the server for.
+    /// Returns the request for the missing bytes.
     func request() throws -> FetchRequest {
         FetchRequest(url: job.url, maximumBytes: job.maximumBytes, resume: try part?.resume())
     }
@@ -42,7 +42,7 @@ final class DownloadAttempt: @unchecked Sendable {
 
     func begin(_ head: FetchHead) throws {
         self.head = head
-        // It was not asked for, so nothing here takes it off again.
+        // The request did not ask for an encoding, so nothing decodes it.
         if let coding = head.contentEncoding, !job.mayBeEncoded {
             throw FetchError.invalidResponse(
                 head.effectiveURL,
@@ -60,7 +60,7 @@ final class DownloadAttempt: @unchecked Sendable {
 
     // MARK: The writing thread
 
-    /// Adds bytes to the part; a failure ends the transfer with its next bytes.
+    /// Appends bytes to the part. A failure ends the transfer at its next bytes.
     func append(_ bytes: [UInt8]) {
         if failure.withLock({ $0 != nil }) { return }
         do {
@@ -70,11 +70,11 @@ final class DownloadAttempt: @unchecked Sendable {
         }
     }
 
-    /// Takes the last bytes, asks the inspector, and gives the file its place.
+    /// Writes the last bytes, finishes the inspection and moves the file to its place.
     func finish(_ rest: [UInt8]) throws -> DownloadReceipt {
         do {
             try requireSuccess()
-            try settle()
+            try resumePart()
             let isWhole = part == nil
             if isWhole { try rest.withUnsafeBytes { try inspector.update($0) } } else { try grow(rest) }
             let receipt = try inspect { try inspector.finish() }
@@ -87,21 +87,21 @@ final class DownloadAttempt: @unchecked Sendable {
         }
     }
 
-    /// Ends a failed attempt, and keeps what the next one can go on with.
+    /// Ends a failed attempt and returns the part that the next attempt can resume.
     func abandon(_ rest: [UInt8], because error: any Error) throws -> PartFile? {
         do {
             guard isWorthKeeping(after: error) else {
-                let wasResumed = part != nil && !isSettled || isResumed
+                let wasResumed = part != nil && !isPartResolved || isResumed
                 drop()
                 guard wasResumed, let error = error as? FetchError, RetryRule.mayPass(error) else { return nil }
                 throw ResumedFileRefused(cause: error)
             }
-            // Without a response an earlier attempt's part is as it was.
+            // Without a response, the part of the earlier attempt is unchanged.
             guard let head else { return part }
-            // The few bytes of a small file are not worth the time when somebody waits for the end.
+            // A small file is not worth the time when the user cancelled.
             if error is CancellationError, part == nil { return nil }
-            if rest.isEmpty, !isSettled, head.rangeStart != nil { return part }
-            try rest.isEmpty ? settle() : grow(rest)
+            if rest.isEmpty, !isPartResolved, head.rangeStart != nil { return part }
+            try rest.isEmpty ? resumePart() : grow(rest)
             if part?.validator == nil { drop() }
             return part
         } catch {
@@ -112,12 +112,12 @@ final class DownloadAttempt: @unchecked Sendable {
 
     private func isWorthKeeping(after error: any Error) -> Bool {
         if failure.withLock({ $0 != nil }) { return false }
-        if let error = error as? FetchError { return !RetryRule.condemnsPart(error) }
+        if let error = error as? FetchError { return !RetryRule.invalidatesPart(error) }
         return error is CancellationError
     }
 
     private func grow(_ bytes: [UInt8]) throws {
-        try settle()
+        try resumePart()
         let part = try begun(validator: head?.validator)
         try bytes.withUnsafeBytes { bytes in try inspect { try inspector.update(bytes) } }
         try write(bytes, to: part)
@@ -125,28 +125,28 @@ final class DownloadAttempt: @unchecked Sendable {
 
     private func begun(validator: String?) throws -> PartFile {
         if let part { return part }
-        try room.require()
+        try space.require()
         let begun = try places.beginPart(of: index, validator: validator)
         part = begun
         return begun
     }
 
     private func write(_ bytes: [UInt8], to part: PartFile) throws {
-        try room.require(before: bytes.count)
+        try space.require(before: bytes.count)
         try bytes.withUnsafeBytes { try part.file.write($0) }
     }
 
-    /// Shows the inspector what was here before, or drops it where the response starts over.
-    private func settle() throws {
-        if isSettled { return }
-        isSettled = true
+    /// Inspects the part of an earlier attempt, or removes it if the response starts at byte 0.
+    private func resumePart() throws {
+        if isPartResolved { return }
+        isPartResolved = true
         guard let part else { return }
         guard isComplete || head?.rangeStart != nil else { return drop() }
         isResumed = true
         try inspect { _ = try part.file.forEachBlock { try inspector.update($0) } }
     }
 
-    /// A file that is refused although it was fetched from its first byte is no good; a resumed one may be.
+    /// Converts the inspector's error if the file was resumed, because its earlier part can be at fault.
     private func inspect<Answer>(_ step: () throws -> Answer) throws -> Answer {
         do {
             return try step()
@@ -156,23 +156,23 @@ final class DownloadAttempt: @unchecked Sendable {
         }
     }
 
-    /// The next attempt starts at the first byte. What cannot be removed is never looked at again.
+    /// Removes the part, so that the next attempt starts at byte 0. A part that cannot be removed is not used again.
     private func drop() {
         if let part { try? places.remove(part) }
         part = nil
     }
 }
 
-/// A file that came in more than one attempt is refused, by its inspector or by the server that has no such rest.
+/// A resumed file was rejected by its inspector, or by a server that does not have the rest.
 struct ResumedFileRefused: Error {
     let cause: any Error
 }
 
-/// Asks for room before each file and every few megabytes.
+/// Checks the free space before each file and every few megabytes.
 ///
-/// Sendable, unchecked: used by the writing thread only.
-final class RoomCheck: @unchecked Sendable {
-    /// Bytes between two looks at the room left.
+/// Unchecked sendable: only the writing thread uses it.
+final class SpaceCheck: @unchecked Sendable {
+    /// The bytes between two checks.
     private static let stride = 4 << 20
 
     private let places: any DownloadPlaces

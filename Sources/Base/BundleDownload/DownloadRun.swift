@@ -1,26 +1,26 @@
 package import BundleThreads
 package import BundleValues
 
-/// What to do next in a run.
+/// The next step of a run.
 enum DownloadStep: Sendable {
     case receive(Int, after: PartFile?, isFirstAttempt: Bool)
     case land(DownloadAttempt, rest: [UInt8], bytes: Int)
     case wait(Int, Duration)
 }
 
-/// How one step of a run ended.
+/// The result of a step.
 enum DownloadEvent: Sendable {
-    /// All bytes of the response are here, the last of them in `rest`.
+    /// The response is complete. `rest` has its last bytes.
     case received(DownloadAttempt, rest: [UInt8], bytes: Int)
-    /// The file is in its place, or was refused.
+    /// The file was moved to its place or rejected.
     case landed(DownloadAttempt, Result<DownloadReceipt, any Error>, bytes: Int)
-    /// No complete response came; `part` can be gone on with.
+    /// The response is incomplete. `part` can be resumed.
     case failed(index: Int, any Error, part: PartFile?, bytes: Int, reached: Int)
-    /// It is time for the next attempt.
+    /// The wait before the next attempt is over.
     case waited(index: Int)
 }
 
-/// A run's decisions: takes what happened, and says what comes next.
+/// The decisions of a run: it maps events to steps.
 struct DownloadRun {
     private let jobs: [DownloadJob]
     private let policy: DownloadPolicy
@@ -37,13 +37,13 @@ struct DownloadRun {
 
     var isDone: Bool { schedule.isDone }
 
-    /// The next request that may be made now.
+    /// Returns the next request, if one may start.
     mutating func start() -> DownloadStep? {
         schedule.start().map { .receive($0.index, after: $0.part, isFirstAttempt: $0.isFirstAttempt) }
     }
 
-    /// What follows from `event`; throws what ends the run.
-    mutating func take(_ event: DownloadEvent) throws -> DownloadStep? {
+    /// Returns the step after an event. Throws to end the run.
+    mutating func handle(_ event: DownloadEvent) throws -> DownloadStep? {
         switch event {
         case .received(let attempt, let rest, let bytes):
             schedule.received()
@@ -96,12 +96,12 @@ struct DownloadRun {
     }
 }
 
-/// What of a run is under way, and what comes next; it only counts.
+/// Counts the jobs in progress and chooses the next one.
 struct DownloadSchedule {
-    /// Files received but not yet written; so many may be in memory at once.
+    /// The largest number of received files in memory that are not written yet.
     private static let landings = 32
 
-    private struct Trouble {
+    private struct Failures {
         var failures = 0
         var reached = 0
         var bytes = 0
@@ -118,7 +118,7 @@ struct DownloadSchedule {
     private var landing = 0
     private var waiting = 0
     private var retries = 0
-    private var troubles: [Int: Trouble] = [:]
+    private var failures: [Int: Failures] = [:]
 
     init(count: Int, policy: DownloadPolicy) {
         self.count = count
@@ -127,94 +127,93 @@ struct DownloadSchedule {
 
     var isDone: Bool { next == count && ready.isEmpty && receiving + landing + waiting == 0 }
 
-    /// The job to begin now, with what is here of its file; nil when something has to end first. Nothing is begun beside the
-    /// first job.
+    /// Returns the next job with its part, or nil if another job has to end first. The first job runs alone.
     mutating func start() -> (index: Int, part: PartFile?, isFirstAttempt: Bool)? {
-        guard receiving < max(1, policy.requests), landing < Self.landings, let index = takeNext() else { return nil }
+        guard receiving < max(1, policy.requests), landing < Self.landings, let index = nextIndex() else { return nil }
         receiving += 1
-        return (index, troubles[index]?.part, troubles[index] == nil)
+        return (index, failures[index]?.part, failures[index] == nil)
     }
 
-    private mutating func takeNext() -> Int? {
+    private mutating func nextIndex() -> Int? {
         if !ready.isEmpty { return ready.removeFirst() }
         guard next < count, next == 0 || isFirstDone, waiting < max(1, policy.waiting) else { return nil }
         next += 1
         return next - 1
     }
 
-    /// All bytes are here.
+    /// The response of a job is complete.
     mutating func received() {
         receiving -= 1
         landing += 1
     }
 
-    /// The file is in its place, or refused.
+    /// The file of a job was moved to its place or rejected.
     mutating func landed() { landing -= 1 }
 
-    /// The request came to another end.
+    /// The request of a job ended without a complete response.
     mutating func ended() { receiving -= 1 }
 
-    /// The job is through; the bytes that its failed attempts took.
+    /// Completes a job. Returns the bytes of its failed attempts.
     mutating func complete(_ index: Int) -> Int {
         if index == 0 { isFirstDone = true }
-        return troubles.removeValue(forKey: index)?.bytes ?? 0
+        return failures.removeValue(forKey: index)?.bytes ?? 0
     }
 
-    /// Records an attempt that failed after `bytes` of body, `reached` bytes into the file. Says how many before it, in a row,
-    /// brought nothing either; nil when there have been enough. One that brought something is followed by another, and so is the
-    /// first that was refused for what was here before it.
+    /// Records a failed attempt with `bytes` of body, which ended at offset `reached` of the file. Returns the number of
+    /// earlier failures in a row without progress, or nil if there are too many. An attempt with progress is always
+    /// followed by another, and so is the first rejection of a resumed file.
     mutating func fail(
         _ index: Int, bytes: Int, reached: Int, part: PartFile?, startsOver: Bool = false
     ) -> Int? {
         retries += 1
-        var trouble = troubles[index] ?? Trouble()
-        let isFurther = bytes > 0 && reached > trouble.reached
+        var state = failures[index] ?? Failures()
+        let isFurther = bytes > 0 && reached > state.reached
         if isFurther {
-            trouble.reached = reached
-            trouble.failures = 0
+            state.reached = reached
+            state.failures = 0
         }
-        let isNew = isFurther || startsOver && !trouble.hasStartedOver
-        trouble.hasStartedOver = trouble.hasStartedOver || startsOver
-        trouble.failures += 1
-        trouble.bytes += bytes
-        trouble.part = part
-        troubles[index] = trouble
-        guard isNew || trouble.failures < policy.attempts, retries <= policy.retries else { return nil }
+        let isNew = isFurther || startsOver && !state.hasStartedOver
+        state.hasStartedOver = state.hasStartedOver || startsOver
+        state.failures += 1
+        state.bytes += bytes
+        state.part = part
+        failures[index] = state
+        guard isNew || state.failures < policy.attempts, retries <= policy.retries else { return nil }
         waiting += 1
-        return trouble.failures - 1
+        return state.failures - 1
     }
 
-    /// A wait is over.
+    /// The wait of a job is over.
     mutating func wake(_ index: Int) {
         waiting -= 1
         ready.append(index)
     }
 }
 
-/// The thread that inspects and writes what the network brings, so that receiving goes on meanwhile.
+/// A thread that inspects and writes files, so that the network thread can continue.
 final class DownloadLine: Sendable {
     private let worker: SerialWorker
 
-    /// So many pieces of larger files may wait; the network waits for more.
+    /// `pieces` limits the queued pieces of larger files. The network thread waits while the queue is full.
     init(pieces: Int) throws(ThreadFailure) { worker = try SerialWorker(capacity: pieces) }
 
-    /// Hands over a piece of a file.
+    /// Queues a piece of a file.
     func append(_ bytes: [UInt8], to attempt: DownloadAttempt) {
         worker.submitWaiting { attempt.append(bytes) }
     }
 
-    /// Runs work after all that was handed over before.
+    /// Runs work after all queued work.
     func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             worker.submit { continuation.resume(with: Result { try work() }) }
         }
     }
 
-    /// Ends the thread; the last call.
+    /// Ends the thread. No work may be queued afterwards.
     func finish() { worker.finish() }
 }
 
-/// Collects one response in memory and hands it over in pieces; what is left at the end is the last one, or the only one.
+/// Collects a response in memory and passes it on in pieces. The last piece, or the only one, is `rest`.
 struct ArrivingFile: FetchSink, Sendable {
     private static let pieceBytes = 256 * 1024
 
@@ -222,9 +221,9 @@ struct ArrivingFile: FetchSink, Sendable {
     private let line: DownloadLine
     private var start = 0
     private var expected = 0
-    /// What was not handed over yet.
+    /// The bytes that were not passed on yet.
     private(set) var rest: [UInt8] = []
-    /// Body bytes of this response.
+    /// The body bytes of this response.
     private(set) var bytes = 0
 
     init(_ attempt: DownloadAttempt, on line: DownloadLine) {
@@ -232,7 +231,7 @@ struct ArrivingFile: FetchSink, Sendable {
         self.line = line
     }
 
-    /// How far into the file this response came.
+    /// The offset in the file that this response has reached.
     var reached: Int { start + bytes }
 
     mutating func begin(_ head: FetchHead) throws {
@@ -258,7 +257,7 @@ struct ArrivingFile: FetchSink, Sendable {
 }
 
 extension ThreadFailure: ClassifiedFailure {
-    /// Always `resourcesExhausted`: this machine's fault, not that of what was to be done.
+    /// The code is always `resourcesExhausted`: a limit of this machine caused the failure.
     package var failure: UpdateFailure {
         UpdateFailure(.resourcesExhausted, subject: "thread", "\(self). Then run it again.")
     }

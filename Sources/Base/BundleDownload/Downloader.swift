@@ -2,10 +2,10 @@ package import BundleDisk
 package import BundleSigning
 package import BundleValues
 
-/// Brings files, some at once, and goes on where an earlier attempt stopped.
+/// Downloads files in parallel and resumes earlier attempts.
 ///
-/// A file gets its place only when it is complete and its inspector has accepted it; nothing is forced to the disk. What the network
-/// brings is inspected and written by one thread.
+/// A file is moved to its place only when it is complete and its inspector accepted it. Files are not synced. One thread
+/// inspects and writes all files.
 package struct Downloader: Sendable {
     private let places: any DownloadPlaces
     private let fetcher: any Fetcher
@@ -13,7 +13,7 @@ package struct Downloader: Sendable {
     private let clock: any Clock<Duration>
     private let random: @Sendable (ClosedRange<Double>) -> Double
 
-    /// Brings files to `places`; waits between attempts by `clock`, scattered by `random`.
+    /// Downloads files to `places`. Waits by `clock`, with jitter from `random`.
     package init(
         to places: any DownloadPlaces, fetcher: any Fetcher, policy: DownloadPolicy,
         clock: any Clock<Duration> = SuspendingClock(),
@@ -26,16 +26,17 @@ package struct Downloader: Sendable {
         self.random = random
     }
 
-    /// Brings the files in the order of `jobs`, the first one alone: the others are begun when it is accepted.
+    /// Downloads the files in the order of `jobs`. The first file is downloaded alone, and the others start when it is
+    /// accepted.
     ///
-    /// The first final failure, and cancelling the task, end everything at once; what is complete then stays in its place.
-    /// Throws a `FailedJob`, the inspector's own error, a `DiskError`, what the places throw for want of room, or
+    /// The first permanent failure and a cancellation end the run at once. Complete files stay in their places. Throws
+    /// `FailedJob`, the inspector's error, `DiskError`, the error of `DownloadPlaces.requireRoom()`, or
     /// `CancellationError`.
     package func run(_ jobs: [DownloadJob]) async throws -> DownloadedFiles {
         let line = try DownloadLine(pieces: policy.pieces)
         defer { line.finish() }
         let steps = DownloadSteps(
-            jobs: jobs, fetcher: fetcher, clock: clock, places: places, room: RoomCheck(places), line: line)
+            jobs: jobs, fetcher: fetcher, clock: clock, places: places, space: SpaceCheck(places), line: line)
         return try await withThrowingTaskGroup(of: DownloadEvent.self) { group in
             var run = DownloadRun(jobs, policy: policy, random: random)
             while !run.isDone {
@@ -43,7 +44,7 @@ package struct Downloader: Sendable {
                     group.addTask { await steps.run(next) }
                 }
                 guard let event = try await group.next() else { break }
-                if let step = try run.take(event) {
+                if let step = try run.handle(event) {
                     group.addTask { await steps.run(step) }
                 }
             }
@@ -52,41 +53,41 @@ package struct Downloader: Sendable {
     }
 }
 
-/// What a run brought.
+/// The result of a run.
 package struct DownloadedFiles: Sendable {
-    /// The files that are in their places now, in no order.
+    /// The downloaded files in no particular order.
     package internal(set) var files: [DownloadedFile] = []
-    /// The jobs, by index, of optional files that the server does not have.
+    /// The indexes of the optional jobs whose files the server does not have.
     package internal(set) var missing: [Int] = []
-    /// Body bytes taken from the network, those of failed attempts included.
+    /// The body bytes from the network, including those of failed attempts.
     package internal(set) var bytesFromNetwork = 0
 }
 
-/// A file that is complete, accepted and in its place.
+/// A complete and accepted file.
 package struct DownloadedFile: Sendable, Equatable {
-    /// The index of its job.
+    /// The index of the job.
     package let job: Int
-    /// Size, digest and what speaks for it.
+    /// The size, digest and evidence of the file.
     package let receipt: DownloadReceipt
-    /// Body bytes taken from the network, those of failed attempts included.
+    /// The body bytes from the network, including those of failed attempts.
     package let bytesFromNetwork: Int
 }
 
-/// A file that did not arrive, after all attempts.
+/// A file that could not be downloaded in all attempts.
 package struct FailedJob: Error {
-    /// Its index.
+    /// The index of the job.
     package let job: Int
-    /// What the last attempt came to.
+    /// The error of the last attempt.
     package let cause: FetchError
 }
 
-/// The steps of a run that take time, each a task of its own.
+/// The asynchronous steps of a run.
 private struct DownloadSteps: Sendable {
     let jobs: [DownloadJob]
     let fetcher: any Fetcher
     let clock: any Clock<Duration>
     let places: any DownloadPlaces
-    let room: RoomCheck
+    let space: SpaceCheck
     let line: DownloadLine
 
     func run(_ step: DownloadStep) async -> DownloadEvent {
@@ -97,12 +98,11 @@ private struct DownloadSteps: Sendable {
         }
     }
 
-    /// Asks for one file and collects the response.
     private func receive(_ index: Int, after part: PartFile?, isFirstAttempt: Bool) async -> DownloadEvent {
         let attempt: DownloadAttempt
         do {
             let part = try await isFirstAttempt ? earlierPart(of: index) : part
-            attempt = try DownloadAttempt(index, jobs[index], after: part, in: places, room)
+            attempt = try DownloadAttempt(index, jobs[index], after: part, in: places, space)
         } catch {
             return .failed(index: index, error, part: nil, bytes: 0, reached: 0)
         }
@@ -133,7 +133,6 @@ private struct DownloadSteps: Sendable {
         }
     }
 
-    /// Inspects and places a file.
     private func land(_ attempt: DownloadAttempt, _ rest: [UInt8], bytes: Int) async -> DownloadEvent {
         do {
             return .landed(attempt, .success(try await line.run { try attempt.finish(rest) }), bytes: bytes)
@@ -142,7 +141,6 @@ private struct DownloadSteps: Sendable {
         }
     }
 
-    /// Waits for the next attempt.
     private func wait(_ index: Int, _ delay: Duration) async -> DownloadEvent {
         do {
             try await clock.sleep(for: delay)
@@ -153,22 +151,20 @@ private struct DownloadSteps: Sendable {
     }
 }
 
-/// One file to bring.
+/// A file to download.
 package struct DownloadJob: Sendable {
-    /// Where it comes from.
     package let url: FetchURL
-    /// The most bytes it may have.
+    /// The largest accepted size in bytes.
     package let maximumBytes: Int
-    /// Its bytes, where they are certain: a part of so many is asked for no more.
+    /// The size in bytes, if it is certain. A part of this size is complete.
     package var size: Int?
-    /// Whether the response 404 counts as done, with nothing written.
+    /// Whether a 404 response completes the job without a file.
     package var isOptional = false
-    /// Whether a response may be labelled as encoded: what is an archive, by servers that know its name only.
+    /// Whether a response may have a Content-Encoding. Some servers send one for archives because of their file names.
     package var mayBeEncoded = false
-    /// Makes the judge of one attempt.
+    /// Creates the inspector of one attempt.
     package let makeInspector: @Sendable () throws -> any DownloadInspector
 
-    /// Describes a file to bring.
     package init(
         url: FetchURL, maximumBytes: Int, makeInspector: @escaping @Sendable () throws -> any DownloadInspector
     ) {
@@ -178,29 +174,29 @@ package struct DownloadJob: Sendable {
     }
 }
 
-/// Judges one attempt at one file, which is placed only with its consent. Used by one thread at a time.
+/// Inspects the bytes of one attempt, on one thread at a time. A file is moved to its place only if its inspector accepts
+/// it.
 ///
-/// What it throws is final for the file, and so for the run; it names the file. Only of a file that was resumed, where the part that
-/// was here before may be what is wrong, one more attempt is made, from the first byte and with another inspector.
+/// Its errors name the file and end the run. A resumed file gets one more attempt from byte 0 with a new inspector,
+/// because its earlier part can be at fault.
 package protocol DownloadInspector: AnyObject {
-    /// The response's head, before any byte; none for a part that was complete. Of a resumed file it is that of the rest (206).
+    /// Receives the head of the response, of the rest (206) for a resumed file. It is not called for a part that was
+    /// complete.
     func begin(_ head: FetchHead) throws
-    /// The next bytes of the file in order, from its first one: also of a resumed file.
+    /// Receives the next bytes of the file in order from byte 0, also of a resumed file.
     func update(_ bytes: UnsafeRawBufferPointer) throws
-    /// All bytes were seen.
+    /// Completes the inspection. Throws if the file is rejected.
     func finish() throws -> DownloadReceipt
 }
 
-/// What an inspector found out about a file that it accepts.
+/// The findings of an inspector about an accepted file.
 package struct DownloadReceipt: Sendable, Equatable {
-    /// Bytes in the file.
+    /// The size in bytes.
     package let size: Int
-    /// The digest of its bytes.
     package let sha256: SHA256Digest
-    /// What speaks for it, in the inspector's words.
+    /// What the inspector verified, in its own words.
     package let evidence: String
 
-    /// States the findings.
     package init(size: Int, sha256: SHA256Digest, evidence: String) {
         self.size = size
         self.sha256 = sha256
@@ -208,50 +204,50 @@ package struct DownloadReceipt: Sendable, Equatable {
     }
 }
 
-/// The disk's side of a run: where files grow, where they go, and what is recorded of them for a later run. Jobs are known by index.
+/// Stores the files of a run and records unfinished ones for later runs. Jobs are identified by index.
 ///
-/// The run's writing thread calls everything but `hasEarlierPart` and `received`.
+/// The writing thread calls everything except `hasEarlierPart` and `received`.
 package protocol DownloadPlaces: AnyObject, Sendable {
-    /// Whether `earlierPart` may find something. Called by any thread.
+    /// Whether `earlierPart` can find a part. Any thread can call it.
     func hasEarlierPart(of job: Int) throws -> Bool
-    /// The beginning of the file that an earlier run has left; nil where there is none.
+    /// Returns the part that an earlier run left, or nil.
     func earlierPart(of job: Int) throws -> PartFile?
-    /// Begins the file, and records it where it can be gone on with.
+    /// Creates the part of a file, and records it if it can be resumed.
     func beginPart(of job: Int, validator: String?) throws -> PartFile
-    /// Gives a file that is complete and accepted its place.
+    /// Moves a complete and accepted file to its place.
     func place(_ part: PartFile, of job: Int, _ receipt: DownloadReceipt) throws
-    /// Removes a part that is no good.
+    /// Removes an invalid part.
     func remove(_ part: PartFile) throws
-    /// Throws where less room is left than the device needs. Called before each file and every few megabytes.
+    /// Throws if the free space is below the device's reserve. It is called before each file and every few megabytes.
     func requireRoom() throws
-    /// `count` more body bytes are here of a file, of which `reached` bytes are here by now; 0 with the head. Called by the network's thread.
+    /// Reports `count` new body bytes of a file that now has `reached` bytes; 0 for its head. The network thread calls
+    /// it.
     func received(_ count: Int, reached: Int)
 }
 
-/// The beginning of a file, on the disk.
+/// A partial file on disk.
 package struct PartFile: Sendable {
-    /// Its name in the folder that it lies in.
+    /// The name in its folder.
     package let name: String
-    /// Open, at its end.
+    /// The open file, at its end.
     package let file: File
-    /// Nil where the server gave none: the part cannot be gone on with later.
+    /// The validator of the resource; nil if the server did not send one, and the part cannot be resumed later.
     package let validator: String?
 
-    /// States where a part is.
     package init(name: String, file: File, validator: String?) {
         self.name = name
         self.file = file
         self.validator = validator
     }
 
-    /// Takes up what an earlier run has left at `name`.
+    /// Opens the part that an earlier run left at `name`.
     package init(resuming name: String, in folder: Directory, validator: String?) throws(DiskError) {
         let file = try folder.file(appending: name)
         try file.truncate(to: try file.size())
         self.init(name: name, file: file, validator: validator)
     }
 
-    /// How to go on behind it.
+    /// Returns the position at which the download continues.
     func resume() throws(DiskError) -> FetchRequest.Resume? {
         let size = try file.size()
         return validator.flatMap { FetchRequest.Resume(offset: size, validator: $0) }

@@ -1,42 +1,43 @@
 import BundleValues
 
-/// How many files come at once, and how hard a run tries.
+/// The limits for parallel requests and attempts.
 package struct DownloadPolicy: Sendable {
-    /// Requests under way at once.
+    /// The number of parallel requests.
     package var requests = 6
-    /// Attempts at one file in a row of which none brings the file further; one that does is always followed by another.
+    /// The attempts at a file in a row without progress. An attempt with progress is always followed by another.
     package var attempts = 5
-    /// Attempts in a run after the first one at each file.
+    /// The attempts in a run after the first one of each file.
     package var retries = 1000
     /// The longest wait that a server may ask for.
     package var longestWait: Duration = .seconds(120)
-    /// Files that wait for their next attempt while new ones are still begun: a server in trouble is not asked for all the others.
+    /// The number of waiting files up to which new files are started, which limits the requests to a server with
+    /// problems.
     package var waiting = 24
-    /// Pieces of 256 KiB that may wait to be written.
+    /// The number of pieces of 256 KiB that may be queued for writing.
     package var pieces = 16
 
-    /// The usual policy.
     package init() {}
 }
 
-/// When a failed attempt is followed by another.
+/// Decides when a failed attempt is repeated.
 enum RetryRule {
-    /// The wait after the first, second, … attempt in a row without progress, counted from 0:
-    /// 0.1, 1, 2, 4, 7, 11, 16, 22, 29, then 30 seconds (METEOR section 3.4).
+    /// Returns the wait after a number of attempts in a row without progress, counted from 0: 0.1, 1, 2, 4, 7, 11, 16,
+    /// 22, 29, then 30 seconds (METEOR section 3.4).
     static func interval(_ failures: Int) -> Duration {
         guard failures > 0 else { return .milliseconds(100) }
         let steps = min(failures - 1, 10)
         return .seconds(min(30, 1 + steps * (steps + 1) / 2))
     }
 
-    /// The wait before the next attempt; at least what the server asked for, up to the policy's limit. `jitter` is in 0.75…1.25.
+    /// Returns the wait before the next attempt. It is at least what the server asked for, up to the limit of the policy.
+    /// `jitter` is within 0.75...1.25.
     static func delay(after error: FetchError?, failures: Int, jitter: Double, policy: DownloadPolicy) -> Duration {
         let wait = interval(failures) * jitter
         guard case .httpStatus(_, _, let asked?) = error else { return wait }
         return max(wait, min(asked, policy.longestWait))
     }
 
-    /// Whether the same request may have another response soon.
+    /// Whether a repeated request can succeed soon.
     static func mayPass(_ error: FetchError) -> Bool {
         switch error {
         case .unreachable, .tooSlow, .timedOut, .invalidResponse: true
@@ -45,7 +46,7 @@ enum RetryRule {
         }
     }
 
-    /// Whether the server says that there is no such file.
+    /// Whether the server does not have the file.
     static func isAbsence(_ error: FetchError) -> Bool {
         switch error {
         case .httpStatus(404, _, _), .fileMissing: true
@@ -53,8 +54,8 @@ enum RetryRule {
         }
     }
 
-    /// Whether what is already here of the file is no good: there is nothing behind it, or the rest does not fit.
-    static func condemnsPart(_ error: FetchError) -> Bool {
+    /// Whether the earlier part is invalid: the server has no bytes after it, or the rest does not fit.
+    static func invalidatesPart(_ error: FetchError) -> Bool {
         switch error {
         case .invalidResponse, .tooLarge, .httpStatus(416, _, _): true
         default: false

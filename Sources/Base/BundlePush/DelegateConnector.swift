@@ -1,19 +1,18 @@
 import Synchronization
 
-/// Makes transports of the sockets that somebody else owns.
+/// Adapts a WebSocket owned by a delegate, such as Apple's URLSession, to a transport.
 ///
-/// The owner has one socket at a time: connecting again gives up the one before.
+/// The delegate has one socket at a time. A new connection abandons the previous one.
 package final class DelegateConnector: TransportConnector {
-    /// What one transport lets wait.
+    /// The limits of one transport.
     package struct Limits: Sendable {
-        /// The largest message that comes in or goes out, in bytes.
+        /// The largest message in either direction, in bytes.
         package var message = 1 << 20
-        /// Messages that may wait to be received.
+        /// The number of messages that may wait to be received.
         package var waitingMessages = 16
-        /// Bytes that may wait to be received.
+        /// The bytes that may wait to be received.
         package var waitingBytes = 256 << 10
 
-        /// The limits as they are recommended.
         package init() {}
     }
 
@@ -21,13 +20,12 @@ package final class DelegateConnector: TransportConnector {
     private let limits: Limits
     private let current = Mutex<SyncBridge?>(nil)
 
-    /// Connects through `delegate`.
     package init(_ delegate: any WebSocketDelegate, limits: Limits = Limits()) {
         self.delegate = delegate
         self.limits = limits
     }
 
-    /// Has a socket opened, and waits until it is.
+    /// Opens a socket through the delegate.
     package func connect(_ url: SocketURL) async throws -> any SyncTransport {
         let bridge = SyncBridge(
             MessageQueue.Limit(messages: limits.waitingMessages, bytes: limits.waitingBytes),
@@ -37,7 +35,7 @@ package final class DelegateConnector: TransportConnector {
             return current
         }
         if let former {
-            former.onError("another socket was opened in its place")
+            former.onError("another socket replaced it")
             await delegate.closeWebSocket()
         }
         do {
@@ -51,7 +49,7 @@ package final class DelegateConnector: TransportConnector {
         return DelegateTransport(delegate, bridge, maximumMessage: limits.message) { [self] in await release(bridge) }
     }
 
-    /// Closes the owner's socket if it is still the one of `bridge`.
+    /// Closes the delegate's socket if it still belongs to `bridge`.
     private func release(_ bridge: SyncBridge) async {
         bridge.queue.discard()
         let isCurrent = current.withLock { current in
@@ -63,7 +61,6 @@ package final class DelegateConnector: TransportConnector {
     }
 }
 
-/// A socket that somebody else owns.
 private final class DelegateTransport: SyncTransport {
     private let delegate: any WebSocketDelegate
     private let bridge: SyncBridge
@@ -94,12 +91,12 @@ private final class DelegateTransport: SyncTransport {
 
     private func send(_ count: Int, _ work: () async throws -> Void) async throws {
         if count > maximumMessage { throw TransportError.messageTooLarge(limit: maximumMessage) }
-        // Else the message would go out over the socket that took this one's place.
+        // Without this check the message would go to the socket that replaced this one.
         if bridge.queue.hasEnded { throw TransportError.isClosed }
         do {
             try await work()
         } catch {
-            // Each owner fails in its own words.
+            // Delegates throw errors of their frameworks.
             if error is CancellationError || error is TransportError { throw error }
             throw bridge.queue.hasEnded ? TransportError.isClosed : TransportError.lost("\(error)")
         }

@@ -1,60 +1,59 @@
-/// When to ask a silent other side for a sign of life, and when to give it up. Moments count from any beginning.
+/// Decides when to ping a silent peer and when to abandon the connection. Times are relative to any fixed start.
 ///
-/// Silence is only what is listened to: while a message is being worked on, nothing is received, and nothing is missed.
+/// Only time spent waiting for messages counts as silence. While a message is processed, nothing is received.
 struct Heartbeat {
     enum Step: Equatable {
-        /// Nothing to do before this moment.
+        /// There is nothing to do before this time.
         case wait(until: Duration)
-        /// Ask now.
+        /// Send a ping.
         case ping
-        /// It was asked, and did not answer in time.
+        /// The peer did not answer a ping in time.
         case dead
     }
 
     private let rule: HeartbeatRule
-    private var lastLife: Duration
-    private var asked: Duration?
-    private var isWorking = false
+    private var lastReceived: Duration
+    private var pinged: Duration?
+    private var isProcessing = false
 
     init(_ rule: HeartbeatRule, now: Duration) {
         self.rule = rule
-        lastLife = now
+        lastReceived = now
     }
 
-    /// Something came.
-    mutating func heard(_ now: Duration) {
-        lastLife = now
-        asked = nil
+    /// A frame arrived.
+    mutating func received(_ now: Duration) {
+        lastReceived = now
+        pinged = nil
     }
 
-    /// What came is being worked on, until `rested`.
-    mutating func works() { isWorking = true }
+    /// The processing of a message starts.
+    mutating func beginProcessing() { isProcessing = true }
 
-    /// What came is worked on, and it is listened again.
-    mutating func rested(_ now: Duration) {
-        isWorking = false
-        heard(now)
+    /// The processing of a message ended.
+    mutating func endProcessing(_ now: Duration) {
+        isProcessing = false
+        received(now)
     }
 
-    /// What to do now; a `ping` counts as done.
+    /// Returns the next step. The caller must send the returned `ping`.
     mutating func step(_ now: Duration) -> Step {
-        if isWorking { return .wait(until: now + rule.idle) }
-        if let asked {
-            return now >= asked + rule.answer ? .dead : .wait(until: asked + rule.answer)
+        if isProcessing { return .wait(until: now + rule.idle) }
+        if let pinged {
+            return now >= pinged + rule.answer ? .dead : .wait(until: pinged + rule.answer)
         }
-        if now < lastLife + rule.idle { return .wait(until: lastLife + rule.idle) }
-        asked = now
+        if now < lastReceived + rule.idle { return .wait(until: lastReceived + rule.idle) }
+        pinged = now
         return .ping
     }
 }
 
-/// How long the other side may be silent.
+/// The limits for a silent peer.
 package struct HeartbeatRule: Sendable, Equatable {
-    /// After this long without anything it is asked.
+    /// The silence after which a ping is sent.
     package var idle = Duration.seconds(30)
-    /// This long it may take to answer.
+    /// The time in which the peer must answer.
     package var answer = Duration.seconds(15)
 
-    /// The rule as it is recommended.
     package init() {}
 }

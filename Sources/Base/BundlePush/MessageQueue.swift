@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What came and was not taken yet: bounded, so that a slow taker stops the reading instead of filling the memory.
+/// A bounded queue of received messages. A slow receiver stops the reading from the network and does not fill the memory.
 package final class MessageQueue: Sendable {
-    /// How much may wait: less than both, and one message more.
+    /// The limits of the queue. It accepts a message while both are unreached.
     package struct Limit: Sendable {
         package var messages: Int
         package var bytes: Int
@@ -16,8 +16,8 @@ package final class MessageQueue: Sendable {
     private struct State {
         var messages: [TransportMessage] = []
         var bytes = 0
-        var takers: [Promised<TransportMessage?>] = []
-        var givers: [Promised<Void>] = []
+        var receivers: [Promised<TransportMessage?>] = []
+        var senders: [Promised<Void>] = []
         var end: TransportError??
 
         func hasRoom(_ limit: Limit) -> Bool { messages.count < limit.messages && bytes < limit.bytes }
@@ -27,34 +27,34 @@ package final class MessageQueue: Sendable {
     private let whenRoom: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// An empty one. `whenRoom` is called each time that there is room again, from whatever task took.
+    /// Creates an empty queue. `whenRoom` is called each time a full queue has space again, on the receiving task.
     package init(_ limit: Limit, whenRoom: @escaping @Sendable () -> Void = {}) {
         self.limit = limit
         self.whenRoom = whenRoom
     }
 
-    /// How many wait.
+    /// The number of waiting messages.
     package var count: Int { state.withLock { $0.messages.count } }
 
-    /// How many wait for one, or for room; those that were cancelled count until the next one waits.
-    package var waiters: Int { state.withLock { $0.takers.count + $0.givers.count } }
+    /// The number of tasks that wait for a message or for space. Cancelled tasks count until the next task waits.
+    package var waiters: Int { state.withLock { $0.receivers.count + $0.senders.count } }
 
-    /// Whether more should be read.
+    /// Whether the reader should read more.
     package var hasRoom: Bool { state.withLock { $0.hasRoom(limit) } }
 
-    /// Whether nothing more comes.
+    /// Whether the queue ended.
     package var hasEnded: Bool { state.withLock { $0.end != nil } }
 
-    /// Adds a message, whether there is room or not; false when no more should be read. Nothing is added after the end.
+    /// Adds a message even if the queue is full. Returns false if the reader should pause. After the end it does nothing.
     @discardableResult
     package func add(_ message: TransportMessage) -> Bool {
         state.withLock { state in
             if state.end != nil { return true }
-            // Signs of life that nobody has taken yet say the same once.
+            // One pong is enough.
             if message == .pong, state.messages.last == .pong { return state.hasRoom(limit) }
-            while !state.takers.isEmpty {
-                // A taker that was cancelled meanwhile takes nothing.
-                if state.takers.removeFirst().settle(.success(message)) { return true }
+            while !state.receivers.isEmpty {
+                // A cancelled receiver does not receive the message.
+                if state.receivers.removeFirst().settle(.success(message)) { return true }
             }
             state.messages.append(message)
             state.bytes += message.byteCount
@@ -62,15 +62,15 @@ package final class MessageQueue: Sendable {
         }
     }
 
-    /// Waits for room and adds a message; does nothing after the end. Throws `CancellationError`.
+    /// Waits for space and adds a message. After the end it does nothing. Throws `CancellationError`.
     package func put(_ message: TransportMessage) async throws {
         while true {
             let waiting = state.withLock { state -> Promised<Void>? in
                 if state.end != nil || state.hasRoom(limit) { return nil }
                 let waiting = Promised<Void>()
-                // Those that were cancelled wait no longer.
-                state.givers.removeAll(where: \.isSettled)
-                state.givers.append(waiting)
+                // Removes cancelled senders.
+                state.senders.removeAll(where: \.isSettled)
+                state.senders.append(waiting)
                 return waiting
             }
             guard let waiting else { break }
@@ -79,10 +79,10 @@ package final class MessageQueue: Sendable {
         add(message)
     }
 
-    /// The next message in order, nil at a good end; throws at another one, and when the task is cancelled.
+    /// Returns the next message, or nil after a normal end. Throws the error of another end, or `CancellationError`.
     package func take() async throws -> TransportMessage? {
         enum Step {
-            case taken(TransportMessage, madeRoom: Bool, givers: [Promised<Void>])
+            case taken(TransportMessage, madeRoom: Bool, senders: [Promised<Void>])
             case ended(TransportError?)
             case wait(Promised<TransportMessage?>)
         }
@@ -92,19 +92,19 @@ package final class MessageQueue: Sendable {
                 let message = state.messages.removeFirst()
                 state.bytes -= message.byteCount
                 let madeRoom = !hadRoom && state.hasRoom(limit)
-                let givers = madeRoom ? state.givers : []
-                if madeRoom { state.givers = [] }
-                return .taken(message, madeRoom: madeRoom, givers: givers)
+                let senders = madeRoom ? state.senders : []
+                if madeRoom { state.senders = [] }
+                return .taken(message, madeRoom: madeRoom, senders: senders)
             }
             if let end = state.end { return .ended(end) }
             let waiting = Promised<TransportMessage?>()
-            state.takers.removeAll(where: \.isSettled)
-            state.takers.append(waiting)
+            state.receivers.removeAll(where: \.isSettled)
+            state.receivers.append(waiting)
             return .wait(waiting)
         }
         switch step {
-        case .taken(let message, let madeRoom, let givers):
-            for giver in givers { giver.settle(.success(())) }
+        case .taken(let message, let madeRoom, let senders):
+            for sender in senders { sender.settle(.success(())) }
             if madeRoom { whenRoom() }
             return message
         case .ended(nil): return nil
@@ -113,11 +113,12 @@ package final class MessageQueue: Sendable {
         }
     }
 
-    /// Nothing more comes: what waits is still taken, then the end. The first end counts; true if it was this one.
+    /// Ends the queue. Receivers get the waiting messages and then the end. The first end wins; returns whether it was
+    /// this one.
     @discardableResult
     package func end(_ error: TransportError?) -> Bool { end(error, discarding: false) }
 
-    /// Throws away what waits; more may come.
+    /// Drops the waiting messages. More messages can follow.
     package func drop() {
         state.withLock { state in
             state.messages = []
@@ -125,23 +126,23 @@ package final class MessageQueue: Sendable {
         }
     }
 
-    /// Ends in good order and throws away what waits.
+    /// Ends the queue normally and drops the waiting messages.
     @discardableResult
     package func discard() -> Bool { end(nil, discarding: true) }
 
     private func end(_ error: TransportError?, discarding: Bool) -> Bool {
-        let (isFirst, takers, givers) = state.withLock { state in
+        let (isFirst, receivers, senders) = state.withLock { state in
             let isFirst = state.end == nil
             if isFirst || discarding { state.end = .some(discarding ? nil : error) }
             if discarding {
                 state.messages = []
                 state.bytes = 0
             }
-            defer { (state.takers, state.givers) = ([], []) }
-            return (isFirst, state.takers, state.givers)
+            defer { (state.receivers, state.senders) = ([], []) }
+            return (isFirst, state.receivers, state.senders)
         }
-        for taker in takers { taker.settle(error.map { .failure($0) } ?? .success(nil)) }
-        for giver in givers { giver.settle(.success(())) }
+        for receiver in receivers { receiver.settle(error.map { .failure($0) } ?? .success(nil)) }
+        for sender in senders { sender.settle(.success(())) }
         return isFirst
     }
 }

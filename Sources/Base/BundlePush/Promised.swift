@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A value that comes later and the one task that waits for it. What is first counts: a value, a failure, or the
-/// cancellation of the task.
+/// A value that arrives later, and the task that waits for it. The first of a value, an error and the cancellation of the
+/// task wins.
 package final class Promised<Value: Sendable>: Sendable {
     private enum State {
         case open
@@ -13,14 +13,14 @@ package final class Promised<Value: Sendable>: Sendable {
 
     package init() {}
 
-    /// Whether something counts already.
+    /// Whether there is a result.
     package var isSettled: Bool {
         state.withLock { state in
             if case .settled = state { true } else { false }
         }
     }
 
-    /// Whether this was the first, and so the one that counts.
+    /// Sets the result. Returns false if there was one.
     @discardableResult
     package func settle(_ result: Result<Value, any Error>) -> Bool {
         let (isFirst, waiting) = state.withLock { state in
@@ -38,7 +38,7 @@ package final class Promised<Value: Sendable>: Sendable {
         return isFirst
     }
 
-    /// Waits for it; throws `CancellationError` when the task is cancelled first.
+    /// The value. Throws `CancellationError` if the task is cancelled first.
     package var value: Value {
         get async throws {
             try await withTaskCancellationHandler {
@@ -49,7 +49,7 @@ package final class Promised<Value: Sendable>: Sendable {
                         case .open:
                             state = .waited(continuation)
                             return nil
-                        // There is one that waits already.
+                        // Another task waits already.
                         case .waited: return .failure(CancellationError())
                         }
                     }

@@ -1,12 +1,11 @@
 import BundleValues
 
-/// Stays connected to one place: opens a connection in time, has somebody talk over it, and opens the next one after a wait.
+/// Keeps a connection to one server: connects in time, runs a conversation, and reconnects after a wait.
 package struct Reconnection: Sendable {
-    /// How one attempt ended.
+    /// The result of one attempt.
     package struct Ending: Sendable {
-        /// Why.
         package let error: TransportError
-        /// How long the connection was open; nil where there was none.
+        /// The duration of the connection; nil if none was opened.
         package let lasted: Duration?
     }
 
@@ -15,7 +14,7 @@ package struct Reconnection: Sendable {
     private let opening: Duration
     private let clock: any Clock<Duration>
 
-    /// Connections to `url`, each of which is open within `opening`.
+    /// Creates a reconnection to `url`. Each attempt must open within `opening`.
     package init(
         to url: SocketURL, over connector: any TransportConnector, opening: Duration,
         clock: any Clock<Duration>
@@ -26,10 +25,10 @@ package struct Reconnection: Sendable {
         self.clock = clock
     }
 
-    /// Connects until the task is cancelled or `next` gives no wait; leaves no connection open.
+    /// Connects until the task is cancelled or `next` returns nil. It leaves no connection open.
     ///
-    /// `begin` is called before each attempt. `talk` uses an open transport, and returns why it is over. `next` gets how the
-    /// attempt ended, and gives the wait before another one.
+    /// `begin` is called before each attempt. `talk` uses an open transport and returns why it ended. `next` receives the
+    /// result of the attempt and returns the wait before the next one.
     package func run(
         begin: () -> Void = {}, talk: (any SyncTransport) async -> TransportError,
         next: (Ending) async -> Duration?
@@ -44,13 +43,12 @@ package struct Reconnection: Sendable {
         }
     }
 
-    /// One connection from its beginning to its end.
     private func attempt(
         _ talk: (any SyncTransport) async -> TransportError, _ reading: () -> Duration
     ) async -> Ending {
         let transport: any SyncTransport
         do {
-            // One that was opened too late is nobody's.
+            // Closes a transport that opens too late.
             transport = try await within(
                 opening, else: .timedOut(.connecting), on: clock, discard: { await $0.close() }
             ) { [connector, url] in try await connector.connect(url) }
@@ -65,7 +63,7 @@ package struct Reconnection: Sendable {
 }
 
 extension TransportError {
-    /// Whatever a transport threw, in its words.
+    /// Converts any error of a transport.
     package init(_ error: any Error) {
         switch error {
         case let error as TransportError: self = error
@@ -76,39 +74,38 @@ extension TransportError {
 }
 
 extension Clock where Duration == Swift.Duration {
-    /// Readings of this clock, counted from now.
+    /// Returns a closure with the time since this call.
     package func reading() -> @Sendable () -> Swift.Duration {
         let start = now
         return { start.duration(to: now) }
     }
 }
 
-/// How long to wait before connecting again: a random share of a ceiling that grows, so that clients which lost one host at
-/// the same moment do not all come back at the same moment.
+/// The wait before a reconnection: a random part of a growing ceiling, so that clients that lost a host at the same time
+/// do not reconnect at the same time.
 package struct BackoffRule: Sendable, Equatable {
     /// The ceiling after the first loss.
     package var first = Duration.seconds(1)
-    /// How much the ceiling grows with each further loss.
+    /// The factor by which the ceiling grows with each loss.
     package var factor = 2.0
-    /// The highest ceiling.
+    /// The largest ceiling.
     package var longest = Duration.seconds(300)
-    /// The share of the ceiling that is waited: full jitter.
+    /// The range of the random part: full jitter.
     package var spread = 0.0...1.0
-    /// So many losses in a row are followed by `soon` only.
+    /// The number of first losses in a row that are followed by `soon`.
     package var soonLosses = 0
     /// The wait after the first losses.
     package var soon = Duration.milliseconds(10)
-    /// How long a connection must have lasted to count as a success, after which the ceiling starts low again. One that is
-    /// accepted and dropped at once does not.
+    /// The duration after which a connection counts as successful, which resets the ceiling. A connection that is
+    /// accepted and closed at once does not count.
     package var success = Duration.seconds(30)
-    /// The longest wait that the other side may ask for.
+    /// The longest wait that the server may ask for.
     package var longestAsked = Duration.seconds(3600)
 
-    /// The rule as it is recommended.
     package init() {}
 
-    /// The wait in whole milliseconds after `losses` losses in a row before this one; `asked` is what the other side asks for at
-    /// least. `random` draws from a range.
+    /// Returns the wait after `losses` earlier losses in a row, in whole milliseconds. `asked` is the minimum that the
+    /// server asked for. `random` returns a number in a range.
     package func wait(
         losses: Int, asked: Duration? = nil, _ random: (ClosedRange<Double>) -> Double
     ) -> Duration {

@@ -1,17 +1,17 @@
 package import BundleValues
 
-/// Where a WebSocket can be opened: `ws` or `wss`, strictly read.
+/// The URL of a WebSocket: `ws` or `wss`, strictly parsed.
 package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
-    /// What it starts out as (RFC 6455, section 3): `ws` as http, `wss` as https.
+    /// The URL of the handshake (RFC 6455, section 3): http for `ws`, https for `wss`.
     package let start: FetchURL
 
-    /// Longer ones are refused.
+    /// The longest URL in bytes.
     package static let maximumBytes = 2048
     private static let maximumHostBytes = 253
 
-    /// Reads `ws://host[:port][/path][?query]`, or `wss`; http and https are read as these, since sockets start out so.
+    /// Parses `ws://host[:port][/path][?query]` or `wss`. http and https are accepted as `ws` and `wss`.
     ///
-    /// Refused are user names, fragments, and bytes that no URL has.
+    /// Throws for user names, fragments and invalid characters.
     package init(parsing text: String) throws(TransportError) {
         do throws(FetchError) {
             try self.init(Self.start(of: text))
@@ -20,11 +20,11 @@ package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The socket that starts out as `start`.
+    /// Creates the URL of the socket whose handshake is at `start`.
     package init(_ start: FetchURL) throws(FetchError) {
         func refusal(_ reason: String) -> FetchError { .unsupportedURL(start.display, reason: reason) }
         if start.isFile { throw refusal("a socket needs a server: http, https, ws or wss") }
-        if start.hasFragment { throw refusal("a socket has no fragment; leave out what begins with #") }
+        if start.hasFragment { throw refusal("a socket URL has no fragment; remove the part from #") }
         if start.description.utf8.count > Self.maximumBytes {
             throw refusal("it has more than \(Self.maximumBytes) bytes")
         }
@@ -34,7 +34,7 @@ package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
         self.start = start
     }
 
-    /// Reads the URL of a server, whose scheme may be that of a socket.
+    /// Parses the URL of a server with one of the four schemes.
     package static func start(of text: String) throws(FetchError) -> FetchURL {
         for (scheme, start) in [("ws://", "http://"), ("wss://", "https://")] {
             let prefix = text.utf8.prefix(scheme.utf8.count)
@@ -46,37 +46,35 @@ package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
         return try FetchURL(parsing: text)
     }
 
-    /// Whether it is `wss`: inside TLS.
+    /// Whether the scheme is `wss`.
     package var isSecure: Bool { start.scheme == .https }
 
-    /// The host in lower case: a name, an IPv4 address, or an IPv6 address without its brackets.
+    /// The host in lower case: a name, an IPv4 address, or an IPv6 address without brackets.
     package var host: String {
         let host = start.origin.host
         return host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
     }
 
-    /// The port, with the scheme's own filled in.
+    /// The port, or the default port of the scheme.
     package var port: Int { start.origin.port }
 
-    /// Path and query, as they go onto the wire.
+    /// The path and query of the request line.
     package var target: String {
         start.target
     }
 
-    /// The host as it stands in a URL, with the port where it is not the scheme's own.
+    /// The host as in a URL, with the port unless it is the default.
     package var authority: String {
         port == (isSecure ? 443 : 80) ? start.origin.host : "\(start.origin.host):\(port)"
     }
 
-    /// The whole URL.
     package var description: String { "\(isSecure ? "wss" : "ws")://\(authority)\(target)" }
 
-    /// Two that lead to the same place are one, however they were written.
+    /// Compares the destinations, whatever the spelling.
     package static func == (one: SocketURL, other: SocketURL) -> Bool {
         one.start.origin == other.start.origin && one.target == other.target
     }
 
-    /// Agrees with `==`.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(start.origin)
         hasher.combine(target)

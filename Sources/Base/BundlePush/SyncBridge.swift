@@ -1,6 +1,6 @@
-/// Where the owner of a socket tells what happens to it; one for each socket.
+/// Receives the events of one socket from its owner.
 ///
-/// What is told after the end, or to the bridge of a socket that was given up, is not heard.
+/// Events after the end, or of an abandoned socket, are ignored.
 package final class SyncBridge: Sendable {
     let opened = Promised<Void>()
     let queue: MessageQueue
@@ -11,25 +11,25 @@ package final class SyncBridge: Sendable {
         self.maximumMessage = maximumMessage
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     package func onConnected() { opened.settle(.success(())) }
 
-    /// A whole binary message came. Returns when there is room for the next one: read no further before.
+    /// A binary message arrived. Returns when the next one may be read.
     package func onBinaryMessage(_ bytes: [UInt8]) async { await pass(.binary(bytes)) }
 
-    /// A whole text message came. Returns when there is room for the next one: read no further before.
+    /// A text message arrived. Returns when the next one may be read.
     package func onTextMessage(_ text: String) async { await pass(.text(text)) }
 
-    /// The other side answered a ping.
+    /// The peer answered a ping.
     package func onPong() { queue.add(.pong) }
 
-    /// The socket was closed in good order.
+    /// The socket was closed normally.
     package func onDisconnected() {
         opened.settle(.failure(TransportError.lost("it was closed before it was open")))
         queue.end(nil)
     }
 
-    /// The socket could not be opened, or broke.
+    /// The socket failed to open, or was lost.
     package func onError(_ message: String) {
         opened.settle(.failure(TransportError.unreachable(message)))
         queue.end(.lost(message))
@@ -39,7 +39,7 @@ package final class SyncBridge: Sendable {
         if message.byteCount > maximumMessage {
             queue.end(.messageTooLarge(limit: maximumMessage))
         } else {
-            // Cancelled is the owner's task: it reads no further.
+            // The cancelled task belongs to the owner, who then stops reading.
             try? await queue.put(message)
         }
     }

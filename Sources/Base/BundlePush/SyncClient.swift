@@ -1,26 +1,20 @@
 import Synchronization
 
-/// Stays connected to one place, and tells what is said there.
+/// Stays connected to one server and reports its messages.
 ///
-/// It owns the protocol: time limits, signs of life, back-off, limits on messages. It knows no socket; a `TransportConnector`
-/// opens them.
+/// It implements timeouts, heartbeats, backoff and message limits. A `TransportConnector` opens the sockets.
 package struct SyncClient: Sendable {
-    /// How it stays connected.
     package struct Configuration: Sendable {
-        /// The place.
         package var url: SocketURL
         /// Text messages that are sent first over each connection.
         package var greeting: [String] = []
-        /// The longest time from the beginning of a connection to the open socket, and again to the sent greeting.
+        /// The timeout for opening the socket, and for sending the greeting.
         package var opening = Duration.seconds(15)
-        /// Signs of life.
         package var heartbeat = HeartbeatRule()
-        /// When to connect again.
         package var backoff = BackoffRule()
-        /// The largest message that is taken, in bytes; a larger one ends the connection.
+        /// The largest accepted message in bytes. A larger one ends the connection.
         package var maximumMessage = 64 << 10
 
-        /// The defaults, for `url`.
         package init(url: SocketURL) { self.url = url }
     }
 
@@ -29,7 +23,7 @@ package struct SyncClient: Sendable {
     private let clock: any Clock<Duration>
     private let random: @Sendable (ClosedRange<Double>) -> Double
 
-    /// A client that has not begun. `random` draws from a range.
+    /// `random` returns a number in a range.
     package init(
         _ configuration: Configuration, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
@@ -41,10 +35,10 @@ package struct SyncClient: Sendable {
         self.random = random
     }
 
-    /// Stays connected until the task is cancelled; leaves nothing running, and no connection open.
+    /// Stays connected until the task is cancelled. It leaves no task running and no connection open.
     ///
-    /// `handle` is told one event at a time, in order. While it works, nothing is read, so what is sent faster than it works
-    /// waits at the sender: let it only note what work there is.
+    /// `handle` receives one event at a time, in order. Nothing is read while it runs, so it should only record the work
+    /// to do.
     package func run(_ handle: @escaping @Sendable (SyncEvent) async -> Void) async {
         let reading = clock.reading()
         let backoff = configuration.backoff
@@ -74,11 +68,11 @@ package struct SyncClient: Sendable {
             return TransportError(error)
         }
         await handle(.connected)
-        let pulse = Pulse(Heartbeat(configuration.heartbeat, now: reading()), reading)
+        let heartbeat = SharedHeartbeat(Heartbeat(configuration.heartbeat, now: reading()), reading)
         return await withTaskGroup(of: TransportError.self) { group in
-            group.addTask { await receive(over: transport, pulse, handle) }
-            group.addTask { await beat(over: transport, pulse) }
-            // Whoever ends first ends the connection: also the heartbeat, when the task is cancelled.
+            group.addTask { await receive(over: transport, heartbeat, handle) }
+            group.addTask { await beat(over: transport, heartbeat) }
+            // The first task to end ends the connection. A cancellation ends the heartbeat.
             let error = await group.next() ?? .isClosed
             group.cancelAll()
             return error
@@ -86,20 +80,20 @@ package struct SyncClient: Sendable {
     }
 
     private func receive(
-        over transport: any SyncTransport, _ pulse: Pulse, _ handle: @Sendable (SyncEvent) async -> Void
+        over transport: any SyncTransport, _ heartbeat: SharedHeartbeat, _ handle: @Sendable (SyncEvent) async -> Void
     ) async -> TransportError {
         do {
             while let message = try await transport.receive() {
                 if message.byteCount > configuration.maximumMessage {
                     return .messageTooLarge(limit: configuration.maximumMessage)
                 }
-                pulse.works()
+                heartbeat.beginProcessing()
                 switch message {
                 case .text(let text): await handle(.text(text))
                 case .binary(let bytes): await handle(.binary(bytes))
                 case .pong: break
                 }
-                pulse.rested()
+                heartbeat.endProcessing()
                 try Task.checkCancellation()
             }
             return .isClosed
@@ -108,11 +102,11 @@ package struct SyncClient: Sendable {
         }
     }
 
-    /// Asks for signs of life; ends when there are none.
-    private func beat(over transport: any SyncTransport, _ pulse: Pulse) async -> TransportError {
+    /// Sends pings. Returns when the peer does not answer.
+    private func beat(over transport: any SyncTransport, _ heartbeat: SharedHeartbeat) async -> TransportError {
         do {
             while true {
-                switch pulse.step() {
+                switch heartbeat.step() {
                 case .wait(let left): try await clock.sleep(for: left)
                 case .ping:
                     try await within(configuration.heartbeat.answer, else: .timedOut(.sending), on: clock) {
@@ -127,8 +121,8 @@ package struct SyncClient: Sendable {
     }
 }
 
-/// The heartbeat of one connection, for the two who share it.
-private final class Pulse: Sendable {
+/// The heartbeat of one connection, shared by two tasks.
+private final class SharedHeartbeat: Sendable {
     enum Step {
         case wait(Duration)
         case ping, dead
@@ -142,9 +136,9 @@ private final class Pulse: Sendable {
         self.reading = reading
     }
 
-    func works() { heartbeat.withLock { $0.works() } }
+    func beginProcessing() { heartbeat.withLock { $0.beginProcessing() } }
 
-    func rested() { heartbeat.withLock { $0.rested(reading()) } }
+    func endProcessing() { heartbeat.withLock { $0.endProcessing(reading()) } }
 
     func step() -> Step {
         heartbeat.withLock { heartbeat in
@@ -158,42 +152,39 @@ private final class Pulse: Sendable {
     }
 }
 
-/// What a `SyncClient` tells.
+/// An event of a `SyncClient`.
 package enum SyncEvent: Sendable, Equatable {
-    /// A connection is open. What was said while there was none is not said again: ask.
+    /// A connection is open. Messages sent while there was none are lost, so the client should ask for the present state.
     case connected
-    /// A text message came.
     case text(String)
-    /// A binary message came.
     case binary([UInt8])
-    /// There was no connection to be had, or it is over; the next attempt is after `retry`.
+    /// A connection could not be opened or was lost. The next attempt is after `retry`.
     case lost(TransportError, retry: Duration)
 }
 
-/// What whoever keeps a connection tells people about it.
+/// A change of a connection, for logs and status.
 package enum LinkReport: Sendable, Equatable {
-    /// There is one, and the other side answers.
+    /// A connection is open and the server answers.
     case connected
-    /// There is none, or no longer, for this reason.
+    /// There is no connection, for this reason.
     case lost(String)
-    /// One sentence about something else.
+    /// A message about something else, in one sentence.
     case note(String)
 }
 
-/// Makes one report of each change: a place that cannot be reached is tried for days, and that is one piece of news.
+/// Reports each change of a connection once, however many attempts fail in between.
 package struct LinkEvent: Sendable {
     private var isConnected: Bool?
 
-    /// Nothing is known yet: whatever comes first is news.
     package init() {}
 
-    /// There is a connection; nil where that was known.
-    package mutating func connected() -> LinkReport? { turn(true, .connected) }
+    /// Returns a report unless the connection was open before.
+    package mutating func connected() -> LinkReport? { update(true, .connected) }
 
-    /// There is none; nil where that was known, whatever the reason is this time.
-    package mutating func lost(_ reason: @autoclosure () -> String) -> LinkReport? { turn(false, .lost(reason())) }
+    /// Returns a report unless the connection was lost before. A new reason is not reported.
+    package mutating func lost(_ reason: @autoclosure () -> String) -> LinkReport? { update(false, .lost(reason())) }
 
-    private mutating func turn(_ now: Bool, _ report: @autoclosure () -> LinkReport) -> LinkReport? {
+    private mutating func update(_ now: Bool, _ report: @autoclosure () -> LinkReport) -> LinkReport? {
         defer { isConnected = now }
         return isConnected == now ? nil : report()
     }

@@ -1,6 +1,6 @@
-/// What `work` comes to when it takes `limit` at most; throws `error` otherwise.
+/// Returns the result of `work`, or throws `error` after `limit`.
 ///
-/// The work must end soon after it is cancelled. Whatever it still opened then is given to `discard`.
+/// The work must end soon after its cancellation. A value that it still returns then is passed to `discard`.
 package func within<Value: Sendable>(
     _ limit: Duration, else error: TransportError, on clock: any Clock<Duration> = SuspendingClock(),
     discard: @escaping @Sendable (Value) async -> Void = { _ in }, _ work: @escaping @Sendable () async throws -> Value

@@ -1,20 +1,21 @@
-/// Whoever owns a WebSocket that this package does not: an Apple shell its `URLSessionWebSocketTask`, a web page its own.
+/// The owner of a WebSocket outside of this package, such as `URLSessionWebSocketTask` in an Apple shell.
 ///
-/// It has one socket at a time. It is told what to do with it, and tells the bridge what happens to it. Methods that wait for
-/// nothing may be written without `async`. None may call back into the one who calls and wait for it.
+/// It has one socket at a time and reports its events to the bridge. Methods that do not wait can be written without
+/// `async`. A method must not call its caller and wait for it.
 package protocol WebSocketDelegate: Sendable {
-    /// Begins to open a socket; what becomes of it is told to `bridge`, and to no earlier one.
+    /// Starts to open a socket. Its events go to `bridge` and to no earlier bridge.
     func openWebSocket(_ url: SocketURL, reportingTo bridge: SyncBridge) async
 
-    /// Sends a binary message; returns when the system has taken it, so that a slow other side slows the sender.
+    /// Sends a binary message. Returns when the operating system has accepted it, so that a slow peer slows the sender
+    /// down.
     func sendBinary(_ bytes: [UInt8]) async throws
 
-    /// Sends a text message likewise.
+    /// Sends a text message in the same way.
     func sendText(_ text: String) async throws
 
-    /// Sends a ping; the answer is told to the bridge.
+    /// Sends a ping. The answer is reported to the bridge.
     func sendPing() async throws
 
-    /// Closes the socket, also while it is being opened.
+    /// Closes the socket, even while it is opening.
     func closeWebSocket() async
 }

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// One attempt to open a socket over a stream; what happens first counts.
+/// One attempt to open a socket over a stream. The first result wins.
 final class ClientHandshake: Sendable {
     let outcome = Promised<SocketTransport>()
     private let head: HTTPRequestHead
@@ -14,11 +14,11 @@ final class ClientHandshake: Sendable {
         self.limits = limits
     }
 
-    /// Prepares the channel of the stream.
+    /// Adds the handlers of the handshake to the channel.
     func begin(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         let encoder = HTTPRequestEncoder()
-        // What the server says right behind its answer belongs to the socket.
+        // Bytes after the server's response belong to the socket.
         let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes))
         let check = HandshakeCheck { [self] in fail($0) }
         let upgrade = NIOTypedHTTPClientUpgradeHandler(
@@ -35,8 +35,8 @@ final class ClientHandshake: Sendable {
             })
         try pipeline.addHandlers([encoder, decoder, check])
         try pipeline.addHandler(upgrade)
-        // Statuses and everything else that has a name was told before this.
-        upgrade.upgradeResultFuture.whenFailure { [self] _ in fail(.badHandshake("it does not fit the question")) }
+        // Other failures were reported before this point.
+        upgrade.upgradeResultFuture.whenFailure { [self] _ in fail(.badHandshake("it does not match the request")) }
     }
 
     private func finish(on channel: any Channel) throws {
@@ -47,7 +47,7 @@ final class ClientHandshake: Sendable {
     func fail(_ error: TransportError) { outcome.settle(.failure(error)) }
 }
 
-/// Looks at the server's answer before anything is built on it.
+/// Checks the server's response before the upgrade.
 final class HandshakeCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
@@ -62,19 +62,21 @@ final class HandshakeCheck: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        fail(.badHandshake("it closed without an answer"))
+        fail(.badHandshake("the connection was closed without a response"))
         context.fireChannelInactive()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .some(.inputClosed) = event as? ChannelEvent { fail(.badHandshake("it closed without an answer")) }
+        if case .some(.inputClosed) = event as? ChannelEvent {
+            fail(.badHandshake("the connection was closed without a response"))
+        }
         context.fireUserInboundEventTriggered(event)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error as? HTTPParserError {
-        case .invalidEOFState?: fail(.badHandshake("it closed without an answer"))
-        case let error?: fail(.badHandshake("it is no HTTP/1.1 (\(error))"))
+        case .invalidEOFState?: fail(.badHandshake("the connection was closed without a response"))
+        case let error?: fail(.badHandshake("it is not HTTP/1.1 (\(error))"))
         case nil: fail(.unreachable(SocketFailure.reason(of: error)))
         }
         context.fireErrorCaught(error)
@@ -87,9 +89,9 @@ final class HandshakeCheck: ChannelInboundHandler, RemovableChannelHandler {
                 status: Int(head.status.code),
                 retryAfter: wait.flatMap { (0...86400).contains($0) ? .seconds($0) : nil })
         }
-        // Nothing was offered, so nothing may be chosen.
+        // The client offers neither, so the server must not select one.
         for name in ["Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"] where head.headers.contains(name: name) {
-            return .badHandshake("it chooses a \(name) that was not offered")
+            return .badHandshake("it selects a \(name) that was not offered")
         }
         return nil
     }

@@ -1,7 +1,7 @@
 import BundlePush
 import NIOCore
 
-/// What a close frame says (RFC 6455, 5.5.1 and 7.4).
+/// The content of a close frame (RFC 6455, sections 5.5.1 and 7.4).
 struct CloseFrame: Equatable {
     static let normal = 1000
     static let protocolError = 1002
@@ -11,7 +11,7 @@ struct CloseFrame: Equatable {
     let code: Int?
     let reason: String
 
-    /// Reads the content of a close frame; nil for one that may not be sent.
+    /// Returns nil if the content is invalid.
     init?(parsing data: ByteBuffer) {
         var data = data
         if data.readableBytes == 0 {
@@ -31,7 +31,7 @@ struct CloseFrame: Equatable {
         }
     }
 
-    /// How the transport ends with it: nil is good order.
+    /// The end of the transport; nil for a normal end.
     var end: TransportError? {
         switch code {
         case nil, Self.normal?, 1001?: nil
@@ -39,7 +39,7 @@ struct CloseFrame: Equatable {
         }
     }
 
-    /// The content of a close frame with a code.
+    /// Returns the content of a close frame with a code.
     static func data(_ code: Int?) -> ByteBuffer {
         code.flatMap { UInt16(exactly: $0) }.map { ByteBuffer(integer: $0) } ?? ByteBuffer()
     }

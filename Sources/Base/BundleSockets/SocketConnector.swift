@@ -4,32 +4,27 @@ import NIOHTTP1
 import NIOPosix
 import NIOWebSocket
 
-/// Opens WebSockets, `ws` and `wss`: the handshake and the frames are swift-nio's, the stream beneath them somebody else's.
+/// Opens WebSockets by swift-nio's handshake and frames over the streams of a `StreamConnector`.
 package struct SocketConnector: TransportConnector {
-    /// How sockets are opened.
     package struct Configuration: Sendable {
-        /// Sent as User-Agent: product and version.
+        /// The User-Agent: product and version.
         package var userAgent: String
-        /// Further fields of the request, such as a token. It is asked for each connection and told where it leads, so that a
-        /// token goes to its own origin only.
+        /// Returns more header fields for a URL, such as a token. It is called for each connection with its URL, so that
+        /// a token is sent to its origin only.
         package var fields: @Sendable (SocketURL) -> [(name: String, value: String)] = { _ in [] }
-        /// How much and how long.
         package var limits = SocketLimits()
 
-        /// The defaults for a program called `userAgent`.
         package init(userAgent: String) { self.userAgent = userAgent }
     }
 
     private let configuration: Configuration
     private let streams: any StreamConnector
 
-    /// A connector over the streams of `streams`; it opens nothing yet.
     package init(_ configuration: Configuration, over streams: any StreamConnector) {
         self.configuration = configuration
         self.streams = streams
     }
 
-    /// Opens a socket.
     package func connect(_ url: SocketURL) async throws -> any SyncTransport {
         try Task.checkCancellation()
         let (head, limits, streams) = (try head(url), configuration.limits, streams)
@@ -38,7 +33,7 @@ package struct SocketConnector: TransportConnector {
         }
     }
 
-    /// Makes a socket of a stream, which is closed where that fails.
+    /// Upgrades a stream to a socket. Closes the stream on failure.
     private static func upgrade(
         _ stream: Int32, _ head: HTTPRequestHead, _ limits: SocketLimits
     ) async throws -> SocketTransport {
@@ -64,7 +59,7 @@ package struct SocketConnector: TransportConnector {
         for (name, value) in configuration.fields(url) { headers.add(name: name, value: value) }
         for (name, value) in headers where !Self.isField(name, value) {
             let shown = String(name.prefix(40).filter { $0.isASCII && !$0.isWhitespace })
-            throw TransportError.badHandshake("the request's field \"\(shown)\" has characters that no field may have")
+            throw TransportError.badHandshake("the request header \"\(shown)\" has invalid characters")
         }
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.target, headers: headers)
     }

@@ -1,7 +1,7 @@
 import Glibc
 import NIOCore
 
-/// NIO's errors in words for people.
+/// Describes NIO's errors.
 enum SocketFailure {
     static func reason(of error: any Error) -> String {
         switch error {

@@ -2,10 +2,11 @@ import BundlePush
 import NIOCore
 import NIOWebSocket
 
-/// One WebSocket behind its frame decoder: puts messages together, checks the rules of RFC 6455 that the decoder does not,
-/// answers pings, and bounds what waits in either direction.
+/// A WebSocket after its frame decoder. It assembles messages, checks the rules of RFC 6455 that the decoder does not
+/// check, answers pings, and limits the queues in both directions.
 ///
-/// Lives on the channel's event loop. Reads only while there is room for messages, so what is sent ahead waits in the kernel.
+/// It runs on the channel's event loop. It reads only while the queue has space, so that further data waits in the
+/// kernel.
 final class SocketHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundIn = Never
@@ -15,34 +16,33 @@ final class SocketHandler: ChannelDuplexHandler {
 
     private enum Phase {
         case open
-        /// Our close frame is sent, and the other side's has to come.
+        /// This side sent a close frame and waits for the peer's.
         case closing
-        /// Nothing more is said; the other side has to close the connection.
-        case leaving
+        /// Nothing more is sent, and the peer has to close the connection.
+        case closingOutput
         case closed
     }
 
     private let side: Side
     private let limits: SocketLimits
     private let queue: MessageQueue
-    /// Whether what comes is dropped: for those that are only told things.
-    var isDeaf = false
+    /// Whether received messages are dropped, for sockets that only send.
+    var dropsMessages = false
 
     private var context: ChannelHandlerContext?
     private var phase = Phase.open
     private var pieces: (opcode: WebSocketOpcode, bytes: [UInt8])?
-    private var owedPong: ByteBuffer?
+    private var pendingPong: ByteBuffer?
     private var end: TransportError?
 
-    // What waits to be sent, and whether that goes on.
     private var unsent = 0
     private var written = 0
     private var seen = (written: 0, buffered: 0)
     private var stallCheck: Scheduled<Void>?
 
-    private var hasHeard = true
-    private var pulse: Scheduled<Void>?
-    private var farewell: Scheduled<Void>?
+    private var hasReceived = true
+    private var heartbeatTimer: Scheduled<Void>?
+    private var closeTimer: Scheduled<Void>?
 
     init(_ side: Side, _ limits: SocketLimits, _ queue: MessageQueue) {
         self.side = side
@@ -54,35 +54,35 @@ final class SocketHandler: ChannelDuplexHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        beatLater()
+        scheduleHeartbeat()
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     func channelInactive(context: ChannelHandlerContext) {
-        settle(.lost("the other side ended it without a word"))
+        settle(.lost("the peer closed it without a close frame"))
         context.fireChannelInactive()
     }
 
     func read(context: ChannelHandlerContext) {
-        if phase != .open || isDeaf || queue.hasRoom { context.read() }
+        if phase != .open || dropsMessages || queue.hasRoom { context.read() }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
-        hasHeard = true
+        hasReceived = true
         switch phase {
-        case .open: if let violation = take(frame) { fail(CloseFrame.protocolError, .protocolViolation(violation)) }
-        case .closing: if frame.opcode == .connectionClose { depart() }
-        case .leaving, .closed: break
+        case .open: if let violation = handle(frame) { fail(CloseFrame.protocolError, .protocolViolation(violation)) }
+        case .closing: if frame.opcode == .connectionClose { closeOutput() }
+        case .closingOutput, .closed: break
         }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) { context.flush() }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, let data = owedPong {
-            owedPong = nil
+        if context.channel.isWritable, let data = pendingPong {
+            pendingPong = nil
             write(.pong, data)
             context.flush()
         }
@@ -93,19 +93,19 @@ final class SocketHandler: ChannelDuplexHandler {
         guard case .some(.inputClosed) = event as? ChannelEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
-        if phase == .open { end = .lost("the other side ended it without a word") }
+        if phase == .open { end = .lost("the peer closed it without a close frame") }
         context.close(promise: nil)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard phase == .open else {
-            // What comes behind an error, or while nobody listens, changes nothing.
+            // Errors after an end have no effect.
             if !(error is NIOWebSocketError) && !(error is ByteToMessageDecoderError) { context.close(promise: nil) }
             return
         }
         switch error as? NIOWebSocketError {
         case .invalidFrameLength?: fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
-        case .some: fail(CloseFrame.protocolError, .protocolViolation("a control frame is in pieces or too long"))
+        case .some: fail(CloseFrame.protocolError, .protocolViolation("a control frame is fragmented or too long"))
         case nil:
             end = .lost(SocketFailure.reason(of: error))
             context.close(promise: nil)
@@ -114,29 +114,29 @@ final class SocketHandler: ChannelDuplexHandler {
 
     // MARK: Receiving
 
-    /// The rule that the frame breaks, if it does.
-    private func take(_ frame: WebSocketFrame) -> String? {
-        if !frame.reservedBits.isEmpty { return "a frame uses an extension that was not agreed upon" }
+    /// Handles a frame. Returns the rule that it breaks, if any.
+    private func handle(_ frame: WebSocketFrame) -> String? {
+        if !frame.reservedBits.isEmpty { return "a frame uses an extension that was not negotiated" }
         if (frame.maskKey == nil) == (side == .server) {
             return side == .server ? "a client's frame is not masked" : "a server's frame is masked"
         }
         switch frame.opcode {
         case .text, .binary:
-            if pieces != nil { return "a message begins inside another" }
+            if pieces != nil { return "a message starts inside another" }
             return add(frame, to: frame.opcode)
         case .continuation:
-            guard let opcode = pieces?.opcode else { return "a message goes on that has not begun" }
+            guard let opcode = pieces?.opcode else { return "a continuation frame has no message" }
             return add(frame, to: opcode)
         case .ping: answer(frame.unmaskedData)
         case .pong: pass(.pong)
         case .connectionClose:
             guard let close = CloseFrame(parsing: frame.unmaskedData) else {
-                return "a close frame has no right code or text"
+                return "a close frame has an invalid code or text"
             }
             end = close.end
             queue.end(close.end)
             write(.connectionClose, CloseFrame.data(close.code))
-            depart()
+            closeOutput()
         default: return "a frame has an unknown opcode"
         }
         return nil
@@ -149,7 +149,7 @@ final class SocketHandler: ChannelDuplexHandler {
             fail(CloseFrame.tooLarge, .messageTooLarge(limit: limits.message))
             return nil
         }
-        if isDeaf { bytes = [] } else { bytes.append(contentsOf: frame.unmaskedData.readableBytesView) }
+        if dropsMessages { bytes = [] } else { bytes.append(contentsOf: frame.unmaskedData.readableBytesView) }
         if !frame.fin {
             pieces = (opcode, bytes)
         } else if opcode == .binary {
@@ -163,21 +163,21 @@ final class SocketHandler: ChannelDuplexHandler {
     }
 
     private func pass(_ message: TransportMessage) {
-        if !isDeaf { queue.add(message) }
+        if !dropsMessages { queue.add(message) }
     }
 
-    /// Only the newest ping is owed an answer (5.5.3), so that one who asks and does not read fills nothing.
+    /// Only the latest ping needs an answer (section 5.5.3), so a peer that does not read cannot fill the memory.
     private func answer(_ data: ByteBuffer) {
         if context?.channel.isWritable ?? false {
             write(.pong, data)
         } else {
-            owedPong = ByteBuffer(bytes: data.readableBytesView)
+            pendingPong = ByteBuffer(bytes: data.readableBytesView)
         }
     }
 
     // MARK: Sending
 
-    /// Sends a message, and settles `sent` when the system has taken it.
+    /// Sends a message, and settles `sent` when the operating system has accepted it.
     func send(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ sent: Promised<Void>?) {
         guard let context, phase == .open else {
             sent?.settle(.failure(end ?? TransportError.isClosed))
@@ -186,7 +186,7 @@ final class SocketHandler: ChannelDuplexHandler {
         let count = data.readableBytes
         if unsent > 0 && unsent + count > limits.unsent {
             sent?.settle(.failure(TransportError.congested(limit: limits.unsent)))
-            // Nobody is there to send less.
+            // Without `sent`, no caller learns of the failure.
             if sent == nil { abandon(.congested(limit: limits.unsent)) }
             return
         }
@@ -206,7 +206,7 @@ final class SocketHandler: ChannelDuplexHandler {
         }
         write(opcode, data, promise)
         context.flush()
-        if unsent > 0 && stallCheck == nil { checkStallLater() }
+        if unsent > 0 && stallCheck == nil { scheduleStallCheck() }
     }
 
     private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ promise: EventLoopPromise<Void>? = nil) {
@@ -215,86 +215,86 @@ final class SocketHandler: ChannelDuplexHandler {
         context?.write(wrapOutboundOut(frame), promise: promise)
     }
 
-    private func checkStallLater() {
+    private func scheduleStallCheck() {
         guard let context else { return }
         seen = (written, buffered)
         stallCheck = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limits.stall)) { [self] in
             stallCheck = nil
             guard unsent > 0 else { return }
-            if seen == (written, buffered) { abandon(.timedOut(.sending)) } else { checkStallLater() }
+            if seen == (written, buffered) { abandon(.timedOut(.sending)) } else { scheduleStallCheck() }
         }
     }
 
     private var buffered: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
 
-    // MARK: Signs of life
+    // MARK: Heartbeat
 
-    private func beatLater() {
+    private func scheduleHeartbeat() {
         guard let context, let heartbeat = limits.heartbeat else { return }
-        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
-            beat(hasAsked: false)
+        heartbeatTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            checkHeartbeat(hasPinged: false)
         }
     }
 
-    private func beat(hasAsked: Bool) {
+    private func checkHeartbeat(hasPinged: Bool) {
         guard let context, let heartbeat = limits.heartbeat, phase == .open else { return }
-        // What is not read cannot be heard.
-        let isSilent = !hasHeard && (isDeaf || queue.hasRoom)
-        hasHeard = false
-        if isSilent && hasAsked { return abandon(.timedOut(.answering)) }
+        // Frames cannot arrive while reading is paused.
+        let isSilent = !hasReceived && (dropsMessages || queue.hasRoom)
+        hasReceived = false
+        if isSilent && hasPinged { return abandon(.timedOut(.answering)) }
         if isSilent {
             write(.ping, ByteBuffer())
             context.flush()
         }
-        pulse = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
-            beat(hasAsked: isSilent)
+        heartbeatTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(heartbeat)) { [self] in
+            checkHeartbeat(hasPinged: isSilent)
         }
     }
 
     // MARK: The end
 
-    /// Says farewell and waits a little for the other side's.
-    func leave() {
+    /// Sends a close frame and waits for the peer's.
+    func startClosing() {
         guard let context, phase == .open else { return }
         phase = .closing
         write(.connectionClose, CloseFrame.data(CloseFrame.normal))
         context.flush()
-        waitForFarewell()
-        // Whatever held the reading holds it no longer.
+        waitForClose()
+        // Resumes reading if it was paused.
         context.read()
     }
 
-    /// Tells the other side what it did wrong, and ends.
+    /// Ends the connection with the close code of a violation.
     private func fail(_ code: Int, _ error: TransportError) {
         end = error
         queue.end(error)
         pieces = nil
         write(.connectionClose, CloseFrame.data(code))
-        depart()
+        closeOutput()
     }
 
-    /// Closes this side once all is sent; what still comes is dropped. Closing the other side as well would take away from it
-    /// what it has not read yet.
-    private func depart() {
+    /// Closes the sending direction when all is sent, and drops received frames. Closing both directions would discard
+    /// data that the peer has not read.
+    private func closeOutput() {
         guard let context else { return }
-        phase = .leaving
-        waitForFarewell()
+        phase = .closingOutput
+        waitForClose()
         let promise = context.eventLoop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenFailure { [self] _ in self.context?.close(promise: nil) }
         context.flush()
-        // A client leaves closing the connection to the server (RFC 6455, 7.1.1).
+        // A client lets the server close the connection first (RFC 6455, section 7.1.1).
         if side == .server || end != nil { context.close(mode: .output, promise: promise) } else { promise.succeed() }
         context.read()
     }
 
-    private func waitForFarewell() {
-        guard let context, farewell == nil else { return }
-        farewell = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limits.farewell)) { [self] in
+    private func waitForClose() {
+        guard let context, closeTimer == nil else { return }
+        closeTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limits.closing)) { [self] in
             self.context?.close(promise: nil)
         }
     }
 
-    /// Gives the connection up: nothing can be said over it any more.
+    /// Closes the connection at once.
     func abandon(_ error: TransportError) {
         end = end ?? error
         queue.end(error)
@@ -302,13 +302,13 @@ final class SocketHandler: ChannelDuplexHandler {
     }
 
     private func settle(_ error: TransportError) {
-        // After a farewell nothing is wrong with the end.
+        // After a close frame the end is normal.
         if phase == .open { end = end ?? error }
         phase = .closed
         queue.end(end)
         pieces = nil
-        owedPong = nil
-        for timer in [stallCheck, pulse, farewell] { timer?.cancel() }
-        (stallCheck, pulse, farewell) = (nil, nil, nil)
+        pendingPong = nil
+        for timer in [stallCheck, heartbeatTimer, closeTimer] { timer?.cancel() }
+        (stallCheck, heartbeatTimer, closeTimer) = (nil, nil, nil)
     }
 }

@@ -2,27 +2,25 @@ import BundlePush
 import NIOCore
 import Synchronization
 
-/// Sockets that are told the same things, without a task for each.
+/// Sockets that receive the same messages, without a task for each.
 ///
-/// Each may be there for one topic only. What the other sides say is dropped. One that does not take what it is told, so that
-/// more than the limit of `unsent` bytes waits for it, is closed: it comes back and asks.
+/// A socket can be limited to one topic. Received messages are dropped. A socket that does not read, so that more than
+/// `unsent` bytes wait for it, is closed; its client reconnects.
 package final class SocketHub: Sendable {
     private struct Member {
         let socket: SocketTransport
-        /// Nil is every topic.
+        /// nil for all topics.
         let topic: String?
     }
 
     private let sockets = Mutex<[ObjectIdentifier: Member]>([:])
 
-    /// A hub without sockets.
     package init() {}
 
-    /// How many sockets there are.
     package var count: Int { sockets.withLock { $0.count } }
 
-    /// Takes in a socket and tells it `greeting`, one text message each, before anything else. It is let go when it closes.
-    /// With a `topic` it is told of no other.
+    /// Adds a socket and sends it the messages of `greeting` first. The hub removes it when it closes. With a `topic` it
+    /// receives the announcements of that topic only.
     package func add(_ socket: SocketTransport, topic: String? = nil, greeting: [String] = []) {
         let id = ObjectIdentifier(socket)
         socket.ignoreIncoming()
@@ -31,13 +29,13 @@ package final class SocketHub: Sendable {
             sockets[id] = Member(socket: socket, topic: topic)
         }
         socket.closed.whenComplete { [weak self] _ in
-            // The last reference may be this one, and its end must not come inside the lock.
+            // This can be the last reference, which must not be released inside the lock.
             let gone = self?.sockets.withLock { $0.removeValue(forKey: id) }
             _ = gone
         }
     }
 
-    /// Tells a text message about `topic` to those that are there now for it, or for every topic; the bytes are shared.
+    /// Sends a text message to the present sockets of `topic` and of all topics. They share its bytes.
     package func announce(_ text: String, topic: String) {
         let bytes = ByteBuffer(string: text)
         for member in sockets.withLock({ Array($0.values) }) where member.topic == nil || member.topic == topic {
@@ -45,7 +43,6 @@ package final class SocketHub: Sendable {
         }
     }
 
-    /// Closes all.
     package func close() async {
         let all = sockets.withLock { Array($0.values) }
         await withTaskGroup(of: Void.self) { group in

@@ -1,9 +1,9 @@
 import NIOCore
 import NIOPosix
 
-/// Listens for sockets and nothing else; other requests are answered with a status.
+/// A server of WebSockets only. It answers other requests with a status.
 package final class SocketServer: Sendable {
-    /// The port it listens on.
+    /// The listening port.
     package let port: Int
     private let listener: any Channel
 
@@ -12,7 +12,7 @@ package final class SocketServer: Sendable {
         self.port = port
     }
 
-    /// Listens at an address of this machine; port 0 is any that is free. TLS is for a proxy in front of it.
+    /// Starts a server on an address of this machine. Port 0 is any free port. For TLS, use a proxy in front of it.
     package static func start(
         address: String = "127.0.0.1", port: Int = 0, _ upgrade: WebSocketUpgrade
     ) async throws -> SocketServer {
@@ -25,7 +25,7 @@ package final class SocketServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try upgrade.install(on: channel) { channel in
-                        try channel.pipeline.syncOperations.addHandler(NothingElse())
+                        try channel.pipeline.syncOperations.addHandler(NotFoundHandler())
                     }
                 }
             }
@@ -33,6 +33,6 @@ package final class SocketServer: Sendable {
         return SocketServer(listener, port: listener.localAddress?.port ?? port)
     }
 
-    /// Stops listening; open sockets stay.
+    /// Stops listening. Open sockets stay open.
     package func stop() async { try? await listener.close() }
 }

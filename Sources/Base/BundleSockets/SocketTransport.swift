@@ -3,14 +3,14 @@ package import NIOCore
 import NIOPosix
 import NIOWebSocket
 
-/// An open WebSocket, of either side. Closed with its last reference.
+/// An open WebSocket of a client or server. It is closed with its last reference.
 package final class SocketTransport: SyncTransport {
     private let channel: any Channel
     private let handler: NIOLoopBound<SocketHandler>
     private let queue: MessageQueue
     private let maximumMessage: Int
 
-    /// Puts itself behind the frame decoder of a channel that was upgraded; called on its event loop.
+    /// Adds the handler after the frame decoder of an upgraded channel. Call it on the event loop.
     init(on channel: any Channel, _ side: SocketHandler.Side, _ limits: SocketLimits) throws {
         self.channel = channel
         maximumMessage = limits.message
@@ -22,23 +22,20 @@ package final class SocketTransport: SyncTransport {
 
     deinit { channel.close(promise: nil) }
 
-    /// The address of the other side, as far as the system knows it.
+    /// The IP address of the peer, if the system reports it.
     package var peer: String { channel.remoteAddress?.ipAddress ?? "unknown" }
 
-    /// Done when the connection is gone.
+    /// Succeeds when the connection is closed.
     package var closed: EventLoopFuture<Void> { channel.closeFuture }
 
-    /// Sends one binary message.
     package func sendBinary(_ bytes: [UInt8]) async throws {
         try await send(.binary, bytes.count) { ByteBuffer(bytes: bytes) }
     }
 
-    /// Sends one text message.
     package func sendText(_ text: String) async throws {
         try await send(.text, text.utf8.count) { ByteBuffer(string: text) }
     }
 
-    /// Asks the other side for a sign of life.
     package func sendPing() async throws {
         try await send(.ping, 0) { ByteBuffer() }
     }
@@ -52,30 +49,29 @@ package final class SocketTransport: SyncTransport {
         try await sent.value
     }
 
-    /// Sends a text message that nobody waits for; ends the connection when the other side takes so little that too much waits.
+    /// Sends a text message without waiting. It closes the connection if too many bytes wait to be sent.
     func post(_ text: ByteBuffer) {
         let handler = handler
         channel.eventLoop.execute { handler.value.send(.text, text, nil) }
     }
 
-    /// Drops whatever the other side says from now on, so that it need not be received.
+    /// Drops all received messages from now on.
     func ignoreIncoming() {
         let handler = handler
         queue.drop()
         channel.eventLoop.execute {
-            handler.value.isDeaf = true
+            handler.value.dropsMessages = true
             self.channel.read()
         }
     }
 
-    /// The next message.
     package func receive() async throws -> TransportMessage? { try await queue.take() }
 
-    /// Says farewell to the other side and closes.
+    /// Sends a close frame and closes the connection.
     package func close() async {
         let handler = handler
         queue.discard()
-        channel.eventLoop.execute { handler.value.leave() }
+        channel.eventLoop.execute { handler.value.startClosing() }
         await withCheckedContinuation { continuation in
             channel.closeFuture.whenComplete { _ in continuation.resume() }
         }

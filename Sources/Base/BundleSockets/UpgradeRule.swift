@@ -1,36 +1,37 @@
 package import NIOHTTP1
 
-/// Which requests open a socket.
+/// Decides which requests open a socket.
 package struct UpgradeRule: Sendable {
-    /// Whose pages may open one. What is no browser states no origin.
+    /// The origins whose pages may open a socket. A client that is not a browser sends no origin.
     package enum Origins: Sendable, Equatable {
-        /// No page at all.
+        /// No page may open a socket.
         case none
-        /// Pages of these origins: `https://app.example`.
+        /// Pages of these origins, such as `https://app.example`, may open a socket.
         case only(Set<String>)
     }
 
-    /// What becomes of a request.
+    /// The decision about a request.
     package enum Verdict: Sendable, Equatable {
-        /// It is for another path, or asks for no socket.
+        /// The request is for another path or does not ask for a socket.
         case notOurs
-        /// It opens a socket.
+        /// The request opens a socket.
         case opens
-        /// It is answered with this HTTP status.
+        /// The server answers with this HTTP status.
         case refused(status: Int)
     }
 
-    /// The path that sockets are opened at.
+    /// The path of the sockets.
     package var path: String
-    /// Whose pages may open one.
+    /// The origins whose pages may open a socket.
     package var origins = Origins.none
-    /// Whether the request may listen; asked last. Tokens belong into header fields, since paths are logged.
+    /// Whether the client of the request may listen, checked last. Tokens belong in header fields because paths are
+    /// logged.
     package var mayListen: @Sendable (HTTPRequestHead) -> Bool = { _ in true }
 
-    /// Sockets at `path`, for no browser.
+    /// Creates a rule for `path` that no browser page satisfies.
     package init(path: String) { self.path = path }
 
-    /// What becomes of a request.
+    /// Returns the decision about a request.
     package func verdict(on head: HTTPRequestHead) -> Verdict {
         guard head.uri.utf8.prefix(while: { $0 != UInt8(ascii: "?") }).elementsEqual(path.utf8) else { return .notOurs }
         let upgrades = head.headers[canonicalForm: "Upgrade"]

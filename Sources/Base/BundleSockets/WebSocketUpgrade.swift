@@ -2,17 +2,14 @@ package import NIOCore
 package import NIOHTTP1
 package import NIOWebSocket
 
-/// The server's side of opening sockets, for the HTTP pipeline of whoever listens.
+/// The server side of the WebSocket handshake, for the HTTP pipeline of a server.
 package struct WebSocketUpgrade: Sendable {
-    /// Which requests open a socket.
     package var rule: UpgradeRule
-    /// What each socket takes, lets wait, and waits for.
     package var limits: SocketLimits
-    /// Told each open socket and the request that opened it, on the event loop of its connection: it must not block.
-    /// The socket is closed with its last reference.
+    /// Receives each open socket and its request, on the event loop of the connection. It must not block. The socket is
+    /// closed with its last reference.
     package var onOpen: @Sendable (SocketTransport, HTTPRequestHead) -> Void
 
-    /// The upgrade at the path of `rule`.
     package init(
         _ rule: UpgradeRule, limits: SocketLimits = SocketLimits(),
         onOpen: @escaping @Sendable (SocketTransport, HTTPRequestHead) -> Void
@@ -22,34 +19,37 @@ package struct WebSocketUpgrade: Sendable {
         self.onOpen = onOpen
     }
 
-    /// Puts HTTP/1.1 with this upgrade onto an accepted connection; called on its event loop.
+    /// Adds HTTP/1.1 with this upgrade to an accepted connection. Call it on its event loop.
     ///
-    /// `otherwise` adds the handlers that answer requests for other paths, when the first of them has come; what is for our path
-    /// and opens no socket is answered here. A connection that has come to neither within the limit for handshakes is closed.
+    /// `otherwise` adds the handlers for other paths when their first request arrives. This upgrade answers requests for
+    /// its own path that do not open a socket. A connection without either within the handshake timeout is closed.
     package func install(on channel: any Channel, otherwise: @escaping @Sendable (any Channel) throws -> Void) throws {
         let deadline = channel.eventLoop.scheduleTask(in: TimeAmount(limits.handshake)) { channel.close(promise: nil) }
         channel.closeFuture.whenComplete { _ in deadline.cancel() }
         let encoder = HTTPResponseEncoder()
-        // What the client says right behind its request belongs to the socket.
+        // Bytes after the client's request belong to the socket.
         let decoder = ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes))
         let pipelining = HTTPServerPipelineHandler()
         let checking = NIOHTTPResponseHeadersValidator()
         let errors = HTTPServerProtocolErrorHandler()
-        let door = UpgradeDoor(rule)
+        let filter = UpgradeFilter(rule)
         let upgrade = NIOTypedHTTPServerUpgradeHandler(
-            httpEncoder: encoder, extraHTTPHandlers: [decoder, pipelining, checking, errors, door],
+            httpEncoder: encoder, extraHTTPHandlers: [decoder, pipelining, checking, errors, filter],
             upgradeConfiguration: NIOTypedHTTPServerUpgradeConfiguration<Void>(upgraders: [handler {}]) { channel in
                 channel.eventLoop.makeCompletedFuture { try otherwise(channel) }
             })
-        try channel.pipeline.syncOperations.addHandlers([encoder, decoder, pipelining, checking, errors, door, upgrade])
+        try channel.pipeline.syncOperations.addHandlers([
+            encoder, decoder, pipelining, checking, errors, filter, upgrade,
+        ])
         upgrade.upgradeResultFuture.whenComplete { result in
             deadline.cancel()
             if case .failure = result { channel.close(promise: nil) }
         }
     }
 
-    /// An upgrader for servers that read HTTP by themselves: `buildUpgradeResponse` and `upgrade` of it take the head that was
-    /// read. Within NIO's own pipeline use `install`: its upgrade handler forgets the head of what it does not upgrade.
+    /// Returns an upgrader for servers that parse HTTP themselves: `buildUpgradeResponse` and `upgrade` receive the head
+    /// of the request. In NIO's own pipeline use `install`, because NIO's upgrade handler loses the head of requests that
+    /// it does not upgrade.
     package func handler<Outcome: Sendable>(
         _ result: @escaping @Sendable () -> Outcome
     ) -> NIOTypedWebSocketServerUpgrader<Outcome> {

@@ -3,8 +3,8 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `An archive reader` {
-    @Test(arguments: ArchiveFormat.allCases) func `reads what the writers write`(_ format: ArchiveFormat) throws {
+@Suite("ArchiveReader") struct ArchiveReaderTests {
+    @Test(arguments: ArchiveFormat.allCases) func `reads archives of the writers`(_ format: ArchiveFormat) throws {
         let archive = try Written.archive(Item.some, as: format)
         #expect(ArchiveFormat(sniffing: archive) == format)
         let entries = try Reading.entries(of: archive)
@@ -16,33 +16,34 @@ import Testing
         }
     }
 
-    @Test(arguments: ArchiveFormat.allCases) func `takes no format for another`(_ format: ArchiveFormat) throws {
+    @Test(arguments: ArchiveFormat.allCases) func `rejects an archive of another format`(_ format: ArchiveFormat) throws
+    {
         let archive = try Written.archive(Item.some, as: format)
         for other in ArchiveFormat.allCases where other != format {
             #expect(try Reading.failure(of: archive, as: other) != nil, "\(format) was read as \(other)")
         }
     }
 
-    @Test(arguments: ArchiveFormat.allCases) func `refuses an empty file`(_ format: ArchiveFormat) throws {
+    @Test(arguments: ArchiveFormat.allCases) func `rejects an empty file`(_ format: ArchiveFormat) throws {
         #expect(try Reading.failure(of: [], as: format) == .unsupportedFormat("the file is empty"))
     }
 
     @Test(arguments: ArchiveFormat.allCases)
-    func `does not blame the archive for what the machine cannot do`(_ format: ArchiveFormat) throws {
+    func `reports an error of the machine as a system failure`(_ format: ArchiveFormat) throws {
         let failure = try #require(try Reading.failure(of: try Written.archive(Item.some, as: format), mode: O_WRONLY))
         #expect(failure == .system(operation: "read", code: EBADF))
         #expect(failure.rule == nil)
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd, .zip])
-    func `refuses every archive that is cut short`(_ format: ArchiveFormat) throws {
+    func `rejects every truncated archive`(_ format: ArchiveFormat) throws {
         let archive = try Written.archive([Item("index.html", Array("<p>text</p>".utf8))], as: format)
         for count in 0..<archive.count {
             #expect(try Reading.failure(of: Array(archive[..<count]), as: format) != nil, "\(count) bytes")
         }
     }
 
-    @Test func `refuses a tar that ends inside a header or data`() throws {
+    @Test func `rejects a tar that ends inside a header or data`() throws {
         let tar = Written.tar([Item("index.html", [UInt8](repeating: 1, count: 600))])
         for count in [1, 100, 511, 513, 1000, 1111] {
             #expect(try Reading.failure(of: Array(tar[..<count])) != nil, "\(count) bytes")
@@ -50,18 +51,18 @@ import Testing
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd])
-    func `refuses anything behind the compressed stream`(_ format: ArchiveFormat) throws {
+    func `rejects bytes after the compressed stream`(_ format: ArchiveFormat) throws {
         let archive = try Written.archive(Item.some, as: format)
         let nothing = format == .tarGzip ? try Written.gzip([]) : try Written.zstd([])
         let other = try Written.archive([Item("other", [1])], as: format)
         for trailer in [[0], [UInt8](repeating: 0, count: 200_000), other, nothing, Array("x".utf8)] {
             #expect(try Reading.failure(of: archive + trailer) == .trailingData)
         }
-        // A stream of nothing in front is one too many as well.
+        // An empty stream before it is one stream too many as well.
         #expect(try Reading.failure(of: nothing + archive) != nil)
     }
 
-    @Test func `refuses a gzip member whose CRC or length is wrong`() throws {
+    @Test func `rejects a gzip member with a wrong CRC or length`() throws {
         let archive = try Written.archive(Item.some, as: .tarGzip)
         for offset in [-8, -5, -4, -1] {
             var damaged = archive
@@ -73,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `refuses a zstd window above 2^27 bytes`() throws {
+    @Test func `rejects a zstd window above 2^27 bytes`() throws {
         func frame(window: UInt8) -> [UInt8] {
             // RFC 8878: no checksum, no size; one raw last block of four bytes.
             [0x28, 0xB5, 0x2F, 0xFD, 0x00, window, 0x21, 0x00, 0x00] + Array("text".utf8)
@@ -84,7 +85,7 @@ import Testing
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd], 0..<50)
-    func `never takes other content for the real one after a bit has flipped`(
+    func `does not return changed content after a bit error`(
         _ format: ArchiveFormat, _ seed: Int
     ) throws {
         var seeded = SeededGenerator(seed: UInt64(seed))
@@ -93,11 +94,11 @@ import Testing
         do {
             #expect(try Reading.items(of: archive, as: format) == Item.some)
         } catch is ArchiveFailure {
-            // Refused, as nearly all are.
+            // Most changes are rejected.
         }
     }
 
-    @Test(arguments: 0..<50) func `never takes other content of a zip's file after a bit has flipped`(_ seed: Int)
+    @Test(arguments: 0..<50) func `does not return changed content of a zip entry after a bit error`(_ seed: Int)
         throws
     {
         var seeded = SeededGenerator(seed: UInt64(seed))
@@ -108,7 +109,7 @@ import Testing
             let read = try Reading.entries(of: archive, as: .zip).filter { $0.entry.kind == .file }
             #expect(read.allSatisfy { found in items.contains { $0.content == found.content } })
         } catch is ArchiveFailure {
-            // Refused, as most are.
+            // Most changes are rejected.
         }
     }
 
@@ -119,7 +120,7 @@ import Testing
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd, .zip])
-    func `stops where too much comes out of too little`(_ format: ArchiveFormat) throws {
+    func `stops if the archive unpacks to too many bytes`(_ format: ArchiveFormat) throws {
         let zeros = [Item("index.html", [UInt8](repeating: 0, count: 4 << 20))]
         let archive = try Written.archive(zeros, as: format)
         let strict = DecodingLimits(ratio: 20, grace: 1 << 20, deadline: .now + .seconds(60))
@@ -129,14 +130,14 @@ import Testing
     }
 
     @Test(arguments: [ArchiveFormat.tarGzip, .tarZstd])
-    func `counts what comes out behind the end marker too`(_ format: ArchiveFormat) throws {
+    func `counts bytes after the end marker of a tar`(_ format: ArchiveFormat) throws {
         let tar = Written.tar([Item("index.html", [1])]) + [UInt8](repeating: 0, count: 4 << 20)
         let archive = try format == .tarGzip ? Written.gzip(tar) : Written.zstd(tar)
         let limits = DecodingLimits(ratio: 20, grace: 1 << 20, deadline: .now + .seconds(60))
         #expect(try Reading.failure(of: archive, limits: limits) == .ratio(maximum: 20))
     }
 
-    @Test func `reads on behind a tar's end marker`() throws {
+    @Test func `continues to read after the end marker of a tar`() throws {
         let tar = Written.tar([Item("index.html", [1])])
         #expect(
             try Reading.items(of: tar + Written.tar([Item("second", [2])])).map(\.name) == ["index.html", "second"])
@@ -144,7 +145,7 @@ import Testing
         #expect(try Reading.failure(of: tar + [UInt8](repeating: 0, count: 10_240)) == nil)
     }
 
-    @Test(arguments: [10_240, 512, 1]) func `refuses a tar in a file that is longer than it was told`(_ extra: Int)
+    @Test(arguments: [10_240, 512, 1]) func `rejects a tar in a file that is longer than its stated size`(_ extra: Int)
         throws
     {
         let tar = Written.tar([Item("index.html", [1])])
@@ -157,13 +158,13 @@ import Testing
         [0xFF], [0x61, 0x80], [0xC3], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80],
     ]
 
-    @Test(arguments: notUTF8) func `refuses a name that is not UTF-8`(_ name: [UInt8]) throws {
+    @Test(arguments: notUTF8) func `returns no name that is not UTF-8`(_ name: [UInt8]) throws {
         var tar = HandmadeTar()
         tar.add(name, [1])
         var zip = HandmadeZip()
         zip.files[1].name = name
         for archive in [tar.bytes, try Written.gzip(tar.bytes), zip.bytes] {
-            // What some call before has left there is no reason of this one.
+            // An earlier call can leave this value, which is not the cause here.
             errno = ENOMEM
             let failure = try Reading.failure(of: archive)
             guard case .corrupt(let detail)? = failure, detail.hasPrefix("Pathname") else {
@@ -173,8 +174,8 @@ import Testing
         }
     }
 
-    @Test func `hands on no name where a zip's other spelling of it is not UTF-8`() throws {
-        // The Info-ZIP Unicode Path field (APPNOTE 4.6.9) stands in for the name that it has the checksum of.
+    @Test func `returns no name if the Unicode path field of a zip is not UTF-8`() throws {
+        // The Info-ZIP Unicode Path field (APPNOTE 4.6.9) replaces the name whose checksum it has.
         for (spelling, name) in [(Array("b.js".utf8), Array("b.js".utf8)), ([0xFF], nil)] {
             var zip = HandmadeZip()
             let field = [1] + zip.number(Int(HandmadeZip.checksum(zip.files[0].name)), 4) + spelling
@@ -184,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `tells holes, and reads no data with them`() throws {
+    @Test func `reports holes and does not read data with holes`() throws {
         var tar = HandmadeTar()
         tar.add(pax: [
             "GNU.sparse.size": "20", "GNU.sparse.numblocks": "1", "GNU.sparse.offset": "10",
@@ -192,7 +193,7 @@ import Testing
         ])
         tar.add("a.js", [UInt8](repeating: 1, count: 10))
         #expect(try Reading.firstEntry(of: tar.bytes)?.isSparse == true)
-        #expect(try Reading.failure(of: tar.bytes) == .corrupt("an entry's data has holes"))
+        #expect(try Reading.failure(of: tar.bytes) == .corrupt("the data of an entry has holes"))
     }
 
     @Test(arguments: [
@@ -200,7 +201,7 @@ import Testing
         ([0x50, 0x4B, 3, 4], .zip), ([0x50, 0x4B, 5, 6], .zip), ([0x50, 0x4B, 7, 8], .tar), ([0x28, 0xB5, 0x2F], .tar),
         ([], .tar), ([0x42, 0x5A, 0x68, 0x39], .tar),
     ])
-    func `tells the format by the first bytes`(_ bytes: [UInt8], _ format: ArchiveFormat) {
+    func `detects the format by the first bytes`(_ bytes: [UInt8], _ format: ArchiveFormat) {
         #expect(ArchiveFormat(sniffing: bytes) == format)
     }
 }

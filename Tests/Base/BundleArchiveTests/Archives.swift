@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 extension SeededGenerator {
-    /// Words, so that there is something to compress.
+    /// Returns random words, which can be compressed.
     mutating func text(_ count: Int) -> [UInt8] {
         let words = (0..<200).map { "w\($0 * 7919) " }
         var bytes: [UInt8] = []
@@ -13,7 +13,7 @@ extension SeededGenerator {
     }
 }
 
-/// A file that goes into an archive, or came out of one.
+/// A file of an archive.
 struct Item: Equatable {
     let name: String
     let content: [UInt8]
@@ -32,7 +32,7 @@ struct Item: Equatable {
     }()
 }
 
-/// Archives as the writers make them.
+/// Creates archives with the writers.
 enum Written {
     static func tar(_ items: [Item]) -> [UInt8] {
         var bytes: [UInt8] = []
@@ -91,11 +91,11 @@ extension DecodingLimits {
     static var generous: DecodingLimits { DecodingLimits(ratio: 1000, grace: 1 << 30, deadline: .now + .seconds(60)) }
 }
 
-/// Reads an archive to its end.
 enum Reading {
     private static let readsUTF8 = setlocale(LC_CTYPE, "C.UTF-8") != nil
 
-    /// Every entry with its data. `size` is what the reader is told of the file, `later` what stands in it once it is open.
+    /// Returns all entries with their data. `size` is the size that the reader gets; `later` replaces the content after
+    /// the file is open.
     static func entries(
         of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
         later: [UInt8]? = nil, mode: Int32 = O_RDWR
@@ -111,7 +111,7 @@ enum Reading {
         }
     }
 
-    /// The first entry, without a look at its data.
+    /// Returns the first entry without reading its data.
     static func firstEntry(of bytes: [UInt8], later: [UInt8]? = nil) throws -> ArchiveEntry? {
         try reader(of: bytes, later: later) { try $0.nextEntry() }
     }
@@ -140,7 +140,7 @@ enum Reading {
         }
     }
 
-    /// Why reading is refused; nil where it is not.
+    /// Returns the failure, or nil if the archive is read without one.
     static func failure(
         of bytes: [UInt8], as format: ArchiveFormat? = nil, limits: DecodingLimits = .generous, size: Int? = nil,
         later: [UInt8]? = nil, mode: Int32 = O_RDWR

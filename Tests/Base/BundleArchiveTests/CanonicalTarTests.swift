@@ -4,7 +4,7 @@ import BundleTesting
 import Glibc
 import Testing
 
-@Suite struct `The canonical tar` {
+@Suite("CanonicalTar") struct CanonicalTarTests {
     private static func name(_ character: Character, _ count: Int) -> String {
         String(repeating: character, count: count)
     }
@@ -13,13 +13,13 @@ import Testing
         "index.html", "a", "assets/h\u{E9}llo.js", name("n", 99), name("n", 100), "d/" + name("n", 98),
     ]
 
-    /// Paths with one possible split only, where all programs have to agree.
+    /// Paths that can be split at one slash only, so all programs agree.
     static let split = [
         name("p", 1) + "/" + name("n", 100), name("p", 155) + "/" + name("n", 100), name("p", 100) + "/n",
         name("p", 155) + "/n", name("p", 54) + "/" + name("n", 100),
     ]
 
-    /// Paths with several; the longest prefix is taken, as GNU tar does and Python does not.
+    /// Paths that can be split at several slashes. GNU tar uses the longest prefix, Python does not.
     static let splitAnywhere = [
         "x/y/z/" + name("n", 96), (0..<50).map { "d\($0)" }.joined(separator: "/"),
         name("p", 60) + "/" + name("q", 60) + "/" + name("r", 60),
@@ -39,7 +39,7 @@ import Testing
         return bytes
     }
 
-    @Test(arguments: plain + split) func `has the headers of Python's tarfile, but for device numbers`(_ path: String)
+    @Test(arguments: plain + split) func `has the headers of Python's tarfile except for device numbers`(_ path: String)
         throws
     {
         let folder = try TemporaryFolder()
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: [("ustar", plain + split + splitAnywhere), ("pax", unsplittable)])
-    func `is byte for byte what GNU tar writes`(
+    func `is identical to the output of GNU tar`(
         _ format: String, _ paths: [String]
     ) throws {
         let temporary = try TemporaryDirectory.ofTests()
@@ -74,7 +74,7 @@ import Testing
             try File.write(item.content, to: full, mode: 0o600)
         }
         let output = "\(temporary.directory.path)/out.tar"
-        // A pax header of GNU tar is named after the process unless told otherwise.
+        // GNU tar includes the process ID in the name of a pax header by default.
         let pax =
             format == "pax" ? ["--pax-option=exthdr.name=././@PaxHeader,exthdr.mtime=0,delete=atime,delete=ctime"] : []
         try Command.run(
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: plain + split + splitAnywhere + unsplittable)
-    func `is read back by Python, and by this reader`(_ path: String) throws {
+    func `is read by Python and by ArchiveReader`(_ path: String) throws {
         let folder = try TemporaryFolder()
         var seeded = SeededGenerator(seed: 3)
         let item = Item(path, seeded.text(700))
@@ -113,7 +113,7 @@ import Testing
         try File.open(reading: path).readAll(maximumBytes: 1 << 26)
     }
 
-    /// GNU tar and the canonical tar write the device numbers 0 of a file as digits, Python leaves them empty.
+    /// GNU tar and the canonical tar write the device numbers 0 of a file as digits; Python leaves them empty.
     private func withDeviceNumbers(_ tar: [UInt8]) -> [UInt8] {
         var tar = tar
         for start in stride(from: 0, to: tar.count, by: 512)
@@ -127,7 +127,7 @@ import Testing
         return tar
     }
 
-    /// The first places where two byte strings differ, and their lengths where those do.
+    /// Returns the first offsets at which two byte strings differ, or their lengths.
     private func differingOffsets(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         if left.count != right.count { return [left.count, right.count] }
         return Array(left.indices.filter { left[$0] != right[$0] }.prefix(16))

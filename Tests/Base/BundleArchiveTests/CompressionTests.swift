@@ -3,14 +3,14 @@ import Testing
 
 @testable import BundleArchive
 
-@Suite struct `The zstd compressor` {
+@Suite("ZstdCompressor") struct CompressionTests {
     static let content: [UInt8] = {
         var seeded = SeededGenerator(seed: 11)
         return seeded.text(12 << 20)
     }()
 
-    @Test func `writes the same bytes with any number of workers, and from pieces of any size`() throws {
-        // Several jobs of a window of 64 KiB, so that the workers really share the work.
+    @Test func `writes the same bytes with any number of workers and pieces of any size`() throws {
+        // A small window makes several jobs, which the workers share.
         let reference = try Written.zstd(Self.content, level: 1, windowLog: 16, workers: 1)
         for (workers, pieces) in [(2, 1 << 20), (4, 1 << 20), (2, 77_777), (0, 1 << 24), (1, 1 << 16)] {
             let again = try Written.zstd(Self.content, level: 1, windowLog: 16, workers: workers, pieces: pieces)
@@ -18,27 +18,27 @@ import Testing
         }
     }
 
-    @Test func `states size and checksum in the frame`() throws {
+    @Test func `writes the size and a checksum into the frame`() throws {
         let frame = try Written.zstd([1, 2, 3])
-        // RFC 8878 3.1.1.1.1: single segment, content checksum, one byte of content size.
+        // RFC 8878, section 3.1.1.1.1: single segment, content checksum, one byte of content size.
         #expect(frame[4] & 0b0000_0100 != 0)
         #expect(frame[4] & 0b1110_0000 == 0b0010_0000)
         #expect(frame[5] == 3)
     }
 
     @Test(arguments: [(0, 20), (20, 20), (-1, 20), (3, 9), (3, 28)])
-    func `refuses levels and windows that it does not have`(_ level: Int, _ window: Int) {
+    func `rejects invalid levels and windows`(_ level: Int, _ window: Int) {
         #expect(throws: CompressionFailure.self) { _ = try Written.zstd([1], level: level, windowLog: window) }
     }
 
-    /// The numbers are those of `zstd_errors.h`, which stay.
-    @Test func `tells too little memory from other failures`() throws {
+    /// The numbers are from `zstd_errors.h` and do not change.
+    @Test func `separates a lack of memory from other failures`() throws {
         try CompressionFailure.check(0)
         #expect(throws: CompressionFailure.memory) { try CompressionFailure.check(-64) }
         #expect(throws: CompressionFailure.library("Src size is incorrect")) { try CompressionFailure.check(-72) }
     }
 
-    @Test func `refuses other content than was announced`() throws {
+    @Test func `rejects content of another size than announced`() throws {
         let compressor = try ZstdCompressor(level: 3, windowLog: 20, workers: 1, size: 5) { _ in }
         #expect(throws: CompressionFailure.self) {
             try [UInt8]("four".utf8).withUnsafeBytes { try compressor.write($0) }
@@ -46,7 +46,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ArchiveFormat.allCases) func `and the others stop at a failing output`(_ format: ArchiveFormat) {
+    @Test(arguments: ArchiveFormat.allCases) func `stops at a failing output, as all writers do`(
+        _ format: ArchiveFormat
+    ) {
         struct Full: Error {}
         let output: ByteOutput = { _ in throw Full() }
         #expect(throws: Full.self) {
@@ -68,7 +70,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [ArchiveFormat.tarGzip, .zip]) func `and the others write no times`(_ format: ArchiveFormat) throws
+    @Test(arguments: [ArchiveFormat.tarGzip, .zip]) func `writes no times, as all writers do`(_ format: ArchiveFormat)
+        throws
     {
         let archive = try Written.archive(Item.some, as: format)
         #expect(try Written.archive(Item.some, as: format) == archive)

@@ -3,9 +3,9 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite struct `A compressed copy` {
+@Suite("ContentCoding") struct ContentCodingTests {
     private static let plain = Array("console.log('hello, hello, hello')\n".utf8)
-    /// Of `plain`, by brotli's own encoder at its highest quality.
+    /// `plain`, encoded by brotli's own encoder at its highest quality.
     private static let brotli: [UInt8] = [
         0x1B, 0x22, 0x00, 0xF8, 0x8D, 0x93, 0x25, 0x5E, 0xB9, 0x25, 0xB5, 0x42, 0x0A, 0xDB, 0x9B, 0x3E, 0x41, 0x71,
         0x39,
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(.ownThread, arguments: ContentCoding.allCases)
-    func `decodes to the very bytes, or is none`(coding: ContentCoding) throws {
+    func `accepts only a copy that decodes to the same bytes`(coding: ContentCoding) throws {
         try #require(coding.isReadable)
         let copy = try Self.copy(coding, of: Self.plain)
         #expect(try isCopy(coding, copy, of: Self.plain))

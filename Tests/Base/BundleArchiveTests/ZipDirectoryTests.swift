@@ -2,7 +2,7 @@ import BundleArchive
 import BundleTesting
 import Testing
 
-/// One change to a good zip, and what is said about it.
+/// A change to a valid zip, and the expected error.
 struct ZipChange: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let reason: String
@@ -15,28 +15,28 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite struct `A zip's directory` {
+@Suite("ZipDirectory") struct ZipDirectoryTests {
     enum Reason {
-        static let order = "its files do not follow each other in the order of its directory"
-        static let front = "there are bytes in front of its directory"
-        static let directorySize = "its directory has not the stated size"
+        static let order = "its files are not in the order of its directory"
+        static let front = "bytes precede its directory"
+        static let directorySize = "its directory does not have the stated size"
         static let contradiction = "a local header contradicts the directory"
-        static let dataPlace = "a file reaches beyond its place"
+        static let dataPlace = "a file overlaps the next one"
         static let end = "the end record is not at the end of the file"
-        static let disks = "more than one disk"
+        static let disks = "it has more than one disk"
         static let noEntries = "it has no entries"
-        static let parts = "bytes between, before or behind its parts"
-        static let headerPlace = "a header reaches beyond its place"
+        static let parts = "bytes precede, separate or follow its parts"
+        static let headerPlace = "a header is truncated"
         static let extra = "an extra field reaches beyond its header"
-        static let entryDisk = "a file lies on another disk"
-        static let nul = "a name has a NUL"
+        static let entryDisk = "a file is on another disk"
+        static let nul = "a name contains NUL"
         static let descriptor = "a data descriptor contradicts the directory"
-        static let short = "too short for an end record"
-        static let zip64 = "zip64, which no client within the limits needs"
+        static let short = "it is too short for an end record"
+        static let zip64 = "it is a zip64, which clients within the limits do not need"
         static let damaged = "its directory is damaged"
         static let noLocalHeader = "a file has no local header"
-        static let twoFields = "a header with two zip64 fields"
-        static let number = "a number is missing, or larger than any client needs"
+        static let twoFields = "a header has two zip64 fields"
+        static let number = "a number is missing or too large"
     }
 
     static let refused = [
@@ -112,7 +112,7 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
             zip.files[1].extra = zip.field(1, zip.number(1 << 32 | zip.files[1].content.count, 8))
         },
         ZipChange("two places of one file", Reason.twoFields) { zip in
-            // libarchive heeds the first, others the last.
+            // libarchive uses the first of two fields, other programs the last.
             let places = [0, zip.local(zip.files[0]).count + zip.files[0].content.count]
             zip.files[1].offset = 0xFFFF_FFFF
             zip.files[1].extra = places.flatMap { zip.field(1, zip.number($0, 8)) }
@@ -128,25 +128,25 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
             + zip.number(file.content.count, width) + zip.number(file.content.count, width)
     }
 
-    @Test func `of a good zip is taken`() throws {
+    @Test func `accepts a valid zip`() throws {
         let items = try Reading.items(of: HandmadeZip().bytes)
         #expect(items.map(\.name) == ["index.html", "a.js", "empty"])
     }
 
-    @Test(arguments: refused) func `is refused for one thing wrong`(_ change: ZipChange) throws {
+    @Test(arguments: refused) func `rejects a zip with one fault`(_ change: ZipChange) throws {
         var zip = HandmadeZip()
         change.apply(&zip)
         #expect(try Reading.failure(of: zip.bytes, as: .zip) == .zipStructure(change.reason))
     }
 
-    @Test(arguments: [1, 4, 21]) func `is refused in a file that has no room for it`(_ count: Int) throws {
+    @Test(arguments: [1, 4, 21]) func `rejects a file that is too short for it`(_ count: Int) throws {
         let bytes = Array(HandmadeZip().bytes.suffix(count))
         #expect(try Reading.failure(of: bytes, as: .zip) == .zipStructure(Reason.short))
     }
 
-    /// The locator leads libarchive to a zip64 end record in a file's data, and that one to local headers 64 bytes behind those
-    /// of the directory, with other names. Every size and checksum is right.
-    @Test func `is refused where a comment leads to other files`() throws {
+    /// The locator leads libarchive to a zip64 end record in the data of a file. That record leads to local headers that
+    /// are 64 bytes after those of the directory and have other names. All sizes and checksums are correct.
+    @Test func `rejects a comment that leads libarchive to other files`() throws {
         let plain = HandmadeZip()
         func file(_ name: String, hiding other: String, _ content: [UInt8]) -> HandmadeZip.File {
             var file = HandmadeZip.File(name, content)
@@ -156,7 +156,7 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
             return file
         }
         func files(end: Int) -> [HandmadeZip.File] {
-            // APPNOTE 4.3.14: two entries; their size is not looked at, their place is.
+            // APPNOTE 4.3.14: the record states two entries. libarchive ignores their size but not their offset.
             let record = plain.number(0x0606_4B50, 4) + plain.number(44, 8) + plain.number(45, 2) + plain.number(45, 2)
             let numbers = [0, 2, 2, 0, end - 64].flatMap { plain.number($0, 8) }
             return [
@@ -171,7 +171,7 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
         #expect(try Reading.failure(of: zip.bytes) == .zipStructure(Reason.zip64))
     }
 
-    @Test func `may say the numbers in a zip64 field`() throws {
+    @Test func `accepts numbers in a zip64 field`() throws {
         var zip = HandmadeZip()
         let place = zip.local(zip.files[0]).count + zip.files[0].content.count
         zip.files[1].offset = 0xFFFF_FFFF
@@ -180,9 +180,9 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
         #expect(try Reading.failure(of: zip.bytes) == nil)
     }
 
-    // MARK: A file that changes behind the reader's back
+    // MARK: A file that changes while it is read
 
-    /// Two files in the place of three: directory and end record begin and end where theirs do.
+    /// A zip of two files, with the directory and end record at the same offsets as in a zip of three.
     private static var twoFiles: HandmadeZip {
         var (zip, three) = (HandmadeZip(), HandmadeZip())
         zip.files.removeLast()
@@ -191,7 +191,7 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
         return zip
     }
 
-    @Test func `counts the files, be it that there are others when they are read`() throws {
+    @Test func `rejects a file whose number of entries changes after it is opened`() throws {
         let (two, three) = (Self.twoFiles.bytes, HandmadeZip().bytes)
         #expect(two.count == three.count)
         for zip in [two, three] { #expect(try Reading.failure(of: zip) == nil) }
@@ -202,30 +202,30 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
                 == .zipStructure("its directory lists 3 files, 2 were found"))
     }
 
-    @Test func `is not believed where the library finds encryption`() throws {
+    @Test func `rejects an entry that libarchive finds encrypted`() throws {
         var encrypted = HandmadeZip()
         encrypted.files[0].flags = 1
         #expect(try Reading.firstEntry(of: HandmadeZip().bytes, later: encrypted.bytes)?.isEncrypted == true)
     }
 
     @Test(arguments: [(true, 4), (true, 8), (false, 4), (false, 8)])
-    func `may leave the numbers to a data descriptor`(_ signature: Bool, _ width: Int) throws {
+    func `accepts a data descriptor`(_ signature: Bool, _ width: Int) throws {
         var zip = HandmadeZip()
         zip.files[1].flags = 8
-        // libarchive streams stored data only where it knows the size; so does this zip.
+        // libarchive streams stored data only if it knows the size, so this zip states it.
         zip.files[1].descriptor = Self.descriptor(zip, signature: signature, width: width)
         let failure = try Reading.failure(of: zip.bytes)
         if case .zipStructure? = failure { Issue.record("\(String(describing: failure))") }
     }
 
-    @Test func `may carry extra fields`() throws {
+    @Test func `accepts extra fields`() throws {
         var zip = HandmadeZip()
         zip.files[0].extra = [0x55, 0x54, 1, 0, 0]
         zip.files[0].localExtra = [0x55, 0x54, 1, 0, 0, 0x77, 0x77, 0, 0]
         #expect(try Reading.failure(of: zip.bytes) == nil)
     }
 
-    @Test(arguments: [1, 9, 12, 14, 93, 99, 0xFFFF] as [UInt16]) func `names methods that are off`(_ method: UInt16)
+    @Test(arguments: [1, 9, 12, 14, 93, 99, 0xFFFF] as [UInt16]) func `reports unsupported methods`(_ method: UInt16)
         throws
     {
         var zip = HandmadeZip()
@@ -234,7 +234,9 @@ struct ZipChange: Sendable, CustomTestStringConvertible {
         #expect(first?.isMethodSupported == false)
     }
 
-    @Test(arguments: [1, 1 | 1 << 6, 1 << 6, 1 << 13] as [UInt16]) func `names encryption of any kind`(_ flags: UInt16)
+    @Test(arguments: [1, 1 | 1 << 6, 1 << 6, 1 << 13] as [UInt16]) func `reports encryption of any kind`(
+        _ flags: UInt16
+    )
         throws
     {
         var zip = HandmadeZip()

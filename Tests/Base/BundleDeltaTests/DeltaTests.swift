@@ -9,10 +9,10 @@ import Testing
 
 @testable import BundleDelta
 
-@Suite struct `A delta` {
+@Suite("DeltaMaker and DeltaReader") struct DeltaTests {
     private static let rounds = getenv("DELTA_PAIRS").flatMap { Int(String(cString: $0)) } ?? 60
 
-    @Test func `gives the new tree, of random pairs of trees`() throws {
+    @Test func `reproduces the new tree for random pairs of trees`() throws {
         var generator = SeededGenerator(seed: 15)
         for round in 0..<Self.rounds {
             let trees = try Trees(TreePair.random(&generator))
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `is the same bytes on one core and on three`() throws {
+    @Test func `has the same bytes on one core and on three`() throws {
         var generator = SeededGenerator(seed: 4)
         let trees = try Trees(TreePair.random(&generator, files: 60))
         var options = DeltaMaker.Options.quick
@@ -33,7 +33,7 @@ import Testing
         #expect(try one.file.readAll() == three.file.readAll())
     }
 
-    @Test func `of much that has changed is looked for less thoroughly, whole groups or none`() throws {
+    @Test func `searches less thoroughly when many bytes have changed`() throws {
         let lines = text(4000)
         let trees = try Trees(
             TreePair(
@@ -49,7 +49,7 @@ import Testing
         #expect(try trees.apply(quick.file, trees.bounds(quick.made)) == trees.pair.new)
     }
 
-    @Test func `that becomes too large is given up before all of it is compressed`() throws {
+    @Test func `stops compressing when the delta exceeds its largest size`() throws {
         let trees = try Trees(
             TreePair(old: [:], new: .init(uniqueKeysWithValues: (0..<9).map { ("\($0).js", text(500, seed: $0)) })))
         var options = DeltaMaker.Options.quick
@@ -71,7 +71,7 @@ import Testing
         return (0..<count).flatMap { _ in Array("line \(UInt64.random(in: .min ... .max, using: &generator))\n".utf8) }
     }
 
-    @Test func `of a file that was renamed and changed is small`() throws {
+    @Test func `is small for a renamed and changed file`() throws {
         let old = text(2000)
         let trees = try Trees(
             TreePair(
@@ -82,7 +82,7 @@ import Testing
         #expect(try trees.apply(file, trees.bounds(made)) == trees.pair.new)
     }
 
-    @Test func `holds what cannot be compressed as it is`() throws {
+    @Test func `stores a file that cannot be compressed`() throws {
         var generator = SeededGenerator(seed: 3)
         let noise = (0..<5000).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
         let trees = try Trees(TreePair(old: ["index.html": [1]], new: ["index.html": [2], "x.png": noise]))
@@ -91,13 +91,13 @@ import Testing
         #expect(try trees.apply(file, trees.bounds(made)) == trees.pair.new)
     }
 
-    @Test func `needs no more memory than it states, and states no more than was allowed`() throws {
+    @Test func `needs no more memory than it states, and states no more than allowed`() throws {
         let old = text(20_000)
         let trees = try Trees(TreePair(old: ["index.html": old], new: ["index.html": old + [1]]))
         var options = DeltaMaker.Options.quick
         options.memory = (4 << 20) + 500_000
         let (file, made) = try trees.make(options)
-        // Both together are more, so the old one is no prefix.
+        // The old and new file together exceed the limit, so the old one is not a prefix.
         #expect(made.memory < 1 << 20)
         #expect(try trees.apply(file, trees.bounds(made)) == trees.pair.new)
         let whole = try trees.make()
@@ -105,12 +105,12 @@ import Testing
         var bounds = trees.bounds(whole.made)
         #expect(try trees.apply(whole.file, bounds) == trees.pair.new)
         bounds.memory -= 1
-        #expect(throws: ArchiveFailure.corrupt("a group needs more memory than was stated")) {
+        #expect(throws: ArchiveFailure.corrupt("a group needs more memory than stated")) {
             try trees.apply(whole.file, bounds)
         }
     }
 
-    @Test func `is what the reference says of it`() throws {
+    @Test func `matches the example in the reference`() throws {
         let document = try File.open(reading: "\(Checkout.root)/Guide/reference/deltas.md").readAll()
         let text = String(decoding: document, as: UTF8.self)
         let block = try #require(text.split(separator: "```").first { $0.hasPrefix("\n5357 4150") })
@@ -131,7 +131,7 @@ import Testing
         #expect(try trees.apply(try trees.file(bytes), bounds) == trees.pair.new)
     }
 
-    @Test func `names the file of its base that is damaged`() throws {
+    @Test func `names a damaged file of its base`() throws {
         let old = text(200)
         let trees = try Trees(
             TreePair(old: ["index.html": old, "kept.js": [1, 2]], new: ["index.html": old + [1], "kept.js": [1, 2]]))
@@ -148,8 +148,8 @@ import Testing
     }
 }
 
-@Suite struct `A hostile delta` {
-    /// The delta of an index; groups and stored bytes come behind it.
+@Suite("DeltaReader with hostile deltas") struct HostileDeltaTests {
+    /// Returns a delta with this index, followed by groups and stored bytes.
     private func delta(_ index: [UInt8], behind: [UInt8] = []) throws -> [UInt8] {
         let frame = try Self.frame(index)
         return DeltaFormat.header(frameBytes: frame.count, bytes: index.count) + frame + behind
@@ -173,30 +173,30 @@ import Testing
     private typealias Group = DeltaFormat.Group
     private typealias Step = DeltaFormat.Step
 
-    /// Refusals of indexes, each by what is wrong with it.
+    /// Indexes with the reason for their rejection.
     @Test(arguments: [
-        ("leads from another tree", [] as [DeltaFormat.Group], [DeltaFormat.Step.keep(count: 3)], 2, 3),
-        ("more files than were stated", [], [.keep(count: 3)], 3, 4),
-        ("passes more files", [], [.keep(count: 4)], 3, 3),
-        ("passes more files", [], [.skip(count: 4)], 3, 3),
-        ("passes more files", [], [.keep(count: 3), .change(growth: 0, isStored: false)], 3, 3),
+        ("builds on another tree", [] as [DeltaFormat.Group], [DeltaFormat.Step.keep(count: 3)], 2, 3),
+        ("more files than stated", [], [.keep(count: 3)], 3, 4),
+        ("uses more files", [], [.keep(count: 4)], 3, 3),
+        ("uses more files", [], [.skip(count: 4)], 3, 3),
+        ("uses more files", [], [.keep(count: 3), .change(growth: 0, isStored: false)], 3, 3),
         ("not in order", [], [.keep(count: 2), .add(path: Array("b".utf8), size: 0, isStored: false)], 3, 3),
         ("not in order", [], [.keep(count: 1), .copy(path: Array("a.js".utf8), source: 1)], 3, 3),
         ("not in the base", [], [.copy(path: Array("a".utf8), source: 3)], 3, 3),
-        ("not as many files", [], [.keep(count: 2)], 3, 3),
+        ("not have the stated number", [], [.keep(count: 2)], 3, 3),
         ("longer than its groups", [], [.change(growth: 4, isStored: false)], 3, 3),
-        ("cut short", [], [.change(growth: 4, isStored: true)], 3, 3),
-        ("fewer bytes than none", [], [.change(growth: -2, isStored: false)], 3, 3),
+        ("truncated", [], [.change(growth: 4, isStored: true)], 3, 3),
+        ("negative size", [], [.change(growth: -2, isStored: false)], 3, 3),
         ("too many groups", [Group](repeating: Group(frameBytes: 1, bytes: 1, prefix: []), count: 4), [], 3, 3),
         ("has no bytes", [Group(frameBytes: 0, bytes: 1, prefix: [])], [], 3, 3),
         ("has no bytes", [Group(frameBytes: 1, bytes: 0, prefix: [])], [], 3, 3),
-        ("longer than it is", [Group(frameBytes: 1 << 40, bytes: 1, prefix: [])], [], 3, 3),
-        ("more than was stated", [Group(frameBytes: 1, bytes: 5, prefix: [])], [], 3, 3),
+        ("larger than the delta", [Group(frameBytes: 1 << 40, bytes: 1, prefix: [])], [], 3, 3),
+        ("more bytes than stated", [Group(frameBytes: 1, bytes: 5, prefix: [])], [], 3, 3),
         ("more old files", [Group(frameBytes: 1, bytes: 1, prefix: [0, 0, 0, 0])], [], 3, 3),
         ("not in the base", [Group(frameBytes: 1, bytes: 1, prefix: [3])], [], 3, 3),
         ("not in the base", [Group(frameBytes: 1, bytes: 1, prefix: [-1])], [], 3, 3),
     ])
-    func `is refused for its index`(
+    func `rejects an invalid index`(
         reason: String, groups: [DeltaFormat.Group], steps: [DeltaFormat.Step], baseFiles: Int, files: Int
     ) throws {
         let trees = try trees()
@@ -209,12 +209,12 @@ import Testing
         #expect(failure?.description.contains(reason) == true, "\(String(describing: failure))")
     }
 
-    @Test func `is refused where it leads from another content`() throws {
+    @Test func `rejects a delta of another base`() throws {
         let trees = try trees()
         let index = DeltaFormat.index(
             from: trees.new.contentSha256, files: 3, to: trees.new.contentSha256, files: 3, groups: [],
             steps: [.keep(count: 3)])
-        #expect(throws: ArchiveFailure.corrupt("it leads from another tree than this one")) {
+        #expect(throws: ArchiveFailure.corrupt("it builds on another tree")) {
             try trees.apply(try trees.file(delta(index)), trees.bounds())
         }
     }
@@ -222,11 +222,11 @@ import Testing
     @Test(
         arguments: [
             ([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01], "too long"), ([0x80, 0x00], "too long"),
-            ([0x80], "cut short"), ([0x07], "that there is not"), ([0x00], "that there is not"),
-            ([0x01], "that there is not"), ([0x03, 0x05, 0x01, 0x61], "that there cannot be"),
-            ([0x03, 0x00, 0x81, 0x80, 0x01], "that there cannot be"), ([0x03, 0x00, 0x05, 0x61], "cut short"),
+            ([0x80], "truncated"), ([0x07], "unknown step"), ([0x00], "unknown step"),
+            ([0x01], "unknown step"), ([0x03, 0x05, 0x01, 0x61], "invalid path"),
+            ([0x03, 0x00, 0x81, 0x80, 0x01], "invalid path"), ([0x03, 0x00, 0x05, 0x61], "truncated"),
         ] as [([UInt8], String)])
-    func `is refused for bytes that are no step`(bytes: [UInt8], reason: String) throws {
+    func `rejects bytes that are not a step`(bytes: [UInt8], reason: String) throws {
         let trees = try trees()
         let index = DeltaFormat.index(
             from: trees.old.contentSha256, files: 3, to: trees.new.contentSha256, files: 3, groups: [], steps: [])
@@ -236,15 +236,15 @@ import Testing
         #expect(failure?.description.contains(reason) == true, "\(String(describing: failure))")
     }
 
-    @Test func `whose index is a bomb is refused before it is unpacked`() throws {
+    @Test func `rejects an index that unpacks to too many bytes before unpacking it`() throws {
         let trees = try trees()
         let bomb = [UInt8](repeating: 0, count: DeltaFormat.maximumIndexBytes(files: 3) + 1)
-        let larger = ArchiveFailure.corrupt("its index is larger than was stated")
+        let larger = ArchiveFailure.corrupt("its index is larger than stated")
         #expect(throws: larger) { try trees.apply(try trees.file(delta(bomb)), trees.bounds()) }
-        // One that says that it is small.
+        // A frame that states a small size.
         let frame = try Self.frame(bomb)
         let lying = DeltaFormat.header(frameBytes: frame.count, bytes: 100) + frame
-        #expect(throws: ArchiveFailure.corrupt("a group has not the stated size")) {
+        #expect(throws: ArchiveFailure.corrupt("a group does not have the stated size")) {
             try trees.apply(try trees.file(lying), trees.bounds())
         }
         var bounds = trees.bounds()
@@ -252,12 +252,12 @@ import Testing
         #expect(throws: larger) { try trees.apply(try trees.file(lying), bounds) }
     }
 
-    @Test func `with another version, or no delta at all, is refused`() throws {
+    @Test func `rejects another version and a file that is not a delta`() throws {
         let trees = try trees()
         let good = try trees.make().file.readAll()
         for (bytes, reason) in [
-            ([], "does not begin"), (Array(good[..<15]), "does not begin"),
-            (Array("<html>and so on".utf8) + [0, 0], "begin"),
+            ([], "does not start"), (Array(good[..<15]), "does not start"),
+            (Array("<html>and so on".utf8) + [0, 0], "start"),
             (good[..<7] + [2] + good[8...], "another version"),
         ] as [([UInt8], String)] {
             let failure = #expect(throws: ArchiveFailure.self) {
@@ -267,7 +267,7 @@ import Testing
         }
     }
 
-    @Test func `with a group behind another prefix does not decode`() throws {
+    @Test func `does not decode a group with another prefix`() throws {
         let old = (0..<400).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         let trees = try Trees(
             TreePair(old: ["a.js": old.reversed(), "index.html": old], new: ["index.html": old + [1]]))
@@ -291,7 +291,7 @@ import Testing
         }
     }
 
-    @Test func `with frames that lie is refused`() throws {
+    @Test func `rejects frames with wrong sizes`() throws {
         let trees = try trees()
         let nine = try Self.frame([9, 9])
         func failure(_ frame: [UInt8], frameBytes: Int? = nil, bytes: Int = 2, behind: [UInt8] = []) throws -> String {
@@ -305,17 +305,17 @@ import Testing
             } catch { return "\(error)" }
         }
         #expect(try failure(nine) == "")
-        #expect(try failure(nine, behind: [0]).contains("behind the end"))
-        #expect(try failure(nine + [0]).contains("behind a group"))
-        #expect(try failure(nine, frameBytes: nine.count - 1).contains("cut short"))
-        #expect(try failure(Self.frame([9, 9, 9])).contains("not the stated size"))
-        #expect(try failure(Self.frame([9, 9, 9]), bytes: 3).contains("more than its files"))
+        #expect(try failure(nine, behind: [0]).contains("follow the end"))
+        #expect(try failure(nine + [0]).contains("follow a group"))
+        #expect(try failure(nine, frameBytes: nine.count - 1).contains("truncated"))
+        #expect(try failure(Self.frame([9, 9, 9])).contains("not have the stated size"))
+        #expect(try failure(Self.frame([9, 9, 9]), bytes: 3).contains("larger than its files"))
         #expect(try failure(Self.frame([9]), bytes: 1).contains("longer than its groups"))
         #expect(try failure([0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 1, 1]).contains("does not begin with a zstd frame"))
         #expect(try failure([0]).contains("does not begin with a zstd frame"))
     }
 
-    @Test func `cut anywhere, or with any bit turned, ends in a refusal or in the bytes that it had`() throws {
+    @Test func `rejects a truncated or changed delta, or returns the original bytes`() throws {
         var generator = SeededGenerator(seed: 77)
         let trees = try Trees(TreePair.random(&generator, files: 12))
         let (file, made) = try trees.make()
@@ -328,13 +328,13 @@ import Testing
         for _ in 0..<300 {
             var bytes = good
             bytes[Int.random(in: 0..<good.count, using: &generator)] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
-            // What is stored is believed here: the digest of the content is the next one's.
+            // The reader does not check stored bytes; the caller compares the digest of the content.
             _ = try? trees.apply(try trees.file(bytes), trees.bounds(made))
         }
     }
 }
 
-@Suite struct `The partner of a new file` {
+@Suite("PartnerRule") struct PartnerRuleTests {
     private func path(_ text: String) throws -> BundlePath { try BundlePath(parsing: text) }
 
     private func sketch(_ seed: UInt64, from: Int = 0, lines: Int = 400) -> ContentSketch {
@@ -346,23 +346,23 @@ import Testing
         return text[start..<min(text.count, start + text.count * lines / 400)].withUnsafeBytes { ContentSketch($0) }
     }
 
-    @Test func `is what has its content, in its folder`() throws {
+    @Test func `chooses the file with similar content in the same folder`() throws {
         let old = try ["js/1.aaaaaaaa1.js", "js/2.bbbbbbbb1.js", "es5/1.cccccccc1.js"].map(path)
         var rule = PartnerRule(old)
         let new = try path("js/3.dddddddd1.js")
         #expect(rule.candidates(for: new) == [0, 1])
-        #expect(!rule.knows(besides: new))
-        rule.know([(0, sketch(1)), (1, sketch(2))], besides: new)
-        #expect(rule.knows(besides: new))
+        #expect(!rule.hasSketches(besides: new))
+        rule.addSketches([(0, sketch(1)), (1, sketch(2))], besides: new)
+        #expect(rule.hasSketches(besides: new))
         #expect(rule.partner(of: new, sketch(2, from: 100)) == 1)
         #expect(rule.partner(of: new, sketch(9)) == nil)
     }
 
-    @Test func `has its name but for a hash, unless another one is much more like it`() throws {
+    @Test func `chooses the file of the same name without hashes unless another is much more similar`() throws {
         let old = try ["js/app.11112222.js", "js/app.33334444.js", "js/list.55556666.js"].map(path)
         var rule = PartnerRule(old)
         let new = try path("js/app.77778888.js")
-        rule.know([(0, sketch(1)), (1, sketch(2)), (2, sketch(3))], besides: new)
+        rule.addSketches([(0, sketch(1)), (1, sketch(2)), (2, sketch(3))], besides: new)
         #expect(rule.partner(of: new, sketch(2)) == 1)
         #expect(rule.partner(of: new, sketch(3)) == 2)
         #expect(rule.partner(of: new, sketch(8)) == 0)
@@ -374,13 +374,13 @@ import Testing
         ("js/app.min.js", "js", "app.min.js"), ("10006.5b8e2b3f.chunk.js", "", "10006.chunk.js"),
         ("fonts/roboto_v20.woff2", "fonts", "roboto.v20.woff2"), ("js/component.js", "js", "component.js"),
     ])
-    func `is looked for under a name without hashes`(text: String, folder: String, name: String) throws {
+    func `removes hashes from folder and file names`(text: String, folder: String, name: String) throws {
         let key = PartnerRule.key(of: try path(text))
         #expect(String(decoding: key.folder, as: UTF8.self).split(separator: "/").joined(separator: "/") == folder)
         #expect(String(decoding: key.name, as: UTF8.self) == name)
     }
 
-    @Test func `shares tokens wherever the text stands`() {
+    @Test func `finds common tokens at any offset`() {
         let whole = sketch(5)
         #expect(whole.tokens.count > 200)
         #expect(whole.overlap(with: sketch(5, from: 50)) * 10 > whole.tokens.count * 8)

@@ -6,7 +6,7 @@ import BundleTesting
 import BundleValues
 import Testing
 
-/// Two trees on the disk, and deltas between them.
+/// Two trees on disk, and deltas between them.
 final class Trees {
     let old: DeltaTree
     let new: DeltaTree
@@ -40,13 +40,13 @@ final class Trees {
         return DeltaTree(tree: folder, files: entries, contentSha256: try SHA256Digest.of(tar))
     }
 
-    /// The delta from the old tree to the new one.
+    /// Creates the delta from the old tree to the new one.
     func make(_ options: DeltaMaker.Options = .quick) throws -> (file: File, made: DeltaMaker.Made) {
         let file = try folder.file(creating: randomName("delta-"))
         return (file, try #require(try DeltaMaker(options).make(from: old, to: new, into: file)))
     }
 
-    /// A delta of these bytes.
+    /// Creates a file with these bytes.
     func file(_ bytes: [UInt8]) throws -> File {
         let file = try folder.file(creating: randomName("delta-"))
         try bytes.withUnsafeBytes { try file.write($0) }
@@ -59,7 +59,7 @@ final class Trees {
             deadline: .now + .seconds(600))
     }
 
-    /// What applying the delta gives.
+    /// Applies a delta and returns the files of the new tree.
     func apply(_ file: File, _ bounds: DeltaBounds) throws -> [String: [UInt8]] {
         let reader = try DeltaReader(file, on: old, within: bounds)
         var files: [String: [UInt8]] = [:]
@@ -78,7 +78,7 @@ final class Trees {
 }
 
 extension DeltaMaker.Options {
-    /// For trees of tests: small groups, so that there are some.
+    /// Options with small groups, so that small trees have several.
     static var quick: Self {
         var options = Self()
         (options.level, options.groupBytes) = (3, 8 << 10)

@@ -2,11 +2,11 @@ import BundlePush
 import BundleTestTraits
 import Testing
 
-@Suite(.inTurn)
+@Suite("SyncBridge", .inTurn)
 struct BridgeTests {
     private func url() throws -> SocketURL { try SocketURL(parsing: "wss://owner/push") }
 
-    @Test func `an owner that cannot open says why`() async throws {
+    @Test func `reports the reason when the owner fails to open a socket`() async throws {
         let owner = SocketOwner(.fails)
         await #expect(throws: TransportError.unreachable("nobody is there")) {
             try await DelegateConnector(owner).connect(try url())
@@ -14,7 +14,7 @@ struct BridgeTests {
         #expect(owner.closed == 1)
     }
 
-    @Test func `cancelling an attempt that never opens closes the owner's socket`() async throws {
+    @Test func `closes the owner's socket when an attempt is cancelled`() async throws {
         let owner = SocketOwner(.hangs)
         let connector = DelegateConnector(owner)
         let url = try url()
@@ -23,12 +23,12 @@ struct BridgeTests {
         attempt.cancel()
         await #expect(throws: CancellationError.self) { try await attempt.value }
         #expect(owner.closed == 1)
-        // What the owner still tells about it is not heard.
+        // Later events of this socket are ignored.
         owner.given[0].onConnected()
         await owner.given[0].onTextMessage("late")
     }
 
-    @Test func `a socket that is closed while it opens was never there`() async throws {
+    @Test func `fails to connect if the socket is closed while it opens`() async throws {
         let owner = SocketOwner(.hangs)
         let connector = DelegateConnector(owner)
         let url = try url()
@@ -38,7 +38,7 @@ struct BridgeTests {
         await #expect(throws: TransportError.lost("it was closed before it was open")) { try await attempt.value }
     }
 
-    @Test func `connecting again gives up the socket before`() async throws {
+    @Test func `abandons the previous socket when it connects again`() async throws {
         let owner = SocketOwner()
         let connector = DelegateConnector(owner)
         var ends = owner.opened.makeAsyncIterator()
@@ -46,8 +46,8 @@ struct BridgeTests {
         _ = await ends.next()
         let second = try await connector.connect(try url())
         let far = try #require(await ends.next())
-        // The first is over, and neither its end nor what its owner tells reaches the second.
-        await #expect(throws: TransportError.lost("another socket was opened in its place")) {
+        // The first socket ended, and its events do not reach the second one.
+        await #expect(throws: TransportError.lost("another socket replaced it")) {
             try await first.receive()
         }
         await #expect(throws: TransportError.isClosed) { try await first.sendText("to whom?") }
@@ -61,7 +61,7 @@ struct BridgeTests {
         #expect(owner.closed == 2)
     }
 
-    @Test func `an error is told after what came before it`() async throws {
+    @Test func `returns earlier messages before an error`() async throws {
         let owner = SocketOwner()
         let transport = try await DelegateConnector(owner).connect(try url())
         await owner.given[0].onTextMessage("before")
@@ -72,7 +72,7 @@ struct BridgeTests {
         await #expect(throws: TransportError.lost("the cable was cut")) { try await transport.receive() }
     }
 
-    @Test func `a message beyond the limit is not kept`() async throws {
+    @Test func `drops a message beyond the limit`() async throws {
         let owner = SocketOwner()
         var limits = DelegateConnector.Limits()
         limits.message = 8
@@ -83,7 +83,7 @@ struct BridgeTests {
         await #expect(throws: TransportError.messageTooLarge(limit: 8)) { try await transport.receive() }
     }
 
-    @Test func `an owner that reads ahead waits until there is room`() async throws {
+    @Test func `makes an owner that reads ahead wait for space`() async throws {
         let owner = SocketOwner()
         let transport = try await DelegateConnector(owner).connect(try url())
         let bridge = owner.given[0]
@@ -96,7 +96,7 @@ struct BridgeTests {
         await reading.value
     }
 
-    @Test func `an owner that waits for room is let go by the close`() async throws {
+    @Test func `releases a waiting owner when it closes`() async throws {
         let owner = SocketOwner()
         let transport = try await DelegateConnector(owner).connect(try url())
         let bridge = owner.given[0]

@@ -2,11 +2,11 @@ import BundlePush
 import BundleTestTraits
 import Testing
 
-/// What every transport promises, over each of them.
-@Suite(.inTurn)
+/// The rules of `SyncTransport`, for every implementation.
+@Suite("SyncTransport", .inTurn)
 struct ContractTests {
     @Test(arguments: TransportLink.allCases)
-    func `messages arrive whole and in order, both ways`(_ link: TransportLink) async throws {
+    func `delivers messages complete and in order in both directions`(_ link: TransportLink) async throws {
         let open = try await link.open()
         let long = String(repeating: "ü😀", count: 40_000)
         let messages: [TransportMessage] = [
@@ -22,7 +22,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `a ping is answered, though nobody receives at the other side`(_ link: TransportLink) async throws {
+    func `answers a ping although the peer does not receive`(_ link: TransportLink) async throws {
         let open = try await link.open()
         try await open.near.sendPing()
         #expect(try await open.near.receive() == .pong)
@@ -30,7 +30,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `what came before the end is received before the end`(_ link: TransportLink) async throws {
+    func `delivers messages before the end`(_ link: TransportLink) async throws {
         let open = try await link.open()
         for number in 0..<10 { try await open.far.sendText("\(number)") }
         await open.far.close()
@@ -41,7 +41,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `a message that is too large is refused and the connection stays`(_ link: TransportLink) async throws {
+    func `rejects a message that is too large and keeps the connection`(_ link: TransportLink) async throws {
         let open = try await link.open()
         await #expect(throws: TransportError.messageTooLarge(limit: 1 << 20)) {
             try await open.near.sendBinary([UInt8](repeating: 0, count: 1 << 20 + 1))
@@ -55,7 +55,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `who is cancelled while it receives takes no message with it`(_ link: TransportLink) async throws {
+    func `loses no message when a receiving task is cancelled`(_ link: TransportLink) async throws {
         let open = try await link.open()
         for number in 0..<20 {
             let receiving = Task { try await open.near.receive() }
@@ -72,7 +72,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `closing ends who receives, and nothing is sent after it`(_ link: TransportLink) async throws {
+    func `ends a receiving call and rejects sends after close`(_ link: TransportLink) async throws {
         let open = try await link.open()
         async let received = open.near.receive()
         await open.near.close()
@@ -86,7 +86,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `a slow reader slows the sender, and gets everything in the end`(_ link: TransportLink) async throws {
+    func `slows the sender of a slow reader and delivers all messages`(_ link: TransportLink) async throws {
         let open = try await link.open()
         let total = 256
         let sent = Counter()
@@ -98,7 +98,7 @@ struct ContractTests {
                     sent.increase()
                 }
             }
-            // Until it goes no further; one who is not slowed sends it all.
+            // Waits until the sender stops. A sender that is not slowed sends everything.
             var last = -1
             while sent.value != last {
                 last = sent.value
@@ -115,7 +115,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `closing ends who sends to somebody that does not read`(_ link: TransportLink) async throws {
+    func `ends a send to a peer that does not read when it closes`(_ link: TransportLink) async throws {
         let open = try await link.open()
         let sending = Task {
             while true { try await open.near.sendBinary([UInt8](repeating: 0, count: 256 << 10)) }
@@ -126,7 +126,7 @@ struct ContractTests {
     }
 
     @Test(arguments: TransportLink.allCases)
-    func `who is cancelled while it sends ends soon`(_ link: TransportLink) async throws {
+    func `ends a send soon when its task is cancelled`(_ link: TransportLink) async throws {
         let open = try await link.open()
         let sending = Task {
             while true { try await open.near.sendBinary([UInt8](repeating: 0, count: 256 << 10)) }

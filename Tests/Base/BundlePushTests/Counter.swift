@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A number that tasks share.
+/// A number shared by tasks.
 final class Counter: Sendable {
     private let number = Mutex(0)
 

@@ -2,10 +2,10 @@ import BundlePush
 import BundleTesting
 import Synchronization
 
-/// Runs a client, and notes what it tells.
+/// Runs a client and records its events.
 final class Listener: Sendable {
     let clock = ManualClock()
-    /// What it told, as it comes.
+    /// The events in order.
     let events: AsyncStream<SyncEvent>
     private let told: AsyncStream<SyncEvent>.Continuation
     private let running: Mutex<Task<Void, Never>?>
@@ -14,7 +14,7 @@ final class Listener: Sendable {
         SyncClient.Configuration(url: try SocketURL(parsing: "ws://host/push"))
     }
 
-    /// `draw` is what every random draw gives; `work` is done for each event before it counts as told.
+    /// `draw` is the result of every random number; `work` runs for each event before it is recorded.
     init(
         _ connector: any TransportConnector, draw: Double = 1, _ configuration: SyncClient.Configuration? = nil,
         work: @escaping @Sendable (SyncEvent) async -> Void = { _ in }
@@ -34,7 +34,7 @@ final class Listener: Sendable {
         running.withLock { $0 = task }
     }
 
-    /// Cancels it and waits until it has ended.
+    /// Cancels the client and waits until it ends.
     func stop() async {
         let task = running.withLock { $0 }
         task?.cancel()

@@ -3,17 +3,17 @@ import Testing
 
 @testable import BundlePush
 
-struct RuleTests {
+@Suite("BackoffRule, Heartbeat, SocketURL and MessageQueue") struct RuleTests {
     @Test(arguments: [
         (0, 1.0, 1), (1, 1, 2), (3, 1, 8), (8, 1, 256), (9, 1, 300), (1_000_000, 1, 300), (4, 0, 0), (4, -3, 0),
         (4, 9, 16),
         (4, .nan, 16), (4, 0.25, 4),
     ])
-    func `a wait is a share of a ceiling that doubles`(_ losses: Int, _ draw: Double, _ seconds: Int) {
+    func `waits a part of a ceiling that doubles`(_ losses: Int, _ draw: Double, _ seconds: Int) {
         #expect(BackoffRule().wait(losses: losses) { _ in draw } == .seconds(seconds))
     }
 
-    @Test func `waits are spread over the whole range, and never beyond the ceiling`() {
+    @Test func `spreads waits over the whole range and never exceeds the ceiling`() {
         var generator = SeededGenerator(seed: 6)
         let rule = BackoffRule()
         var tenths = [Int](repeating: 0, count: 10)
@@ -25,20 +25,20 @@ struct RuleTests {
         #expect(tenths.allSatisfy { (140...260).contains($0) })
     }
 
-    @Test func `what is asked for comes on top, within reason`() {
+    @Test func `adds the wait that a server asks for, up to a limit`() {
         let rule = BackoffRule()
         #expect(rule.wait(losses: 0, asked: .seconds(10)) { _ in 0.5 } == .seconds(10.5))
         #expect(rule.wait(losses: 0, asked: .seconds(100_000)) { _ in 0 } == .seconds(3600))
         #expect(rule.wait(losses: 0, asked: .seconds(-10)) { _ in 1 } == .seconds(1))
     }
 
-    @Test func `a rule with nothing to grow ends`() {
+    @Test func `returns a wait for a rule that does not grow`() {
         var rule = BackoffRule()
         rule.first = .zero
         #expect(rule.wait(losses: .max) { _ in 1 } == .zero)
     }
 
-    @Test func `the first losses may be followed by a short wait, whatever is drawn`() {
+    @Test func `waits briefly after the first losses, whatever the random number`() {
         var rule = BackoffRule()
         rule.soonLosses = 2
         rule.spread = 0.75...1.25
@@ -47,18 +47,18 @@ struct RuleTests {
         #expect(rule.wait(losses: 2) { _ in 9 } == .seconds(5))
     }
 
-    @Test func `silence is asked about once, and then counts`() {
+    @Test func `pings a silent peer once before the timeout`() {
         var heart = Heartbeat(HeartbeatRule(), now: .seconds(100))
         #expect(heart.step(.seconds(100)) == .wait(until: .seconds(130)))
         #expect(heart.step(.seconds(129.9)) == .wait(until: .seconds(130)))
         #expect(heart.step(.seconds(130)) == .ping)
         #expect(heart.step(.seconds(130)) == .wait(until: .seconds(145)))
         #expect(heart.step(.seconds(145)) == .dead)
-        heart.heard(.seconds(145))
+        heart.received(.seconds(145))
         #expect(heart.step(.seconds(150)) == .wait(until: .seconds(175)))
-        heart.works()
+        heart.beginProcessing()
         #expect(heart.step(.seconds(1000)) == .wait(until: .seconds(1030)))
-        heart.rested(.seconds(1001))
+        heart.endProcessing(.seconds(1001))
         #expect(heart.step(.seconds(1030)) == .wait(until: .seconds(1031)))
         #expect(heart.step(.seconds(1031)) == .ping)
     }
@@ -74,7 +74,7 @@ struct RuleTests {
         ("ws://host?x", false, "host", 80, "/?x", "ws://host/?x"),
         ("ws://a_b-c.d:/x", false, "a_b-c.d", 80, "/x", "ws://a_b-c.d/x"),
     ])
-    func `URLs are read`(
+    func `parses the URL of a socket`(
         _ text: String, _ isSecure: Bool, _ host: String, _ port: Int, _ target: String, _ shown: String
     ) throws {
         let url = try SocketURL(parsing: text)
@@ -95,11 +95,11 @@ struct RuleTests {
         "ws://::1", "ws://a,b", "ws://" + String(repeating: "a", count: 254),
         "ws://h/" + String(repeating: "a", count: 2048),
     ])
-    func `what is no URL of a socket is refused`(_ text: String) {
+    func `rejects a text that is not the URL of a socket`(_ text: String) {
         #expect(throws: TransportError.self) { try SocketURL(parsing: text) }
     }
 
-    @Test func `bytes of any kind never trap the reader of URLs`() {
+    @Test func `does not trap on URLs of random bytes`() {
         var generator = SeededGenerator(seed: 17)
         let pieces = [
             "ws://", "wss://", "[", "]", ":", "/", "@", "#", "?", "::1", "host", "80", "\u{0}", "ü", "%", ".",
@@ -116,7 +116,7 @@ struct RuleTests {
         }
     }
 
-    @Test func `a refused URL is not shown with its control characters`() {
+    @Test func `escapes control characters of a rejected URL`() {
         let error = #expect(throws: TransportError.self) {
             try SocketURL(parsing: "ws://h\u{1B}[31m")
         }
@@ -124,7 +124,7 @@ struct RuleTests {
         #expect(error?.description.contains("percent-encoded") == true)
     }
 
-    @Test func `signs of life that nobody takes are one, and full is full`() async throws {
+    @Test func `keeps one of several pongs and reports a full queue`() async throws {
         let queue = MessageQueue(MessageQueue.Limit(messages: 3, bytes: 10))
         for _ in 0..<100 { #expect(queue.add(.pong)) }
         #expect(queue.count == 1)
@@ -133,7 +133,7 @@ struct RuleTests {
         #expect(!queue.hasRoom)
         for _ in 0..<3 { _ = try await queue.take() }
         #expect(queue.hasRoom)
-        // As few as it wants, but too many bytes.
+        // Only one message, but too many bytes.
         #expect(!queue.add(.binary([UInt8](repeating: 0, count: 10))))
         queue.end(.lost("cut"))
         #expect(queue.add(.text("behind the end")))
@@ -141,7 +141,7 @@ struct RuleTests {
         await #expect(throws: TransportError.lost("cut")) { try await queue.take() }
     }
 
-    @Test func `who was cancelled while waiting leaves nothing behind`() async throws {
+    @Test func `leaves nothing behind when a waiting task is cancelled`() async throws {
         let queue = MessageQueue(MessageQueue.Limit(messages: 1, bytes: 10))
         for _ in 0..<50 {
             let taking = Task { try await queue.take() }

@@ -1,7 +1,7 @@
 import BundlePush
 import Synchronization
 
-/// Owns sockets as an Apple shell does, only that they are ends of pairs in memory.
+/// An owner of sockets like an Apple shell, whose sockets are pairs in memory.
 final class SocketOwner: WebSocketDelegate {
     enum Behaviour: Sendable { case opens, fails, hangs }
 
@@ -13,7 +13,7 @@ final class SocketOwner: WebSocketDelegate {
     private let owned = Mutex<Owned?>(nil)
     private let behaviour: Behaviour
     private let ends: AsyncStream<PairEnd>.Continuation
-    /// The other ends, as they are opened.
+    /// The other ends of the sockets in order.
     let opened: AsyncStream<PairEnd>
     private let bridges = Mutex<[SyncBridge]>([])
     private let closings = Mutex(0)
@@ -23,10 +23,10 @@ final class SocketOwner: WebSocketDelegate {
         (opened, ends) = AsyncStream.makeStream()
     }
 
-    /// The bridges it was given, in order.
+    /// The bridges in the order of their sockets.
     var given: [SyncBridge] { bridges.withLock { $0 } }
 
-    /// How often it was told to close.
+    /// The number of calls to close.
     var closed: Int { closings.withLock { $0 } }
 
     func openWebSocket(_ url: SocketURL, reportingTo bridge: SyncBridge) {

@@ -3,9 +3,9 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.inTurn)
+@Suite("SyncClient", .inTurn)
 struct SyncClientTests {
-    @Test func `it greets, and tells what comes in order`() async throws {
+    @Test func `sends the greeting and reports messages in order`() async throws {
         let connector = PairConnector()
         var configuration = try Listener.configuration()
         configuration.greeting = ["hello", "here"]
@@ -26,7 +26,7 @@ struct SyncClientTests {
         #expect(far.isClosed)
     }
 
-    @Test func `a silent side is asked, and lives while it answers`() async throws {
+    @Test func `pings a silent peer and keeps the connection while it answers`() async throws {
         let connector = PairConnector()
         let listener = try Listener(connector)
         var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
@@ -43,11 +43,11 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `a side that does not answer is given up`() async throws {
+    @Test func `closes the connection of a peer that does not answer`() async throws {
         let connector = PairConnector([PairConnector.Answer](repeating: .opens(answersPings: false), count: 5))
         let listener = try Listener(connector)
         var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
-        // The limit of the asking ends at the same moment; where the asking is not done yet, the next connection counts.
+        // The timeout of the ping ends at the same time. If the ping is not sent yet, the test uses the next connection.
         let unasked = SyncEvent.lost(.timedOut(.sending), retry: .seconds(1))
         var (lost, start) = (Optional(unasked), 0)
         for _ in 0..<5 where lost == unasked {
@@ -60,7 +60,7 @@ struct SyncClientTests {
             listener.clock.advance(by: .seconds(15))
             lost = await events.next()
             #expect(far.isClosed)
-            // The connection lasted long enough to count as one, so the next wait begins low again.
+            // The connection lasted long enough to count as successful, so the next wait starts at the first ceiling.
             await listener.clock.sleeper(until: .seconds(start + 46))
             listener.clock.advance(by: .seconds(1))
             start += 46
@@ -71,7 +71,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `anything that comes is a sign of life`() async throws {
+    @Test func `accepts any message as a sign that the peer is alive`() async throws {
         let connector = PairConnector([.opens(answersPings: false)])
         let listener = try Listener(connector)
         var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
@@ -79,20 +79,20 @@ struct SyncClientTests {
         #expect(await events.next() == .connected)
         await listener.clock.sleeper(until: .seconds(30))
         listener.clock.advance(by: .seconds(30))
-        // The limit of its question ends at 45, too; the fifth sleeper is the wait for the answer, after the limits of the connection and
-        // the greeting, the first wait, and that limit.
+        // The timeout of the ping ends at 45 too. The fifth sleeper waits for the answer, after the timeouts of the
+        // connection and the greeting, the first wait, and the timeout of the ping.
         await listener.clock.sleeper(number: 5)
         try await far.sendText("here")
         #expect(await events.next() == .text("here"))
         while !far.isAwaited { try await Task.sleep(for: .milliseconds(1)) }
         listener.clock.advance(by: .seconds(15))
-        // It said something at 30, so it is asked at 60 and not given up at 45.
+        // A message arrived at 30, so the next ping is at 60, and the connection is not closed at 45.
         await listener.clock.sleeper(until: .seconds(60))
         #expect(!far.isClosed)
         await listener.stop()
     }
 
-    @Test func `while an event is worked on, nothing is read and nobody is given up`() async throws {
+    @Test func `reads nothing and keeps the connection while an event is processed`() async throws {
         let connector = PairConnector([.opens(answersPings: false)])
         let (working, gate) = (Promised<Void>(), Promised<Void>())
         let listener = try Listener(connector) { event in
@@ -115,7 +115,7 @@ struct SyncClientTests {
             await listener.clock.sleeper(until: .seconds(30 * round))
             listener.clock.advance(by: .seconds(30))
         }
-        // One is being worked on, and the transport holds 16.
+        // One message is being processed, and the transport stores 16.
         while sent.value < 17 { await Task.yield() }
         for _ in 0..<1000 { await Task.yield() }
         #expect(sent.value == 17)
@@ -126,7 +126,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `waits grow to their ceiling while there is nothing to be had`() async throws {
+    @Test func `increases the waits up to their ceiling while no connection opens`() async throws {
         let failures = [PairConnector.Answer](repeating: .fails(.unreachable("nobody")), count: 11)
         let connector = PairConnector(failures)
         let listener = try Listener(connector, draw: 0.5)
@@ -143,7 +143,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `a connection that is dropped at once is no success`() async throws {
+    @Test func `does not reset the waits after a connection that is closed at once`() async throws {
         let connector = PairConnector()
         let listener = try Listener(connector)
         var (ends, events) = (connector.opened.makeAsyncIterator(), listener.events.makeAsyncIterator())
@@ -167,7 +167,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `who asks to be left alone is`() async throws {
+    @Test func `waits as long as the server asks`() async throws {
         let connector = PairConnector([.fails(.refused(status: 503, retryAfter: .seconds(120)))])
         let listener = try Listener(connector)
         var events = listener.events.makeAsyncIterator()
@@ -177,7 +177,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `an attempt that nobody answers ends in time`() async throws {
+    @Test func `ends an attempt without a response in time`() async throws {
         let connector = PairConnector([.hangs])
         let listener = try Listener(connector)
         var events = listener.events.makeAsyncIterator()
@@ -188,7 +188,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `cancelling ends an attempt that nobody answers`() async throws {
+    @Test func `ends an attempt without a response when it is cancelled`() async throws {
         let connector = PairConnector([.hangs])
         let listener = try Listener(connector)
         await listener.clock.sleeper(until: .seconds(15))
@@ -199,7 +199,7 @@ struct SyncClientTests {
         #expect(await events.next() == nil)
     }
 
-    @Test func `a transport that is opened too late is closed`() async throws {
+    @Test func `closes a transport that opens too late`() async throws {
         let release = Promised<Void>()
         let connector = PairConnector([.opensLate(release)])
         let listener = try Listener(connector)
@@ -215,7 +215,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `cancelling ends a wait`() async throws {
+    @Test func `ends a wait when it is cancelled`() async throws {
         let connector = PairConnector([.fails(.unreachable("nobody"))])
         let listener = try Listener(connector)
         await listener.clock.sleeper(until: .seconds(1))
@@ -223,7 +223,7 @@ struct SyncClientTests {
         #expect(connector.attempts == 1)
     }
 
-    @Test func `a message beyond the limit ends the connection`() async throws {
+    @Test func `ends the connection after a message beyond the limit`() async throws {
         let connector = PairConnector()
         var configuration = try Listener.configuration()
         configuration.maximumMessage = 10
@@ -239,7 +239,7 @@ struct SyncClientTests {
         await listener.stop()
     }
 
-    @Test func `a greeting that nobody takes is given up in time`() async throws {
+    @Test func `ends the connection if the greeting is not accepted in time`() async throws {
         let release = Promised<Void>()
         let connector = PairConnector([.opensLate(release)])
         var configuration = try Listener.configuration()
@@ -248,7 +248,7 @@ struct SyncClientTests {
         var events = listener.events.makeAsyncIterator()
         var ends = connector.opened.makeAsyncIterator()
         await listener.clock.sleeper(until: .seconds(15))
-        // The attempt's own limit ends a second before that of the greeting.
+        // The timeout of the attempt ends a second before that of the greeting.
         listener.clock.advance(by: .seconds(1))
         release.settle(.success(()))
         _ = await ends.next()

@@ -3,16 +3,16 @@ import BundlePush
 import BundleSockets
 import BundleTesting
 
-/// The ways of being connected that the contract suite goes through.
+/// The kinds of connections for the contract tests.
 enum TransportLink: CaseIterable, Sendable {
-    /// Two ends in memory: the fake that other tests use.
+    /// Two ends in memory, the fake of other tests.
     case pair
-    /// A socket that somebody else owns.
+    /// A socket of a delegate.
     case bridged
-    /// A real WebSocket, seen from the client, from the server, and inside TLS.
+    /// A WebSocket from the client's end, from the server's end, and over TLS.
     case client, server, secure
 
-    /// Both ends of one connection, and what must live as long.
+    /// Both ends of a connection, and the objects that must live as long.
     struct Open: Sendable {
         let near: any SyncTransport
         let far: any SyncTransport
@@ -37,7 +37,7 @@ enum TransportLink: CaseIterable, Sendable {
     private func socket() async throws -> Open {
         let authority = self == .secure ? try TestAuthority(names: "IP:127.0.0.1") : nil
         let (accepted, accepting) = AsyncStream<SocketTransport>.makeStream()
-        // Limits for hangs; some tests let the other side wait.
+        // Long limits, because some tests let the peer wait.
         var limits = SocketLimits()
         (limits.handshake, limits.stall) = (.seconds(60), .seconds(300))
         let server = try await SocketServer.start(

@@ -1,7 +1,7 @@
 import BundlePush
 import Synchronization
 
-/// One of two ends in memory: what is sent at one is received at the other.
+/// One of two connected ends in memory.
 final class PairEnd: SyncTransport {
     static let maximumMessage = 1 << 20
 
@@ -18,8 +18,8 @@ final class PairEnd: SyncTransport {
         self.waitsForAnswers = waitsForAnswers
     }
 
-    /// Both ends; `answersPings` says whether a ping of the first is answered, and `waitsForAnswers` whether it counts as
-    /// sent only when the answer has been received.
+    /// Creates both ends. `answersPings` applies to pings of the first end. With `waitsForAnswers` a ping counts as sent
+    /// only when its answer has been received.
     static func make(answersPings: Bool = true, waitsForAnswers: Bool = false) -> (PairEnd, PairEnd) {
         let limit = MessageQueue.Limit(messages: 16, bytes: 256 << 10)
         let (one, other) = (MessageQueue(limit), MessageQueue(limit))
@@ -30,13 +30,13 @@ final class PairEnd: SyncTransport {
         )
     }
 
-    /// How many pings were sent here.
+    /// The number of pings sent here.
     var pings: Int { counted.withLock { $0 } }
 
-    /// Whether this end was closed, by either side.
+    /// Whether either end closed the connection.
     var isClosed: Bool { incoming.hasEnded }
 
-    /// Whether the other side has worked on everything that was sent here, and waits for more.
+    /// Whether the peer has processed all messages from here and waits for more.
     var isAwaited: Bool { outgoing.count == 0 && outgoing.waiters > 0 }
 
     func sendBinary(_ bytes: [UInt8]) async throws { try await send(.binary(bytes)) }
@@ -68,32 +68,32 @@ final class PairEnd: SyncTransport {
         outgoing.end(nil)
     }
 
-    /// Breaks the connection, as a cut cable does.
+    /// Breaks the connection, like a cut cable.
     func cut() {
         for queue in [incoming, outgoing] { queue.end(.lost("it was cut")) }
     }
 }
 
-/// Opens pairs, and gives the other ends to a test.
+/// Opens pairs and passes the other ends to a test.
 final class PairConnector: TransportConnector {
-    /// What an attempt comes to.
+    /// The result of an attempt.
     enum Answer: Sendable {
         case opens(answersPings: Bool = true)
         case fails(TransportError)
-        /// Nothing happens until the attempt is cancelled.
+        /// The attempt does not end until it is cancelled.
         case hangs
-        /// The attempt takes no notice of being cancelled, and opens when `release` is called.
+        /// The attempt ignores its cancellation and opens when the promise is settled.
         case opensLate(Promised<Void>)
     }
 
     private let answers: Mutex<[Answer]>
     private let ends: AsyncStream<PairEnd>.Continuation
-    /// The other ends, as they are opened.
+    /// The other ends in order.
     let opened: AsyncStream<PairEnd>
     private let begun = Mutex(0)
     private let cancelled = Mutex(0)
 
-    /// One that answers attempts in this order, and opens pairs after that.
+    /// Creates a connector that returns these results in order, and then opens pairs.
     init(_ answers: [Answer] = []) {
         self.answers = Mutex(answers)
         (opened, ends) = AsyncStream.makeStream()

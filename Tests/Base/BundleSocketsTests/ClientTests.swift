@@ -6,7 +6,7 @@ import BundleTesting
 import NIOHTTP1
 import Testing
 
-@Suite(.inTurn)
+@Suite("SocketConnector", .inTurn)
 struct ClientTests {
     private func connector(_ change: (inout SocketConnector.Configuration) -> Void = { _ in }) -> SocketConnector {
         var configuration = SocketConnector.Configuration.patient()
@@ -16,7 +16,7 @@ struct ClientTests {
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "tests/1")))
     }
 
-    @Test func `cancelling ends a handshake that is never answered, and leaves no connection`() async throws {
+    @Test func `closes the connection when a handshake without a response is cancelled`() async throws {
         let server = try await RawServer.start(.silent)
         let (connector, url) = (connector(), try server.url())
         let attempt = Task { try await connector.connect(url) }
@@ -28,7 +28,7 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `who is cancelled already opens nothing`() async throws {
+    @Test func `opens nothing in a cancelled task`() async throws {
         let server = try await RawServer.start(.silent)
         let (connector, url) = (connector(), try server.url())
         let attempt = Task {
@@ -39,8 +39,8 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `a handshake that is never answered ends in time, and leaves no connection`() async throws {
-        // What the process's first connection has to prepare does not count.
+    @Test func `closes the connection when a handshake times out`() async throws {
+        // The first connection of the process takes longer, so it is not measured.
         let other = try await RawServer.start(.says("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"))
         await #expect(throws: TransportError.self) { try await connector().connect(try other.url()) }
         await other.stop()
@@ -51,13 +51,13 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `where nobody listens nobody is reached`() async throws {
+    @Test func `fails as unreachable if no server listens`() async throws {
         let closed = try Socket.closed()
         let url = try SocketURL(parsing: "ws://127.0.0.1:\(closed.port())/push")
         await #expect(throws: TransportError.unreachable("Connection refused")) { try await connector().connect(url) }
     }
 
-    @Test func `a name that leads nowhere is told`() async throws {
+    @Test func `fails as unreachable if the name does not resolve`() async throws {
         let url = try SocketURL(parsing: "ws://nowhere.invalid/push")
         await #expect(throws: TransportError.unreachable("the name nowhere.invalid leads to no address")) {
             try await connector().connect(url)
@@ -74,7 +74,7 @@ struct ClientTests {
         ("HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:1/\r\n\r\n", .refused(status: 302, retryAfter: nil)),
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", .refused(status: 200, retryAfter: nil)),
     ])
-    func `a status in place of a socket is told`(_ answer: String, _ error: TransportError) async throws {
+    func `reports a status instead of a socket`(_ answer: String, _ error: TransportError) async throws {
         let server = try await RawServer.start(.says(answer))
         await #expect(throws: error) { try await connector().connect(try server.url()) }
         #expect(await server.received.first { _ in true } != nil)
@@ -88,7 +88,7 @@ struct ClientTests {
         opening + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
         opening + "X: " + String(repeating: "a", count: 200_000),
     ])
-    func `an answer that opens no socket is refused`(_ answer: String) async throws {
+    func `rejects a response that does not open a socket`(_ answer: String) async throws {
         let server = try await RawServer.start(.says(answer))
         do {
             _ = try await connector().connect(try server.url())
@@ -102,27 +102,27 @@ struct ClientTests {
     }
 
     @Test(arguments: ["Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"])
-    func `a server that chooses what was not offered is refused`(_ name: String) async throws {
+    func `rejects a server that selects what was not offered`(_ name: String) async throws {
         let server = try await RawServer.start(.opens([], field: (name, "permessage-deflate")))
-        await #expect(throws: TransportError.badHandshake("it chooses a \(name) that was not offered")) {
+        await #expect(throws: TransportError.badHandshake("it selects a \(name) that was not offered")) {
             try await connector().connect(try server.url())
         }
         await server.stop()
     }
 
     @Test(arguments: ["", "HTTP/1.1 101 Swi"])
-    func `an end in place of an answer is refused`(_ answer: String) async throws {
+    func `rejects a connection that closes instead of a response`(_ answer: String) async throws {
         let server = try await RawServer.start(.says(answer, closes: true))
-        await #expect(throws: TransportError.badHandshake("it closed without an answer")) {
+        await #expect(throws: TransportError.badHandshake("the connection was closed without a response")) {
             try await connector().connect(try server.url())
         }
         await server.stop()
     }
 
-    @Test func `what the server says at once is heard`() async throws {
+    @Test func `receives messages that directly follow the handshake`() async throws {
         let server = try await RawServer.start(.opens(Frames.server(Frames.text, Array("first".utf8))))
         for _ in 0..<20 {
-            let transport = try await connector { $0.limits.farewell = .milliseconds(10) }.connect(try server.url())
+            let transport = try await connector { $0.limits.closing = .milliseconds(10) }.connect(try server.url())
             #expect(try await transport.receive() == .text("first"))
             await transport.close()
         }
@@ -135,7 +135,7 @@ struct ClientTests {
     ]
 
     @Test(arguments: violations)
-    func `a server that breaks a rule is told its code`(_ bytes: [UInt8], _ code: UInt16) async throws {
+    func `sends the close code of the rule that the server broke`(_ bytes: [UInt8], _ code: UInt16) async throws {
         let server = try await RawServer.start(.opens(bytes))
         let transport = try await connector().connect(try server.url())
         await #expect(throws: TransportError.self) { try await transport.receive() }
@@ -147,7 +147,7 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `every frame has a mask of its own`() async throws {
+    @Test func `masks every frame with another key`() async throws {
         let server = try await RawServer.start(.opens([]))
         let transport = try await connector().connect(try server.url())
         for _ in 0..<8 { try await transport.sendBinary([0, 0, 0, 0]) }
@@ -159,15 +159,15 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `close ends in time where the other side says no farewell`() async throws {
+    @Test func `closes in time if the peer sends no close frame`() async throws {
         let server = try await RawServer.start(.opens([]))
-        let transport = try await connector { $0.limits.farewell = .milliseconds(200) }.connect(try server.url())
+        let transport = try await connector { $0.limits.closing = .milliseconds(200) }.connect(try server.url())
         let took = await ContinuousClock().measure { await transport.close() }
         #expect(took >= .milliseconds(150) && took < .seconds(60))
         await server.stop()
     }
 
-    @Test func `fields are sent to the place that they are for`() async throws {
+    @Test func `sends header fields to their own URL only`() async throws {
         let (accepted, accepting) = AsyncStream<[String]>.makeStream()
         let server = try await SocketServer.start(
             WebSocketUpgrade(UpgradeRule(path: "/push"), limits: EchoServer.limits) { _, head in
@@ -184,7 +184,7 @@ struct ClientTests {
     }
 
     @Test(arguments: [("X", "a\r\nY: b"), ("X:", "a"), ("", "a"), ("X", "ü"), ("X Y", "a")])
-    func `a field that would become two is not sent`(_ name: String, _ value: String) async throws {
+    func `rejects a header field that would become two`(_ name: String, _ value: String) async throws {
         let server = try await RawServer.start(.silent)
         let connector = connector { $0.fields = { _ in [(name, value)] } }
         do {
@@ -197,15 +197,15 @@ struct ClientTests {
         await server.stop()
     }
 
-    @Test func `a transport without an owner is closed`() async throws {
+    @Test func `closes a transport without references`() async throws {
         let server = try await RawServer.start(.opens([]))
         _ = try await connector().connect(try server.url())
         #expect(await server.received.first { _ in true } == [])
         await server.stop()
     }
 
-    @Test func `a client comes back after its socket was cut, and after its server was`() async throws {
-        // Between its two servers the port is nobody else's.
+    @Test func `reconnects after its socket and after its server was lost`() async throws {
+        // Keeps the port free between the two servers.
         let held = try Socket.closed()
         defer { withExtendedLifetime(held) {} }
         let port = try held.port()
@@ -225,7 +225,7 @@ struct ClientTests {
             #expect(await told.next() == .connected)
             try await socket?.sendText("\(number)")
             #expect(await told.next() == .text("\(number)"))
-            // Its last reference: the connection ends without a word.
+            // The last reference: the connection ends without a close frame.
             socket = nil
             guard case .lost(.lost, _)? = await told.next() else {
                 Issue.record("the cut was not told")
@@ -237,7 +237,7 @@ struct ClientTests {
         await first.server.stop()
         last = nil
         _ = last
-        // How the last connection ends, and how often the next is tried in vain, is a matter of time.
+        // The end of the last connection and the number of failed attempts depend on timing.
         var isUnreachable = false
         while !isUnreachable, case .lost(let error, _)? = await told.next() {
             if case .unreachable = error { isUnreachable = true }

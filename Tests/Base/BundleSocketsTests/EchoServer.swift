@@ -1,12 +1,12 @@
 import BundlePush
 import BundleSockets
 
-/// Sends back what it gets, and shows the sockets that were opened.
+/// A server that echoes messages and exposes its sockets.
 struct EchoServer {
     let server: SocketServer
-    /// The sockets, as they are opened; only of a server that does not echo.
+    /// The open sockets in order, if the server does not echo.
     let opened: AsyncStream<SocketTransport>
-    /// How each conversation ended; nil is good order.
+    /// The end of each connection; nil for a normal end.
     let ends: AsyncStream<TransportError?>
 
     var port: Int { server.port }
@@ -29,7 +29,7 @@ struct EchoServer {
         return EchoServer(server: server, opened: opened, ends: ends)
     }
 
-    /// Small enough to go beyond; a handshake may take as long as on a busy machine.
+    /// Small limits that tests can exceed, with a handshake timeout for a busy machine.
     static var limits: SocketLimits {
         var limits = SocketLimits()
         limits.message = 64 << 10

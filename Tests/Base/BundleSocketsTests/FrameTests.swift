@@ -4,13 +4,13 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-/// A server and the very bytes of RFC 6455.
-@Suite(.ownThread)
+/// Tests a server with the bytes of RFC 6455.
+@Suite("SocketHandler", .ownThread)
 struct FrameTests {
-    @Test func `a message in pieces is one, and a ping between them is answered at once`() async throws {
+    @Test func `assembles a message of several frames and answers a ping between them at once`() async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
-        // In the middle of a character.
+        // Splits a character.
         client.send(Frames.client(Frames.text, [0x61, 0xC3], fin: false))
         client.send(Frames.client(Frames.ping, [1, 2, 3]))
         client.send(Frames.client(Frames.continuation, [0xBC], fin: false))
@@ -20,7 +20,7 @@ struct FrameTests {
         await echo.server.stop()
     }
 
-    @Test func `frames may come byte by byte`() async throws {
+    @Test func `reads frames byte by byte`() async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
         let bytes = [UInt8](repeating: 7, count: 300)
@@ -29,7 +29,7 @@ struct FrameTests {
         await echo.server.stop()
     }
 
-    @Test func `a pong is told`() async throws {
+    @Test func `returns a pong`() async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
         client.send(Frames.client(Frames.pong, [9]))
@@ -37,7 +37,7 @@ struct FrameTests {
         await echo.server.stop()
     }
 
-    /// What is wrong, its bytes, and the code that it is answered with.
+    /// The violation, its bytes, and the expected close code.
     static let violations: [(String, [UInt8], UInt16)] = [
         ("a frame without a mask", Frames.client(Frames.text, [0x61], isMasked: false), 1002),
         ("a reserved bit", Frames.client(Frames.text, [0x61], reserved: 4), 1002),
@@ -72,7 +72,7 @@ struct FrameTests {
     ]
 
     @Test(arguments: violations.indices)
-    func `what breaks a rule is answered with its code, and the connection ends`(_ index: Int) async throws {
+    func `answers a violation with its close code and ends the connection`(_ index: Int) async throws {
         let (name, bytes, code) = Self.violations[index]
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
@@ -92,27 +92,27 @@ struct FrameTests {
         (Frames.code(4000, "bye"), .closed(code: 4000, reason: "bye")),
         (Frames.code(1011), .closed(code: 1011, reason: "")),
     ])
-    func `a farewell is returned`(_ content: [UInt8], _ end: TransportError?) async throws {
+    func `returns a close frame`(_ content: [UInt8], _ end: TransportError?) async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
         client.send(Frames.client(Frames.text, [0x61]) + Frames.client(Frames.close, content))
-        // The message that came before may be answered or not.
+        // The earlier message may or may not be echoed.
         let frames = try client.frames().filter { $0.opcode == Frames.close }
         #expect(frames == [RawClient.Frame(Frames.close, Array(content.prefix(2)))])
         await echo.server.stop()
     }
 
-    @Test func `a frame that is never finished is no message`() async throws {
+    @Test func `ignores a message whose last frame is missing`() async throws {
         let echo = try await EchoServer.start()
         let client = try RawClient(port: echo.port)
         client.send(Array(Frames.client(Frames.text, Array("half of it".utf8)).dropLast(3)))
         client.connection.finishSending()
         #expect(try client.frames() == [])
-        #expect(await echo.end() == .some(.some(.lost("the other side ended it without a word"))))
+        #expect(await echo.end() == .some(.some(.lost("the peer closed it without a close frame"))))
         await echo.server.stop()
     }
 
-    @Test func `bytes of any kind only ever end their own connection`() async throws {
+    @Test func `ends only the connection that sends random bytes`() async throws {
         let echo = try await EchoServer.start()
         let bystander = try RawClient(port: echo.port)
         var generator = SeededGenerator(seed: 6455)
@@ -141,12 +141,12 @@ struct FrameTests {
         await echo.server.stop()
     }
 
-    @Test func `who asks and does not listen is answered for the newest only`() async throws {
+    @Test func `answers only the latest ping of a peer that does not read`() async throws {
         var limits = EchoServer.limits
-        // Until all pings are read nobody takes an answer.
+        // The answers are not read until all pings are sent.
         limits.stall = .seconds(300)
         let server = try await EchoServer.start(limits: limits, echoes: false)
-        // The kernel keeps what its buffers hold, and they grow: there are more answers than that.
+        // The kernel's buffers grow, so the answers must exceed them.
         let receiveBuffer: Int32 = 65_536
         let client = try RawClient(port: server.port, receiveBuffer: receiveBuffer)
         let socket = try #require(await server.opened.first { _ in true })
@@ -162,7 +162,7 @@ struct FrameTests {
                 })
         }
         client.send(Frames.client(Frames.text, [0x61]))
-        // The server reads in order: now it has read every ping.
+        // The server reads in order, so it has read every ping by now.
         #expect(try await socket.receive() == .text("a"))
         let newest = Array("\(count - 1) ".utf8)
         var answers = 0

@@ -1,4 +1,4 @@
-/// Frames of RFC 6455 by hand, right or wrong.
+/// Creates frames of RFC 6455, valid or invalid.
 enum Frames {
     static let continuation: UInt8 = 0
     static let text: UInt8 = 1
@@ -7,7 +7,7 @@ enum Frames {
     static let ping: UInt8 = 9
     static let pong: UInt8 = 10
 
-    /// A frame as a client sends it.
+    /// Returns a frame of a client.
     static func client(
         _ opcode: UInt8, _ content: [UInt8] = [], fin: Bool = true, reserved: UInt8 = 0, isMasked: Bool = true
     ) -> [UInt8] {
@@ -17,12 +17,13 @@ enum Frames {
         return start + mask + content.enumerated().map { $1 ^ mask[$0 % 4] }
     }
 
-    /// A frame as a client sends it with a mask of zeros. To mask each byte costs a debug build most of a test with many frames.
+    /// Returns a frame of a client with a mask of zeros. In a debug build, masking would take most of the time of a test
+    /// with many frames.
     static func unchanged(_ opcode: UInt8, _ content: [UInt8]) -> [UInt8] {
         head(opcode, content.count, isMasked: true) + [0, 0, 0, 0] + content
     }
 
-    /// A frame as a server sends it.
+    /// Returns a frame of a server.
     static func server(_ opcode: UInt8, _ content: [UInt8] = [], fin: Bool = true) -> [UInt8] {
         client(opcode, content, fin: fin, isMasked: false)
     }
@@ -39,7 +40,7 @@ enum Frames {
         }
     }
 
-    /// The content of a close frame.
+    /// Returns the content of a close frame.
     static func code(_ code: UInt16, _ reason: String = "") -> [UInt8] {
         [UInt8(code >> 8), UInt8(code & 0xFF)] + Array(reason.utf8)
     }

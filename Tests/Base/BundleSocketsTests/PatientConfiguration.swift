@@ -1,7 +1,7 @@
 import BundleSockets
 
 extension SocketConnector.Configuration {
-    /// Waits for a handshake so long that only what never comes takes longer, on a busy machine too.
+    /// Returns a configuration with a handshake timeout that only a missing response exceeds, even on a busy machine.
     static func patient() -> Self {
         var configuration = Self(userAgent: "tests/1")
         configuration.limits.handshake = .seconds(60)

@@ -6,8 +6,8 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// Each in a process of its own, for its environment names the proxies.
-@Suite(.ownThread)
+/// Each test runs in a separate process, because the environment names the proxies.
+@Suite("SocketConnector with a proxy", .ownThread)
 struct ProxyTests {
     private static func connect(_ url: String, trusting caFile: String? = nil) async throws -> TransportMessage? {
         var configuration = SocketConnector.Configuration.patient()
@@ -21,7 +21,7 @@ struct ProxyTests {
         return message
     }
 
-    @Test func `a socket inside TLS goes through a tunnel, and its token is shown to the server alone`() async throws {
+    @Test func `tunnels a wss socket through a proxy and sends its token to the server only`() async throws {
         await #expect(processExitsWith: .success) {
             let authority = try TestAuthority(names: "DNS:feed.example")
             let echo = try await EchoServer.start()
@@ -37,7 +37,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `a socket in the clear goes through a tunnel`() async throws {
+    @Test func `tunnels a ws socket through a proxy`() async throws {
         await #expect(processExitsWith: .success) {
             let echo = try await EchoServer.start()
             let proxy = try ConnectProxy(to: echo.port)
@@ -47,7 +47,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `a proxy that opens no tunnel is told`() async throws {
+    @Test func `reports a proxy that does not open a tunnel`() async throws {
         await #expect(processExitsWith: .success) {
             let proxy = try ConnectProxy(to: 9, status: 403)
             setenv("https_proxy", "http://127.0.0.1:\(proxy.port)", 1)
@@ -60,7 +60,7 @@ struct ProxyTests {
         }
     }
 
-    @Test func `a socket of this machine goes past every proxy`() async throws {
+    @Test func `connects to this machine without a proxy`() async throws {
         await #expect(processExitsWith: .success) {
             let echo = try await EchoServer.start()
             for name in ["http_proxy", "ALL_PROXY"] { setenv(name, "http://127.0.0.1:9", 1) }

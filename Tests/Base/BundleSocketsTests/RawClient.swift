@@ -1,6 +1,6 @@
 import BundleTesting
 
-/// A client that shows and sends the very bytes.
+/// A client that sends and receives raw bytes.
 struct RawClient {
     let connection: RawConnection
 
@@ -16,7 +16,7 @@ struct RawClient {
 
     struct NotOpened: Error { let answer: RawResponse }
 
-    /// Opens a socket by hand.
+    /// Performs the handshake.
     init(port: Int, path: String = "/push", fields: [String] = [], receiveBuffer: Int32? = nil) throws {
         connection = try RawConnection(port: port, receiveBuffer: receiveBuffer)
         connection.send(Self.request(path, fields))
@@ -36,7 +36,7 @@ struct RawClient {
 
     func send(_ bytes: [UInt8]) { connection.send(bytes) }
 
-    /// The next frame; nil at the end.
+    /// Returns the next frame, or nil at the end.
     func frame() throws -> Frame? {
         let head = try connection.receive(exactly: 2)
         guard head.count == 2 else { return nil }
@@ -46,7 +46,7 @@ struct RawClient {
         return Frame(head[0] & 0x0F, try connection.receive(exactly: count))
     }
 
-    /// The frames to the end of the connection.
+    /// Returns all frames up to the end of the connection.
     func frames() throws -> [Frame] {
         var all: [Frame] = []
         while let frame = try frame() { all.append(frame) }

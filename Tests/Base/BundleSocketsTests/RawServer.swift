@@ -4,21 +4,21 @@ import NIOHTTP1
 import NIOPosix
 import NIOWebSocket
 
-/// A server that sends the very bytes it is given, and shows those that it gets.
+/// A server that sends given bytes and records received ones.
 final class RawServer: Sendable {
     enum Manner: Sendable {
-        /// Takes the connection, and says nothing.
+        /// Accepts the connection and sends nothing.
         case silent
-        /// Says this to whatever comes first, and closes when `closes`.
+        /// Sends this after the first bytes, and closes if `closes` is true.
         case says(String, closes: Bool = false)
-        /// Opens a socket rightly, with a further field, then says these bytes.
+        /// Completes the handshake with another header field, then sends these bytes.
         case opens([UInt8], field: (String, String)? = nil)
     }
 
     let port: Int
-    /// All bytes that each connection brought, when it is over; behind the handshake, where there was one.
+    /// All bytes of each connection at its end, without the handshake.
     let received: AsyncStream<[UInt8]>
-    /// One for each connection that has brought something.
+    /// One element for each connection that has sent bytes.
     let asked: AsyncStream<Void>
     private let listener: any Channel
 
@@ -60,7 +60,7 @@ final class RawServer: Sendable {
             },
             upgradePipelineHandler: { channel, _ in
                 channel.eventLoop.makeCompletedFuture {
-                    // Before the frames' own handlers, which so see nothing.
+                    // Precedes the handlers of frames, which then see nothing.
                     let handler = RawHandler(bytes, closes: false, receiving, asking)
                     try channel.pipeline.syncOperations.addHandler(handler, position: .first)
                     handler.say()

@@ -5,7 +5,7 @@ import BundleTesting
 import NIOHTTP1
 import Testing
 
-@Suite(.ownThread)
+@Suite("SocketServer and SocketHub", .ownThread)
 struct ServerTests {
     private func status(_ request: String, _ rule: UpgradeRule = UpgradeRule(path: "/push")) async throws -> RawResponse
     {
@@ -18,7 +18,7 @@ struct ServerTests {
         return answer
     }
 
-    @Test func `who asks for something else gets a status`() async throws {
+    @Test func `answers other requests with a status`() async throws {
         #expect(try await status("GET /other HTTP/1.1\r\nHost: h\r\n\r\n").status == 404)
         #expect(try await status(RawClient.request("/pushed")).status == 404)
         #expect(try await status(RawClient.request("/push?channel=stable")).status == 101)
@@ -27,7 +27,7 @@ struct ServerTests {
         #expect(plain["Sec-WebSocket-Version"] == "13")
     }
 
-    @Test func `what comes behind another request on its connection opens no socket`() async throws {
+    @Test func `opens no socket after another request on the connection`() async throws {
         let server = try await StatusServer().start()
         let connection = try RawConnection(port: server.port)
         for _ in 0..<2 {
@@ -40,7 +40,7 @@ struct ServerTests {
         await server.stop()
     }
 
-    @Test func `who wishes for an upgrade elsewhere is answered there, once`() async throws {
+    @Test func `answers a request for an upgrade at another path once`() async throws {
         let server = try await StatusServer().start()
         let connection = try RawConnection(port: server.port)
         connection.send(RawClient.request("/elsewhere"))
@@ -54,13 +54,13 @@ struct ServerTests {
         ("Sec-WebSocket-Key: dGhl", "Sec-WebSocket-Key: d", 400), ("Upgrade: websocket", "Upgrade: h2c", 426),
         ("Host: 127.0.0.1", "Sec-WebSocket-Version: 13", 426),
     ])
-    func `what is no handshake gets a status`(_ part: String, _ other: String, _ expected: Int) async throws {
+    func `answers an invalid handshake with a status`(_ part: String, _ other: String, _ expected: Int) async throws {
         let request = RawClient.request("/push")
         #expect(request.contains(part))
         #expect(try await status(request.replacing(part, with: other)).status == expected)
     }
 
-    @Test func `pages of strange origins are kept out`() async throws {
+    @Test func `rejects pages of other origins`() async throws {
         let strange = RawClient.request("/push", ["Origin: https://elsewhere.example"])
         #expect(try await status(strange).status == 403)
         var rule = UpgradeRule(path: "/push")
@@ -73,7 +73,7 @@ struct ServerTests {
         #expect(try await status(twice, rule).status == 403)
     }
 
-    @Test func `who may not listen does not`() async throws {
+    @Test func `rejects clients without permission to listen`() async throws {
         var rule = UpgradeRule(path: "/push")
         rule.mayListen = { $0.headers["Authorization"] == ["Bearer right"] }
         #expect(try await status(RawClient.request("/push"), rule).status == 401)
@@ -81,11 +81,11 @@ struct ServerTests {
         #expect(try await status(RawClient.request("/push", ["Authorization: Bearer right"]), rule).status == 101)
     }
 
-    @Test func `a handshake that is never finished is cut`() async throws {
+    @Test func `closes a connection whose handshake does not complete`() async throws {
         var limits = SocketLimits()
         limits.handshake = .seconds(2)
         let echo = try await EchoServer.start(limits: limits)
-        // This one may take as long as on a busy machine.
+        // This handshake may take longer on a busy machine.
         var opened: RawClient?
         for _ in 0..<30 where opened == nil { opened = try? RawClient(port: echo.port) }
         let client = try #require(opened)
@@ -95,13 +95,13 @@ struct ServerTests {
             return connection
         }
         for connection in halves { #expect(try connection.receiveAll() == []) }
-        // The one that was finished before them stays.
+        // The earlier socket stays open.
         client.send(Frames.client(Frames.text, [0x61]))
         #expect(try client.frame() == RawClient.Frame(Frames.text, [0x61]))
         await echo.server.stop()
     }
 
-    @Test func `who takes nothing is given up, and what waits for it is bounded`() async throws {
+    @Test func `drops clients that stop reading and limits the send queue`() async throws {
         var limits = SocketLimits()
         limits.handshake = .seconds(60)
         limits.stall = .milliseconds(1500 * BusyMachine.seconds(1))
@@ -109,7 +109,7 @@ struct ServerTests {
         let client = try RawClient(port: echo.port)
         let socket = try #require(await echo.opened.first { _ in true })
         let block = [UInt8](repeating: 0, count: 256 << 10)
-        // Many at once: a few fill the limit, the others are told so at once.
+        // A few of these sends fill the limit, and the others fail at once.
         let results = await withTaskGroup(of: TransportError?.self) { group in
             for _ in 0..<128 {
                 group.addTask {
@@ -127,8 +127,8 @@ struct ServerTests {
         await echo.server.stop()
     }
 
-    @Test func `a silent client is asked, then given up`() async throws {
-        // On a busy machine the answer may come too late: then all is tried again, with more time.
+    @Test func `pings a silent client and then closes its connection`() async throws {
+        // On a busy machine the answer can be late, so the test repeats with more time.
         for heartbeat in [2, 5, 15] {
             var limits = SocketLimits()
             limits.handshake = .seconds(60)
@@ -150,7 +150,7 @@ struct ServerTests {
         Issue.record("who answered was given up")
     }
 
-    @Test func `a hub greets, tells all, hears nobody, and lets go who is gone`() async throws {
+    @Test func `greets sockets of a hub, sends to all, drops their messages and removes closed ones`() async throws {
         let hub = SocketHub()
         let echo = try await EchoServer.start(echoes: false)
         var opened = echo.opened.makeAsyncIterator()
@@ -159,7 +159,7 @@ struct ServerTests {
             clients.append(try RawClient(port: echo.port))
             hub.add(try #require(await opened.next()), greeting: ["hello", "17"])
         }
-        // More than may wait to be received anywhere else.
+        // More messages than other sockets queue.
         for _ in 0..<100 { clients[0].send(Frames.client(Frames.text, [UInt8](repeating: 0x61, count: 10_000))) }
         clients[1].send(Frames.client(Frames.close, Frames.code(1000)))
         hub.announce("18", topic: "stable")
@@ -173,7 +173,7 @@ struct ServerTests {
         #expect(try clients[0].frame() == RawClient.Frame(Frames.pong, [5]))
         while hub.count > 4 { await Task.yield() }
         #expect(hub.count == 4)
-        // Not on this thread, which waits for what comes of it.
+        // This thread waits for the result.
         let closing = Task.detached { await hub.close() }
         for client in clients.dropFirst(2) {
             #expect(try client.frames() == [RawClient.Frame(Frames.close, Frames.code(1000))])
@@ -183,7 +183,7 @@ struct ServerTests {
         await echo.server.stop()
     }
 
-    @Test func `a hub tells those of a topic about nothing else`() async throws {
+    @Test func `sends to sockets of a topic only its announcements`() async throws {
         let hub = SocketHub()
         let echo = try await EchoServer.start(echoes: false)
         var opened = echo.opened.makeAsyncIterator()
@@ -201,7 +201,7 @@ struct ServerTests {
         await echo.server.stop()
     }
 
-    @Test func `a hub closes who takes nothing`() async throws {
+    @Test func `closes sockets of a hub that stop reading`() async throws {
         let hub = SocketHub()
         var limits = SocketLimits()
         limits.unsent = 256 << 10
@@ -213,7 +213,7 @@ struct ServerTests {
             hub.announce(text, topic: "stable")
             await Task.yield()
         }
-        // Its loop may not have had its turn yet.
+        // The event loop of the socket may not have run yet.
         let deadline = ContinuousClock.now + .seconds(60)
         while hub.count > 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
         #expect(hub.count == 0)

@@ -3,7 +3,8 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// An HTTP server with sockets at `/push` that answers everything else with 204 and keeps its connections, as a host would.
+/// An HTTP server with sockets at `/push`. Like a host, it answers other requests with 204 and keeps their connections
+/// open.
 struct StatusServer {
     struct Running {
         let port: Int

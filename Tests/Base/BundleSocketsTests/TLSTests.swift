@@ -5,7 +5,7 @@ import BundleTestTraits
 import BundleTesting
 import Testing
 
-@Suite(.ownThread)
+@Suite("SocketConnector with TLS", .ownThread)
 struct TLSTests {
     private func connect(
         _ authority: TestAuthority, host: String = "127.0.0.1", trusting caFile: String?, scheme: String = "wss"
@@ -48,44 +48,44 @@ struct TLSTests {
         }
     }
 
-    @Test func `a server that proves its name or address is talked with`() async throws {
+    @Test func `connects to a server with a valid name or address`() async throws {
         let named = try TestAuthority(names: "DNS:localhost")
         #expect(try await connect(named, host: "localhost") == .text("inside"))
         let addressed = try TestAuthority(names: "IP:127.0.0.1")
         #expect(try await connect(addressed) == .text("inside"))
     }
 
-    @Test func `a certificate for another name or address is refused`() async throws {
+    @Test func `rejects a certificate for another name or address`() async throws {
         let other = try TestAuthority(names: "DNS:other.example,IP:127.0.0.2")
         #expect(await isUntrusted { try await connect(other, host: "localhost") })
         #expect(await isUntrusted { try await connect(other) })
     }
 
-    @Test func `an authority that was not named is refused`() async throws {
+    @Test func `rejects an authority that was not named`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         let other = try TestAuthority(names: "IP:127.0.0.1")
         #expect(await isUntrusted { try await connect(authority, trusting: other.authorityFile) })
         #expect(await isUntrusted { try await connect(authority, trusting: nil) })
     }
 
-    @Test func `a certificate that is out of date is refused`() async throws {
+    @Test func `rejects an expired certificate`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1", days: -1)
         #expect(await isUntrusted { try await connect(authority) })
     }
 
-    @Test func `authorities that cannot be read are told`() async throws {
+    @Test func `reports authorities that cannot be read`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         #expect(await isUntrusted { try await connect(authority, trusting: "/nonexistent/ca.pem") })
     }
 
-    @Test func `a socket in the clear does not open inside TLS`() async throws {
+    @Test func `does not open a ws socket on a TLS server`() async throws {
         let authority = try TestAuthority(names: "IP:127.0.0.1")
         await #expect(throws: TransportError.self) {
             try await connect(authority, trusting: authority.authorityFile, scheme: "ws")
         }
     }
 
-    @Test func `TLS does not begin with a server in the clear`() async throws {
+    @Test func `does not start TLS with a server without TLS`() async throws {
         let echo = try await EchoServer.start()
         let url = try SocketURL(parsing: "wss://127.0.0.1:\(echo.port)/push")
         await #expect(throws: TransportError.self) { try await Self.connector(trusting: nil).connect(url) }

@@ -220,7 +220,7 @@ import Testing
         _ = try trusting.program.wait()
 
         let strange = try serve(flags)
-        try strange.wait(until: "certificate does not count")
+        try strange.wait(until: "certificate is not trusted")
         await server.stop()
         await hub.close()
     }

@@ -93,19 +93,19 @@ import Testing
 
     static let breaks: [Break] = [
         Break("closes", "the socket is closed") { $0.close() },
-        Break("closes with a reason", "the other side closed with code 1011: sorry") {
+        Break("closes with a reason", "the peer closed the connection with code 1011: sorry") {
             $0.send(8, [0x03, 0xF3] + Array("sorry".utf8))
         },
-        Break("is cut", "the connection broke") { $0.cut() },
-        Break("is cut in a frame's head", "the connection broke") {
+        Break("is cut", "the connection was lost") { $0.cut() },
+        Break("is cut in a frame's head", "the connection was lost") {
             $0.raw([0x81])
             $0.cut()
         },
-        Break("is cut in the middle of a frame", "the connection broke") {
+        Break("is cut in the middle of a frame", "the connection was lost") {
             $0.raw(SocketPeer.head(1, 100) + Array(#"{"msg":"added""#.utf8))
             $0.cut()
         },
-        Break("is cut in the middle of a message", "the connection broke") {
+        Break("is cut in the middle of a message", "the connection was lost") {
             $0.raw(SocketPeer.head(1, 5, isLast: false) + Array(#"{"msg"#.utf8.prefix(5)))
             $0.cut()
         },
@@ -117,8 +117,8 @@ import Testing
                 $0.raw(SocketPeer.head(opcode, 600 << 10, isLast: false) + [UInt8](repeating: 0x20, count: 600 << 10))
             }
         },
-        Break("breaks the protocol", "the other side broke the protocol") { $0.raw([0x83, 0]) },
-        Break("sends no UTF-8", "the other side broke the protocol") { $0.send(1, [0xC3, 0x28]) },
+        Break("breaks the protocol", "the peer violated the protocol") { $0.raw([0x83, 0]) },
+        Break("sends no UTF-8", "the peer violated the protocol") { $0.send(1, [0xC3, 0x28]) },
     ]
 
     @Test(arguments: breaks)
@@ -196,12 +196,12 @@ import Testing
 
     /// An answer that opens no socket, and what is said of it.
     static let refusals: [(Route, String)] = [
-        (Route(Array("<html>".utf8)), "the other side answered with status 200"),
-        (Route(status: 404), "the other side answered with status 404"),
-        (Route(status: 403), "the other side answered with status 403"),
-        (Route.redirect(to: "http://127.0.0.1:1/websocket"), "the other side answered with status 302"),
+        (Route(Array("<html>".utf8)), "the server responded with status 200"),
+        (Route(status: 404), "the server responded with status 404"),
+        (Route(status: 403), "the server responded with status 403"),
+        (Route.redirect(to: "http://127.0.0.1:1/websocket"), "the server responded with status 302"),
         (
-            Route(status: 503).with { $0.headers = [("Retry-After", "1")] }, "the other side answered with status 503"
+            Route(status: 503).with { $0.headers = [("Retry-After", "1")] }, "the server responded with status 503"
         ),
         (
             Route(status: 101).with {
@@ -209,9 +209,9 @@ import Testing
                 $0.headers = [
                     ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", "AAAA"),
                 ]
-            }, "the other side's answer opens no socket"
+            }, "the server's response does not open a socket"
         ),
-        (Route().with { $0.raw = Array("SSH-2.0-x\r\n".utf8) }, "the other side's answer opens no socket"),
+        (Route().with { $0.raw = Array("SSH-2.0-x\r\n".utf8) }, "the server's response does not open a socket"),
         (Route().with { $0.raw = [] }, ""),
     ]
 

@@ -1,9 +1,9 @@
 import NIOCore
 import NIOHTTP1
 
-/// Stands before NIO's upgrade handler, which forgets the head of a request that it does not upgrade: answers what the rule
-/// refuses, and takes the wish for an upgrade off what is not ours.
-final class UpgradeDoor: ChannelInboundHandler, RemovableChannelHandler {
+/// Checks requests before NIO's upgrade handler, which loses the head of a request that it does not upgrade. It answers requests
+/// that the rule rejects, and removes the upgrade from requests for other paths.
+final class UpgradeFilter: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
 
@@ -21,28 +21,28 @@ final class UpgradeDoor: ChannelInboundHandler, RemovableChannelHandler {
             isFirst = false
             if verdict == .notOurs && head.headers.contains(name: "Upgrade") {
                 head.headers.remove(name: "Upgrade")
-                // NIO's decoder reads nothing behind a request that wished for an upgrade.
+                // NIO's decoder reads nothing after a request for an upgrade.
                 head.headers.replaceOrAdd(name: "Connection", value: "close")
                 return context.fireChannelRead(wrapInboundOut(.head(head)))
             }
         }
         guard let refusal else { return context.fireChannelRead(data) }
-        // An answer before the request's end would be lost in the pipeline.
+        // The pipeline would lose a response before the end of the request.
         if case .end = part { context.channel.answer(refusal) }
     }
 
     private static func refusal(_ verdict: UpgradeRule.Verdict, isFirst: Bool) -> HTTPResponseStatus? {
         switch verdict {
         case .refused(let status): HTTPResponseStatus(statusCode: status)
-        // Sockets are opened over connections of their own.
+        // A socket must be opened by the first request of its connection.
         case .opens: isFirst ? nil : .badRequest
         case .notOurs: nil
         }
     }
 }
 
-/// Answers everything with 404.
-final class NothingElse: ChannelInboundHandler {
+/// Answers every request with 404.
+final class NotFoundHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -51,7 +51,7 @@ final class NothingElse: ChannelInboundHandler {
 }
 
 extension Channel {
-    /// Answers without content, and closes.
+    /// Sends a response without content and closes the connection.
     fileprivate func answer(_ status: HTTPResponseStatus) {
         var headers: HTTPHeaders = ["Content-Length": "0", "Connection": "close"]
         if status == .upgradeRequired { headers.add(name: "Sec-WebSocket-Version", value: "13") }
