@@ -152,7 +152,7 @@ import Testing
         let many = "{\"manifest\":[" + String(repeating: "{\"where\":\"x\"},", count: 1_000_000) + "broken"
         #expect(try #require(try ManifestText.refusal(of: many)).contains("more than 20000 entries"))
         let deep = "{\"x\":" + String(repeating: "[", count: 1_000_000)
-        #expect(try #require(try ManifestText.refusal(of: deep)).contains("more than 64 arrays"))
+        #expect(try #require(try ManifestText.refusal(of: deep)).contains("more than 64 nested arrays"))
         let huge = "{\"manifest\":[{\"path\":\"" + String(repeating: "a", count: 15_000_000)
         #expect(try #require(try ManifestText.refusal(of: huge)).contains("a string of more than 8192 bytes"))
         #expect(throws: AssetManifestError.tooLarge(bytes: 100 << 20, limit: 16 << 20)) {
