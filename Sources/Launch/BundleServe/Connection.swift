@@ -243,9 +243,9 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
             write(response.fields)
             let region = FileRegion(fileHandle: file.handle, readerIndex: part.lowerBound, endIndex: part.upperBound)
             finish(.fileRegion(region), from: file)
-        case .events(let events):
+        case .events(let events, let page):
             write(response.fields)
-            stream(events)
+            stream(events, of: page)
         case .upgrade(let other, let request):
             write(response.fields)
             change(to: other, request)
@@ -283,9 +283,10 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     /// Writes events one by one, each when the one before is with the kernel, and leaves after the last.
-    private func stream(_ events: AsyncStream<PageEvent>) {
+    private func stream(_ events: AsyncStream<PageEvent>, of page: String) {
         guard let channel = context?.channel else { return }
         enter(.streaming)
+        table.beginStream(self, of: page, on: channel)
         let connection = NIOLoopBound(self, eventLoop: channel.eventLoop)
         stream = Task(priority: .high) {
             for await event in events {
@@ -428,11 +429,22 @@ final class Connection: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
+    /// Since when a response has not been read; nil where none is being sent.
+    var unreadSince: NIODeadline? {
+        switch phase {
+        case .sending, .leaving: since
+        case .idle, .readingHead, .readingBody, .asking, .streaming, .changing, .closed: nil
+        }
+    }
+
     /// Since when a body has been on its way; nil where none is.
     var bodySince: NIODeadline? { if case .readingBody = phase { readsBodySince } else { nil } }
 
     /// Gives the room of a body that has not come to others.
     func giveWay() { leave() }
 
-    func close() { context?.close(promise: nil) }
+    func close() {
+        stream?.cancel()
+        context?.close(promise: nil)
+    }
 }

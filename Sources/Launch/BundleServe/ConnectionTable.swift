@@ -10,7 +10,12 @@ final class ConnectionTable {
     /// What is left for bodies under way.
     private var room: Int
     private let slowBody: TimeAmount
+    /// The connections with event streams, the oldest first, and the pages that they are for.
+    private var streams: [(connection: Connection, page: String)] = []
+    private let maximumStreams: Int
     private(set) var isStopping = false
+    /// Counts the connections; there is none before the server listens.
+    weak var gate: AcceptGate?
     /// What the connections serve; there are none before it is known.
     var service: (any Service)?
 
@@ -18,6 +23,7 @@ final class ConnectionTable {
         self.loop = loop
         room = limits.bodies
         slowBody = TimeAmount(limits.slowBody)
+        maximumStreams = limits.streams
         let shortest =
             [limits.request, limits.idle, limits.stall, limits.heartbeat, limits.farewell].min() ?? .seconds(1)
         pause = min(max(TimeAmount(shortest / 8), .milliseconds(5)), .seconds(1))
@@ -36,9 +42,28 @@ final class ConnectionTable {
         sweeping = loop.scheduleRepeatedTask(initialDelay: pause, delay: pause) { _ in table.value.sweep() }
     }
 
-    /// Ends the connection that has been waiting for a request for the longest time, where there is one: of many that say nothing, or a
-    /// little now and then, none keeps others out.
-    func makeRoom() { connections.values.filter(\.isWaiting).min { $0.waitsSince < $1.waitsSince }?.close() }
+    /// Closes the connection that has waited for a request the longest, else the one that has not read its response the longest. Many
+    /// connections that send nothing, or read nothing, keep no other one out.
+    func makeRoom() {
+        if let waiting = connections.values.filter(\.isWaiting).min(by: { $0.waitsSince < $1.waitsSince }) {
+            return waiting.close()
+        }
+        let latest = NIODeadline.now() - slowBody
+        connections.values.compactMap { connection in connection.unreadSince.map { (connection, $0) } }
+            .filter { $0.1 <= latest }.min { $0.1 < $1.1 }?.0.close()
+    }
+
+    /// Gives the connection of an event stream a place among the streams in exchange for the one among the connections. The stream that the
+    /// page had before ends, and the oldest one where there are too many.
+    func beginStream(_ connection: Connection, of page: String, on channel: any Channel) {
+        let before = streams.filter { $0.page == page }
+        streams.removeAll { $0.page == page }
+        streams.append((connection, page))
+        let surplus = streams.prefix(max(0, streams.count - maximumStreams))
+        streams.removeFirst(surplus.count)
+        for stream in before + surplus { stream.connection.close() }
+        gate?.release(channel)
+    }
 
     /// Whether there is room for a body of that many bytes, which is the connection's until it gives it back.
     ///
@@ -62,10 +87,12 @@ final class ConnectionTable {
     private func sweep() {
         let now = NIODeadline.now()
         for connection in Array(connections.values) { connection.sweep(now) }
+        if gate?.isFull == true { makeRoom() }
     }
 
     func remove(_ connection: Connection) {
         connections[ObjectIdentifier(connection)] = nil
+        streams.removeAll { $0.connection === connection }
         guard connections.isEmpty else { return }
         sweeping?.cancel()
         sweeping = nil

@@ -38,8 +38,9 @@ final class Listener: Sendable {
             .serverChannelOption(.autoRead, value: false)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        AcceptGate(limit: limits.connections) { table.value.makeRoom() })
+                    let gate = AcceptGate(limit: limits.connections) { table.value.makeRoom() }
+                    table.value.gate = gate
+                    try channel.pipeline.syncOperations.addHandler(gate)
                 }
             }
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -85,13 +86,27 @@ final class AcceptGate: ChannelDuplexHandler {
 
     private let limit: Int
     private let makeRoom: () -> Void
-    private var open = 0
+    private var open: Set<ObjectIdentifier> = []
     private var waiting: [any Channel] = []
     private var holdsRead = false
+    private var context: ChannelHandlerContext?
 
     init(limit: Int, makeRoom: @escaping () -> Void) {
         self.limit = limit
         self.makeRoom = makeRoom
+    }
+
+    /// Whether a connection waits for room.
+    var isFull: Bool { !waiting.isEmpty }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    /// Stops counting a connection, which has ended or has a limit of its own by now.
+    func release(_ channel: any Channel) {
+        guard open.remove(ObjectIdentifier(channel)) != nil, let context else { return }
+        admit(context)
     }
 
     func read(context: ChannelHandlerContext) {
@@ -111,13 +126,10 @@ final class AcceptGate: ChannelDuplexHandler {
     }
 
     private func admit(_ context: ChannelHandlerContext) {
-        while open < limit, let channel = waiting.first {
+        while open.count < limit, let channel = waiting.first {
             waiting.removeFirst()
-            open += 1
-            channel.closeFuture.assumeIsolated().whenComplete { [self] _ in
-                open -= 1
-                admit(context)
-            }
+            open.insert(ObjectIdentifier(channel))
+            channel.closeFuture.assumeIsolated().whenComplete { [self] _ in release(channel) }
             context.fireChannelRead(wrapInboundOut(channel))
         }
         guard waiting.isEmpty, holdsRead else { return }

@@ -45,9 +45,9 @@ final class PageService: Service {
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         if let status = rules.refusal(of: request) {
-            tellServiceWorker(request)
             return status == .misdirected ? Response.text(status, "").closing : .refusal(status)
         }
+        if request.isForServiceWorker && !request.hasBody { return endServiceWorker(request) }
         guard let path = request.withTarget({ RequestPath(decoding: $1) }) else {
             return Response.refusal(.badRequest).closing
         }
@@ -123,14 +123,37 @@ final class PageService: Service {
             || request.has(.fetchDestination, "embed") || request.has(.fetchDestination, "object")
     }
 
-    private func tellServiceWorker(_ request: Request) {
-        guard request.has(.fetchDestination, "serviceworker"),
-            let path = request.withTarget({ RequestPath(decoding: $1) }), isNew(Array("worker ".utf8) + path.bytes)
-        else { return }
-        say(
-            "a page asks for the service worker \(Self.name(path)), which is refused: it would outlive its client. "
-                + "Nothing allows it")
+    /// Answers with a worker that unregisters itself and reloads the windows that it controls.
+    ///
+    /// The worker of another server that listened on this port before, or of a client, would answer in place of the clients that follow. A
+    /// browser keeps a worker whose update is refused, and replaces it by one whose update differs.
+    private func endServiceWorker(_ request: Request) -> Response {
+        let path = String(request.wholeTarget.prefix { $0 != "?" })
+        if isNew(Array("worker \(path)".utf8)) {
+            say(
+                "the browser has the service worker \(UntrustedName.display(path)), or is about to register it: it is ended, "
+                    + "because it would answer in place of the clients that follow")
+        }
+        return Response(
+            .ok, type: MediaType.of(Array("a.js".utf8)), caching: Caching.never,
+            fields: "Service-Worker-Allowed: /\r\n", ByteBuffer(string: Self.endingWorker))
     }
+
+    private static let endingWorker = """
+        self.addEventListener('install', function () {
+          self.skipWaiting();
+        });
+        self.addEventListener('activate', function (event) {
+          event.waitUntil(self.registration.unregister().then(function () {
+            return self.clients.matchAll({ type: 'window' });
+          }).then(function (windows) {
+            windows.forEach(function (controlled) {
+              controlled.navigate(controlled.url);
+            });
+          }));
+        });
+
+        """
 
     private static func name(_ path: RequestPath) -> String {
         UntrustedName.display("/\(String(decoding: path.bytes, as: UTF8.self))")
@@ -301,7 +324,8 @@ final class PageService: Service {
         do {
             let events = try await elsewhere { [host] in try await host.events(token: token) }
             let head = "Content-Type: \(MediaType.events)\r\nCache-Control: \(Caching.never)\r\n\r\n"
-            return Response(.ok, fields: ByteBuffer(string: head), .events(events)).closing
+            let page = token + request.query
+            return Response(.ok, fields: ByteBuffer(string: head), .events(events, page: page)).closing
         } catch {
             return refusal(error)
         }

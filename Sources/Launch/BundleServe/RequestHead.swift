@@ -8,6 +8,7 @@ struct RequestHead: Sendable {
     enum Field: Int, Sendable, CaseIterable {
         case host, origin, cookie, range, ifRange, ifMatch, ifNoneMatch, contentType, contentLength, expect, token
         case fetchSite, fetchMode, fetchDestination, fetchPurpose, privateNetwork, authorization
+        case serviceWorker
     }
 
     var method = Method.other
@@ -23,7 +24,7 @@ struct RequestHead: Sendable {
     /// The value of `Content-Length`; nil without one.
     var bodyLength: Int?
 
-    private var places = InlineArray<17, Range<UInt32>>(repeating: absent)
+    private var places = InlineArray<18, Range<UInt32>>(repeating: absent)
     // An empty value has a place too, but never this one: offset 0 is the method.
     private static var absent: Range<UInt32> { 0..<0 }
 
@@ -209,7 +210,7 @@ struct RequestHeadParser {
         case 14:
             return named("content-length", .contentLength) ?? named("sec-fetch-site", .fetchSite)
                 ?? named("sec-fetch-mode", .fetchMode) ?? named("sec-fetch-dest", .fetchDestination)
-                ?? named("x-client-token", .token)
+                ?? named("x-client-token", .token) ?? named("service-worker", .serviceWorker)
         case 38: return named("access-control-request-private-network", .privateNetwork)
         default: return nil
         }

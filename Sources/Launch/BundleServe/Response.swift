@@ -10,8 +10,9 @@ struct Response: Sendable {
         case bytes(ByteBuffer)
         /// A part of an open file, sent by the kernel.
         case file(OpenFile, Range<Int>)
-        /// Events one by one, each when the one before is with the kernel; the connection ends with them.
-        case events(AsyncStream<PageEvent>)
+        /// The events of a page one by one, each when the one before is with the kernel; the connection ends with them. A page has one
+        /// stream: the one before ends.
+        case events(AsyncStream<PageEvent>, page: String)
         /// The connection belongs to another protocol from here on.
         case upgrade(any ProtocolSwitch, SwitchRequest)
     }

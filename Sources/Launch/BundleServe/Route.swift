@@ -160,8 +160,6 @@ struct RequestRules: Sendable {
     func refusal(of request: Request) -> Status? {
         guard let host = host(of: request) else { return .misdirected }
         if request.head.method == .options && request.has(.privateNetwork) { return .forbidden }
-        // It would outlive its client, and go on answering in place of the one that follows a rollback.
-        if request.has(.fetchDestination, "serviceworker") { return .forbidden }
         if request.has(.origin) && !isOurs(request, host) { return .forbidden }
         if request.has(.fetchSite) && !request.has(.fetchSite, "same-origin") && !request.has(.fetchSite, "none")
             && !isVisit(request)

@@ -54,12 +54,14 @@ package struct ServerConfiguration: Sendable {
 
 /// What one server gives its clients at most.
 package struct ServerLimits: Sendable {
-    /// Connections at once; for a further one, the one that has waited for a request the longest is closed. Where all are being answered it
-    /// waits in the kernel's queue.
+    /// Connections at once, without those of event streams. For a further one, the connection is closed that has waited for a request the
+    /// longest, or has not read its response the longest. Where there is none, it waits in the kernel's queue.
     package var connections = 64
+    /// Event streams at once; for a further one, the oldest ends.
+    package var streams = 16
     /// For the bodies of all requests under way, in bytes.
     package var bodies = 4 << 20
-    /// A body that takes longer gives its room to others where there is no more.
+    /// A body that takes longer gives its room to others where there is no more, and so does a response that is not read for as long.
     package var slowBody = Duration.seconds(1)
     /// For the whole head of a request, from its first byte, and for its body again.
     package var request = Duration.seconds(10)

@@ -193,6 +193,10 @@ extension Site {
 }
 
 extension Request {
+    /// Whether a browser requests the script of a service worker, to register or to update it. Browsers without Fetch Metadata send
+    /// `Service-Worker` alone.
+    var isForServiceWorker: Bool { has(.serviceWorker, "script") || has(.fetchDestination, "serviceworker") }
+
     /// Whether a page is asked for, and not a part of one.
     var isNavigation: Bool {
         head.acceptsHTML || has(.fetchMode, "navigate") || has(.fetchDestination, "document")

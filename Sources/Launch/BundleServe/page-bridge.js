@@ -11,6 +11,7 @@
   var fetch = window.fetch.bind(window);
   var setTimeout = window.setTimeout.bind(window);
   var Promise = window.Promise;
+  var TypeError = window.TypeError;
   var TextDecoder = window.TextDecoder;
   var AbortController = window.AbortController;
   var parse = JSON.parse;
@@ -33,6 +34,9 @@
   var token = (meta && meta.getAttribute('content')) || '';
   // Absolute: a <base> element of the page must not send the token elsewhere.
   var root = window.location.origin + '/__clientctl/v1/';
+
+  // Names this load of the page.
+  var loadName = String(random()).slice(2) + '-' + startedAt;
 
   function ignore() {}
 
@@ -310,7 +314,7 @@
         controller.abort();
       }
     };
-    fetch(root + 'events', {
+    fetch(root + 'events?' + loadName, {
       headers: { 'X-Client-Token': token, Accept: 'text/event-stream' },
       cache: 'no-store',
       credentials: 'same-origin',
@@ -396,6 +400,14 @@
     send('report', body).then(ignore, ignore);
   }
 
+  // A worker would outlive its client, and answer in place of the one that follows a rollback.
+  if (window.navigator.serviceWorker) {
+    window.navigator.serviceWorker.register = function (url) {
+      notice({ kind: 'worker', url: cut(url) });
+      return Promise.reject(new TypeError('The device accepts no service worker.'));
+    };
+  }
+
   document.addEventListener('securitypolicyviolation', function (event) {
     if (event.disposition === 'report') {
       return;
@@ -454,10 +466,9 @@
     tabs.postMessage(token);
   }
 
-  // Whether the page can be seen. Each load of it says so first, under a name of its own: the host listens to the youngest,
-  // because the one before may say farewell late.
+  // Whether the page can be seen. Each load of it reports that first, under a name of its own: the host follows the youngest,
+  // because the farewell of the one before may come late.
 
-  var loadName = String(random()).slice(2) + '-' + startedAt;
   var lastHidden = null;
   var hasLeft = false;
   var reports = 0;

@@ -69,7 +69,7 @@ public actor ClientShell {
         thread = try ShellThread()
         launcher = try Launcher(configuration.device, now: now, warn: warn)
         verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
-        work = ShellWork(launcher, verdicts, bridge)
+        work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
         state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
     }
@@ -134,7 +134,7 @@ public actor ClientShell {
             let launcher = try Launcher(device, now: now, warn: warn)
             verdicts = try Verdicts(store: device.store, now: now, warn: warn)
             self.launcher = launcher
-            work = ShellWork(launcher, verdicts, bridge)
+            work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
             let audience = state.audience
             state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
             warn("The store \(device.store) is another one than before: its clients are shown from now on.")
@@ -164,8 +164,12 @@ public actor ClientShell {
     /// The shell has seen the client of the launch with `token` fail; nothing happens where another one runs by now.
     public func startupDidFail(_ token: LaunchToken, _ what: String) { _ = carryOut(.fail(token, what)) }
 
-    /// A page says that its start has failed, or whoever watches it: counts on trial only. Throws why it does not.
+    /// A page says that its start has failed, which counts on trial only, and once for each client. Throws why it does not.
     public func pageDidFail(_ token: LaunchToken, _ what: String) throws { try handle(.failTrial(token, what)) }
+
+    /// The page on the screen is lost, for the reason `what`. A client on trial has failed by it, unless no page has ever reported to this shell:
+    /// then another client is shown, and there is no verdict.
+    public func pageIsLost(_ token: LaunchToken, _ what: String) { _ = carryOut(.lose(token, what)) }
 
     /// The page of the launch with `token` leaves for `place`; on trial, another one has to follow.
     public func pageDidLeave(_ token: LaunchToken, for place: String, _ report: PageReport) {
@@ -315,7 +319,9 @@ public actor ClientShell {
             case .wake(let moment): wake(at: moment)
             case .inspect(let request, let sequel):
                 carryOut(.inspected(work.inspect(request), sequel), &outcome)
-            case .prepare(let goal, let forGuests): carryOut(work.prepare(goal, forGuests: forGuests), &outcome)
+            case .prepare(let goal, let forGuests, let silent):
+                carryOut(work.prepare(goal, forGuests: forGuests, without: silent), &outcome)
+            case .note(let launched): work.note(launched)
             case .begin(let client, let forGuests, let load):
                 carryOut(work.begin(client, forGuests: forGuests, load), &outcome)
             case .write(let verdict, let launched):

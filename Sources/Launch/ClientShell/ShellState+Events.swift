@@ -14,6 +14,8 @@ protocol BootAttempt: Sendable {
     var token: LaunchToken { get }
     var isTrial: Bool { get }
     var isRecorded: Bool { get }
+    /// Whether a start of the client was reported as failed before.
+    var wasReportedFailed: Bool { get }
 }
 
 extension PreparedLaunch: ReadyLaunch {
@@ -42,6 +44,8 @@ extension ShellState {
         case fail(LaunchToken, String)
         /// A page has failed, where that counts: on trial.
         case failTrial(LaunchToken, String)
+        /// The page on the screen is lost: on trial the client has failed, unless no page has ever reported.
+        case lose(LaunchToken, String)
         /// A page leaves for a place.
         case leave(LaunchToken, String, PageReport)
         case complain(LaunchToken, String, isGrave: Bool)
@@ -64,10 +68,12 @@ extension ShellState {
     enum Action {
         /// Settle what is owed, write down what was not, and read the store.
         case inspect(Request, Sequel)
-        /// Choose a client where `goal` names none, and hand it to the web view where `goal` shows it.
-        case prepare(Goal, forGuests: Bool)
+        /// Choose a client where `goal` names none, and hand it to the web view where `goal` shows it. The clients of `without` come last.
+        case prepare(Goal, forGuests: Bool, without: Set<ClientName>)
         /// Write the boot attempt down; one for guests is not.
         case begin(Prepared, forGuests: Bool, PageLoad)
+        /// Write down that a page of the launch has reported.
+        case note(Launch)
         /// Write a verdict down.
         case write(Verdict, Launch)
         /// Remove older clients.
@@ -133,6 +139,8 @@ extension ShellState {
     enum Departure {
         case failed(StartFailure)
         case recalled(String)
+        /// No page has ever reported.
+        case silent
     }
 
     /// What there is to know before the store is read.
@@ -141,6 +149,8 @@ extension ShellState {
         let running: ClientName?
         let owed: Debt?
         let unrecorded: Launch?
+        /// Clients that come last, because their pages never reported.
+        let silent: Set<ClientName>
     }
 
     /// What was found.

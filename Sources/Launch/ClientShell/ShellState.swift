@@ -29,6 +29,10 @@ struct ShellState<Launch: BootAttempt> {
     private let mostComplaints = 50
     /// Why what runs has failed, while nothing could take its place.
     private var failure: StartFailure?
+    /// Whether a page has reported to this shell: then a browser shows what it is given.
+    private var hasHeardPage = false
+    /// Clients whose pages were loaded and never reported, while no page ever had: others are shown first until one has.
+    private var silent: Set<ClientName> = []
     private var owed: Debt?
     private var unprepared: UpdateFailure?
     private var trouble: UpdateFailure?
@@ -62,26 +66,37 @@ struct ShellState<Launch: BootAttempt> {
             return inspect(then: retrying ? .retry : .nothing)
         case .tick(let mayActivate): return inspect(then: mayActivate ? .activate : .nothing)
         case .reload: return inspect(then: .reload)
-        case .confirm(let token): return confirm(token)
+        case .confirm(let token):
+            // The verdict is written at once, and the report with it.
+            _ = hear(token)
+            return confirm(token)
         case .fail(let token, let what): return fail(token, .reported, what, time)
-        case .failTrial(let token, let what):
-            guard let launched else { return [.refuse(ShellError.notStarted)] }
-            guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
-            return trial == nil ? [.refuse(ShellError.notOnTrial)] : fail(token, .reported, what, time)
+        case .failTrial(let token, let what): return hear(token) + failTrial(token, what, time)
+        case .lose(let token, let what):
+            guard let launched, launched.token == token, trial != nil else { return [] }
+            return hasHeardPage ? fail(token, .reported, what, time) : passOver(launched)
         case .leave(let token, let place, let report):
-            guard token == launched?.token else { return [] }
+            guard let launched, launched.token == token else { return [] }
             busy.leave(load: report.load)
-            trial?.leave(for: place, report, at: now)
+            // A second trial is decided by its time alone, which goes on.
+            if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
+            return hear(token)
         case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
-            if token == launched?.token { trial?.show(isShown, report, at: now) }
+            guard token == launched?.token else { return [] }
+            trial?.show(isShown, report, at: now)
+            return hear(token)
         case .busy(let token, let isBusy, let report, let mayActivate):
             guard token == launched?.token else { return [] }
             busy.report(isBusy, load: report.load, number: report.number, at: now)
             return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
         case .woken:
-            guard let launched, let end = trial?.wake(at: now) else { return [] }
-            return fail(launched.token, end.cause, end.what, time)
+            guard let launched else { return [] }
+            switch trial?.wake(at: now, afterReports: hasHeardPage) {
+            case .failed(let cause, let what)?: return fail(launched.token, cause, what, time)
+            case .silent?: return passOver(launched)
+            case nil: return []
+            }
         case .inspected(let inspection, let sequel): return inspected(inspection, sequel, now)
         case .ready(let ready, let goal): return reach(goal, ready, now)
         case .notReady(let error, let goal): return miss(goal, error, now)
@@ -148,6 +163,33 @@ struct ShellState<Launch: BootAttempt> {
 
     // MARK: Verdicts
 
+    /// A page with `token` has reported, so a browser shows what it is given: the launch that runs answers for its trial from now on, and
+    /// clients that were passed over get another one.
+    private mutating func hear(_ token: LaunchToken) -> [Action] {
+        guard let launched, launched.token == token else { return [] }
+        hasHeardPage = true
+        if !silent.isEmpty { (silent, ledger) = ([], nil) }
+        guard trial?.hear() == true, launched.isRecorded else { return [] }
+        return [.note(launched)]
+    }
+
+    /// The trial of a client whose page was loaded and never reported, as no page has: the browser may show something else. Another client
+    /// is shown, and there is no verdict.
+    private mutating func passOver(_ launch: Launch) -> [Action] {
+        silent.insert(launch.name)
+        return (launch.isRecorded ? [.write(.abandoned, launch)] : []) + prepare(.leave(.silent, .nothing))
+    }
+
+    /// A page says that its start has failed. That fails one start of a client: its second trial is decided by its time, so a
+    /// program that speaks for the page cannot block a client.
+    private mutating func failTrial(_ token: LaunchToken, _ what: String, _ time: Timestamp) -> [Action] {
+        guard let launched else { return [.refuse(ShellError.notStarted)] }
+        guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
+        if trial == nil { return [.refuse(ShellError.notOnTrial)] }
+        return launched.wasReportedFailed
+            ? complain(token, what, true) : fail(token, .reported, "the page said: \(what)", time)
+    }
+
     private mutating func confirm(_ token: LaunchToken) -> [Action] {
         guard let launched else { return [.refuse(ShellError.notStarted)] }
         guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
@@ -195,7 +237,8 @@ struct ShellState<Launch: BootAttempt> {
 
     private func inspect(then sequel: Sequel) -> [Action] {
         let unrecorded = launched.flatMap { $0.isRecorded || audience != .everybody ? nil : $0 }
-        let request = Request(audience: audience, running: launched?.name, owed: owed, unrecorded: unrecorded)
+        let request = Request(
+            audience: audience, running: launched?.name, owed: owed, unrecorded: unrecorded, silent: silent)
         return [.inspect(request, sequel)]
     }
 
@@ -273,7 +316,9 @@ struct ShellState<Launch: BootAttempt> {
 
     // MARK: Other clients
 
-    private func prepare(_ goal: Goal) -> [Action] { [.prepare(goal, forGuests: audience == .guests)] }
+    private func prepare(_ goal: Goal) -> [Action] {
+        [.prepare(goal, forGuests: audience == .guests, without: silent)]
+    }
 
     private mutating func reach(_ goal: Goal, _ ready: Ready, _ now: Duration) -> [Action] {
         let client = ready.client
@@ -329,6 +374,11 @@ struct ShellState<Launch: BootAttempt> {
         // Its page is not asked.
         case .recalled(let reason):
             UpdateFailure(.versionBlocked, subject: "\(name)", "\(name) was left for \(other), because \(reason).")
+        case .silent:
+            UpdateFailure(
+                .healthFailed, subject: "\(name)",
+                "\(name) was left for \(other) without a verdict: its page was loaded, and no page has reported since this "
+                    + "start, so the browser may show something else. \(name) is tried again when a page reports.")
         }
     }
 
@@ -358,6 +408,8 @@ struct Trial: Sendable {
     private var silence: Duration?
     private var isInBrowser = false
     private var hasReported = false
+    /// Whether the ledger is to learn of the first report.
+    private var awaitsReport: Bool
     private var loads: [PageReport] = []
     private let patience: Duration
     /// A page that has left, for where, and until when one of ours is to follow it.
@@ -365,8 +417,16 @@ struct Trial: Sendable {
     private var complaints: [String] = []
     private static let keptComplaints = 3
 
+    /// How a trial ends by itself.
+    enum End: Equatable {
+        case failed(StartFailure.Cause, String)
+        /// A page was loaded, and none has ever reported.
+        case silent
+    }
+
     /// A start that begins at the clock's reading `now`.
     init(_ timeout: StartupTimeout, _ visibility: ShellConfiguration.Visibility, at now: Duration) {
+        awaitsReport = visibility == .reported
         watchdog = StartupWatchdog(timeout: timeout)
         patience = timeout.duration
         longestSilence = visibility == .reported ? timeout.duration * 3 : nil
@@ -401,6 +461,12 @@ struct Trial: Sendable {
         _ = apply(.paused, now)
     }
 
+    /// Takes in that a page has reported; true for the first time where pages report.
+    mutating func hear() -> Bool {
+        defer { awaitsReport = false }
+        return awaitsReport
+    }
+
     /// The first complaints of its pages: the one that counts may come behind another.
     var evidence: String? { complaints.isEmpty ? nil : complaints.joined(separator: "; ") }
 
@@ -408,18 +474,20 @@ struct Trial: Sendable {
         if complaints.count < Self.keptComplaints { complaints.append(complaint) }
     }
 
-    /// Why the start has failed, if it has by now.
-    mutating func wake(at now: Duration) -> (cause: StartFailure.Cause, what: String)? {
+    /// How the trial has ended, if it has by now. A page that reports nothing is the client's own failure `afterReports` of others.
+    mutating func wake(at now: Duration, afterReports: Bool) -> End? {
         if let farewell, now >= farewell.end {
             let place = farewell.place.isEmpty ? "" : " for \(farewell.place)"
-            return (.reported, "its page left\(place), and none of its pages followed within \(DurationText(patience))")
+            return .failed(
+                .reported, "its page left\(place), and none of its pages followed within \(DurationText(patience))")
         }
         if let silence, now >= silence {
             self.silence = nil
+            if !afterReports { return .silent }
             _ = apply(.resumed, now)
         }
         guard case .settle(.faulty(let cause, let what))? = apply(.woken, now) else { return nil }
-        return (cause, what)
+        return .failed(cause, what)
     }
 
     private mutating func apply(_ event: StartupWatchdog.Event, _ now: Duration) -> StartupWatchdog.Action? {

@@ -9,20 +9,25 @@ struct ShellWork {
     private let launcher: Launcher
     private let verdicts: Verdicts
     private let bridge: any ShellBridge
+    private let visibility: ShellConfiguration.Visibility
 
-    init(_ launcher: Launcher, _ verdicts: Verdicts, _ bridge: any ShellBridge) {
+    init(
+        _ launcher: Launcher, _ verdicts: Verdicts, _ bridge: any ShellBridge,
+        _ visibility: ShellConfiguration.Visibility
+    ) {
+        self.visibility = visibility
         self.launcher = launcher
         self.verdicts = verdicts
         self.bridge = bridge
     }
 
-    func prepare(_ goal: State.Goal, forGuests: Bool) -> State.Event {
+    func prepare(_ goal: State.Goal, forGuests: Bool, without silent: Set<ClientName>) -> State.Event {
         do {
             if case .change(let client, _) = goal {
                 if let error = show(client) { return .notReady(error, goal) }
                 return .ready(.init(client: client, missingShell: nil), goal)
             }
-            let client = try prepared(for: goal, forGuests: forGuests)
+            let client = try prepared(for: goal, forGuests: forGuests, without: silent)
             let missingShell = launcher.missingShell(try launcher.inventory())
             return .ready(.init(client: client, missingShell: missingShell), goal)
         } catch {
@@ -30,9 +35,24 @@ struct ShellWork {
         }
     }
 
-    /// The best client that the web view takes.
-    private func prepared(for goal: State.Goal, forGuests: Bool) throws -> PreparedLaunch {
-        var unfit: [ClientName: any Error] = [:]
+    /// The best client that the web view takes; one of `silent` where there is no other, unless it is to be left for being one.
+    private func prepared(
+        for goal: State.Goal, forGuests: Bool, without silent: Set<ClientName>
+    ) throws -> PreparedLaunch {
+        do {
+            return try prepared(
+                for: goal, forGuests: forGuests,
+                except: Dictionary(uniqueKeysWithValues: silent.map { ($0, ShellError.notStarted) }))
+        } catch  where !silent.isEmpty {
+            if case .leave(.silent, _) = goal { throw error }
+            return try prepared(for: goal, forGuests: forGuests, except: [:])
+        }
+    }
+
+    private func prepared(
+        for goal: State.Goal, forGuests: Bool, except: [ClientName: any Error]
+    ) throws -> PreparedLaunch {
+        var unfit = except
         while true {
             let client = try launcher.prepare(forGuests: forGuests, without: unfit)
             // What could be changed to is not shown yet.
@@ -55,11 +75,15 @@ struct ShellWork {
 
     func begin(_ client: PreparedLaunch, forGuests: Bool, _ load: State.PageLoad) -> State.Event {
         do {
-            return .began(forGuests ? try launcher.show(client) : try launcher.begin(client), load)
+            if forGuests { return .began(try launcher.show(client), load) }
+            return .began(try launcher.begin(client, awaitsPage: visibility == .reported), load)
         } catch {
             return .notBegun(error)
         }
     }
+
+    /// A disk that takes no writes leaves the launch as it is: its shell has heard the page anyway.
+    func note(_ launched: Launched) { try? verdicts.hear(launched.name, launched.token) }
 
     func write(_ verdict: State.Verdict, _ launched: Launched) -> State.Writing {
         do {
@@ -98,7 +122,7 @@ struct ShellWork {
 
     private func store(_ request: State.Request) throws -> State.Store {
         let inventory = try launcher.inventory()
-        let choice = choice(inventory, for: request.audience)
+        let choice = choice(inventory, for: request.audience, without: request.silent)
         return State.Store(
             ledger: inventory.ledger, choice: choice,
             isUrgent: choice?.name.version.map(inventory.ledger.isUrgent) ?? false,
@@ -107,9 +131,11 @@ struct ShellWork {
             recall: request.running?.version.flatMap(inventory.ledger.recall(of:)))
     }
 
-    private func choice(_ inventory: Inventory, for audience: ClientShell.Audience) -> SelectionRule.Choice? {
+    private func choice(
+        _ inventory: Inventory, for audience: ClientShell.Audience, without silent: Set<ClientName>
+    ) -> SelectionRule.Choice? {
         switch audience {
-        case .everybody: launcher.choice(inventory)
+        case .everybody: launcher.choice(inventory, excluding: silent) ?? launcher.choice(inventory)
         case .guests: launcher.choice(inventory, excluding: Set(inventory.bundles.map(\.name)))
         case .nobody: nil
         }

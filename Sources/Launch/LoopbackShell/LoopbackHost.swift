@@ -11,6 +11,8 @@ import Synchronization
 package final class LoopbackHost: PageHost {
     /// How long a page waits for the outcome of a check at most: a download may take hours.
     private static let longestAnswer = Duration.seconds(20)
+    /// How many calls wait for the outcome of a check at most: each holds a connection.
+    private static let mostWaitingCalls = 8
 
     private let shell: ClientShell
     private let bridge: LoopbackBridge
@@ -57,8 +59,8 @@ package final class LoopbackHost: PageHost {
             let now = reading()
             guard let reason = watch.withLock({ $0?.loss(at: now) }) else { continue }
             let token = bridge.withScreen { $0.status.token }
-            // Not on trial it has proved itself, whatever became of its window.
-            if let token { try? await shell.pageDidFail(token, "its page is lost: \(reason)") }
+            // Where it is not on trial it has confirmed its start, whatever became of its window.
+            if let token { await shell.pageIsLost(token, "its page is lost: \(reason)") }
             bridge.reload()
             lose(reason)
         }
@@ -114,8 +116,12 @@ package final class LoopbackHost: PageHost {
     /// What the check comes to that a page asks for; `checking` where that takes long.
     private func outcomeOfCheck() async -> JSONObject {
         let (outcomes, page) = AsyncStream<JSONObject>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        waiting.withLock { $0.append(page) }
+        let mayWait = waiting.withLock { waiting in
+            if waiting.count < Self.mostWaitingCalls { waiting.append(page) }
+            return waiting.count < Self.mostWaitingCalls
+        }
         checks.yield()
+        if !mayWait { return ["outcome": .string("checking")] }
         return await withTaskGroup { [clock] group in
             group.addTask { await outcomes.first { _ in true } }
             group.addTask {
@@ -250,7 +256,7 @@ package final class LoopbackHost: PageHost {
         case "farewell":
             await shell.pageDidLeave(token, for: body["to"]?.stringValue ?? "", Self.report(body))
         case "startupDidFail":
-            try await shell.pageDidFail(token, "the page said: \(body["reason"]?.stringValue ?? "")")
+            try await shell.pageDidFail(token, body["reason"]?.stringValue ?? "")
         case "startupDidComplete": try await shell.startupDidComplete(token)
         case "getCurrentVersion": return ["version": .string(status.current?.shortDescription ?? "unknown")]
         case "isUpdateAvailable": return ["available": .bool(status.available != nil)]

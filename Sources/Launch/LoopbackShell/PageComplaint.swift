@@ -34,6 +34,11 @@ struct PageComplaint: Equatable {
                 "it asked for \(feature), which it may not use\(Self.place(body))"
                 + (PagePolicies.allowance(feature).map { ": --permissions \"\($0)\" would allow it" } ?? "")
             isGrave = false
+        case "worker":
+            text =
+                "it registers the service worker \(url), which is refused, because it would outlive its client: "
+                + "leave the registration out"
+            isGrave = false
         default:
             text = Self.words(body, "message") + Self.place(body)
             isGrave = true

@@ -236,6 +236,43 @@ import Testing
         try page.wait(until: "window.version === '2.0.0' && window.named === '2.0.0'")
     }
 
+    private static func script(_ text: String) -> Route {
+        Route(Array(text.utf8)).with { $0.headers = [("Content-Type", "text/javascript")] }
+    }
+
+    @Test func `a service worker that another server left on the port ends, and the client is shown`() throws {
+        let worker = """
+            addEventListener('install', event => {
+              event.waitUntil(caches.open('a').then(cache => cache.addAll(['/', '/app.js'])).then(() => skipWaiting()));
+            });
+            addEventListener('activate', event => { event.waitUntil(clients.claim()); });
+            addEventListener('fetch', event => {
+              event.respondWith(caches.match(event.request).then(kept => kept || fetch(event.request)));
+            });
+            """
+        var other: LoopbackServer? = try LoopbackServer { request in
+            switch request.target {
+            case "/sw.js": Self.script(worker)
+            case "/app.js": Self.script("window.version = 'other';")
+            default: .html("<script src=/app.js></script><script>navigator.serviceWorker.register('/sw.js')</script>")
+            }
+        }
+        let port = try #require(other?.port)
+        let page = try browser.open("http://127.0.0.1:\(port)/")
+        try page.wait(until: "window.version === 'other' && navigator.serviceWorker.controller")
+        other = nil
+        try page.reload()
+        try page.wait(until: "window.version === 'other'")
+
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve(port: port)
+        try page.reload()
+        try page.wait(until: "window.version === '1.0.0' && window.confirmed")
+        try page.wait(until: "navigator.serviceWorker.getRegistrations().then(found => found.length === 0)")
+        #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
+        #expect(try serving.program.printed().errors.contains("the browser has the service worker /sw.js"))
+    }
+
     @Test func `a service worker of the client does not keep an old version`() throws {
         var client = DemoClient.good("1.0.0")
         client.script +=

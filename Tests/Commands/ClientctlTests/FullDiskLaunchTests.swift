@@ -43,9 +43,18 @@ import Testing
             for try in $(seq 600); do [ -s "$results/url" ] && break; sleep 0.1; done
             url=$(cat "$results/url")
         }
+        token() { curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2; }
+        show() {
+            curl -s -o /dev/null -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $1" -H 'Content-Type: application/json' \\
+                -d '{"page":"a","number":'"$2"',"hidden":'"$3"'}' "${url}__clientctl/v1/visibility"
+        }
         serve 200ms
         page trial
+        token=$(token)
+        # Its time runs once the disk is full.
+        show "$token" 1 true
         fill
+        show "$token" 2 false
         for try in $(seq 600); do page fallen; grep -q 2.0.0 "$results/fallen" && break; sleep 0.1; done
         free
         for try in $(seq 600); do
@@ -54,13 +63,13 @@ import Testing
             sleep 0.1
         done
 
-        # Four times that for a page that says nothing: a busy machine needs it to fill the disk in a trial.
+        # Four times that for a page that reports nothing: a busy machine needs it to fill the disk in a trial.
         kill "$server"
         wait "$server"
         serve "${LIMIT}s"
         install 4.0.0
         for try in $(seq 600); do page last; grep -q 4.0.0 "$results/last" && break; sleep 0.1; done
-        token=$(curl -s --max-time 60 -H 'Accept: text/html' "$url" | grep -o 'content="[0-9a-f]*"' | cut -d'"' -f2)
+        token=$(token)
         fill
         curl -s -o /dev/null -w '%{http_code}' -X POST -H "Origin: ${url%/}" -H "X-Client-Token: $token" \\
             -H 'Content-Type: application/json' -d '{}' "${url}__clientctl/v1/startupDidComplete" > "$results/confirmed"

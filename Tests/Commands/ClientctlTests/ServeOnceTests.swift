@@ -43,6 +43,16 @@ import Testing
         return String(try #require(page.firstMatch(of: /clientctl-token" content="([^"]+)"/), "\(page)").output.1)
     }
 
+    /// Makes a call as the page with `token` does.
+    private func call(_ method: String, _ token: String, _ body: String, _ port: Int) throws {
+        let connection = try RawConnection(port: port)
+        connection.send(
+            "POST /__clientctl/v1/\(method) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n"
+                + "Origin: http://127.0.0.1:\(port)\r\nContent-Type: application/json\r\n"
+                + "X-Client-Token: \(token)\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)")
+        #expect(try connection.receiveAnswer().status == 200)
+    }
+
     private func status(_ program: Program) throws -> (status: Int32?, errors: String) {
         let ending = try #require(try program.wait(within: .seconds(60)), "it does not end")
         return (ending.status, ending.errors)
@@ -50,13 +60,7 @@ import Testing
 
     @Test func `ends with 0 when the client confirms its start`() throws {
         let (program, port) = try serve()
-        let token = try load(port)
-        let connection = try RawConnection(port: port)
-        connection.send(
-            "POST /__clientctl/v1/startupDidComplete HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n"
-                + "Origin: http://127.0.0.1:\(port)\r\nContent-Type: application/json\r\n"
-                + "X-Client-Token: \(token)\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
-        _ = try connection.receiveAnswer()
+        try call("startupDidComplete", try load(port), "{}", port)
         let ending = try status(program)
         #expect(ending.status == 0, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 confirmed its start"))
@@ -69,12 +73,23 @@ import Testing
     @Test func `ends with 40 when it is rolled back`() throws {
         try site.folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
         let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "3s"])
-        _ = try load(port)
+        try call("visibility", try load(port), #"{"page":"a","number":0}"#, port)
         let ending = try status(program)
         #expect(ending.status == 40, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 was rolled back to embedded"))
         let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
         #expect(shown.text.hasPrefix("runs: nothing; v1.0.0, launched at "), "\(shown.text)")
+    }
+
+    @Test func `ends with 40 and blames no client when a page is loaded and none reports`() throws {
+        try site.folder.writeTree(["index.html": Array("<title>seed</title>".utf8)], to: "seed")
+        let (program, port) = try serve(["--seed", site.folder.file("seed"), "--startup-timeout", "1s"])
+        _ = try load(port)
+        let ending = try status(program)
+        #expect(ending.status == 40, "\(ending.errors)")
+        #expect(ending.errors.contains("v1.0.0 was left for embedded without a verdict"))
+        let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
+        #expect(shown.text.contains("v1.0.0 staged"), "\(shown.text)")
     }
 
     @Test func `ends with the failure of its check, and shows nothing`() throws {

@@ -118,21 +118,50 @@ import Testing
         #expect(try connection.receiveAnswer().status == 405)
     }
 
-    @Test func `over the limit waits while all others are being answered`() async throws {
-        let fixture = try await Fixture { $0.limits.connections = 2 }
-        _ = try fixture.ask("/", navigation)
-        var connections: [RawConnection] = []
-        for _ in 0..<2 {
-            let connection = try fixture.connect()
-            connection.send(fixture.request("/__clientctl/v1/events", ["X-Client-Token: token-1"]))
-            #expect(try String(decoding: connection.receive(upTo: "\r\n\r\n"), as: UTF8.self).contains(" 200 "))
-            connections.append(connection)
+    /// A stream of events that a page called `name` holds.
+    private func stream(_ fixture: Fixture, _ name: String) throws -> RawConnection {
+        let connection = try fixture.connect()
+        connection.send(fixture.request("/__clientctl/v1/events?\(name)", ["X-Client-Token: token-1"]))
+        #expect(try String(decoding: connection.receive(upTo: "\r\n\r\n"), as: UTF8.self).contains(" 200 "))
+        return connection
+    }
+
+    @Test func `with a stream of events does not count with those of requests, and the oldest stream ends`()
+        async throws
+    {
+        let fixture = try await Fixture {
+            $0.limits.connections = 2
+            $0.limits.streams = 3
+            $0.limits.heartbeat = .seconds(3600)
         }
-        let third = try fixture.connect(patience: 100)
-        third.send(fixture.request("/plain"))
-        #expect(throws: SystemCallError.self) { try third.receive() }
-        connections.removeFirst()
-        try await eventually { (try? third.receive().isEmpty) == false }
+        _ = try fixture.ask("/", navigation)
+        let streams = try (0..<5).map { try stream(fixture, "\($0)") }
+        for ended in streams[..<2] { #expect(try ended.receiveAll() == []) }
+        try await eventually { fixture.host.with { $0.endedStreams } == 2 }
+        #expect(try fixture.ask("/plain").status == 200)
+        // Each page has one stream, so the youngest of a page takes the place of its own.
+        let again = try stream(fixture, "4")
+        #expect(try streams[4].receiveAll() == [])
+        try await eventually { fixture.host.with { $0.endedStreams } == 3 }
+        withExtendedLifetime((streams, again)) {}
+    }
+
+    @Test func `that does not read its response keeps no other one out, however many there are`() async throws {
+        let (fixture, first) = try await asked {
+            $0.limits.stall = .seconds(3600)
+            $0.limits.connections = 4
+            $0.limits.slowBody = .milliseconds(200)
+        }
+        let stalled = try (0..<3).map { _ in
+            let connection = try fixture.connect(receiveBuffer: 4096)
+            connection.send(fixture.request("/huge.bin"))
+            _ = try connection.receive(upTo: "\r\n\r\n")
+            return connection
+        }
+        for _ in 0..<3 {
+            try await eventually { (try? fixture.ask("/missing.bin").status) == 404 }
+        }
+        withExtendedLifetime((first, stalled)) {}
     }
 
     @Test(arguments: ["", "GET /plain HTT"]) func `that says nothing keeps nobody out, however many there are`(
@@ -410,16 +439,17 @@ import Testing
         #expect(said.withLock(\.self) == Array(repeating: line, count: count))
     }
 
-    @Test func `says once that a service worker is refused`() async throws {
+    @Test func `says once that a service worker is ended`() async throws {
         let said = Mutex<[String]>([])
         let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
         for _ in 0..<2 {
             let answer = try fixture.ask("/app.js", ["Sec-Fetch-Dest: serviceworker"])
-            #expect(answer.status == 403)
+            #expect(answer.status == 200)
         }
         #expect(
             said.withLock(\.self) == [
-                "a page asks for the service worker /app.js, which is refused: it would outlive its client. Nothing allows it"
+                "the browser has the service worker /app.js, or is about to register it: it is ended, because it would answer in "
+                    + "place of the clients that follow"
             ])
     }
 

@@ -6,10 +6,20 @@ import Testing
 
 /// What a client could leave in a browser, in the way of the one that follows it.
 @Suite(.ownThread) struct `What would outlive a client` {
-    @Test func `is a service worker, which is not served`() async throws {
+    @Test(arguments: ["/app.js", "/sw.js", "/gone/worker.js?v=1", "/", "/%ff"])
+    func `is a service worker, whose script is always one that unregisters itself`(target: String) async throws {
         let fixture = try await Fixture()
-        #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: script"]).status == 200)
-        #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: serviceworker"]).status == 403)
+        #expect(try fixture.ask("/app.js", ["Sec-Fetch-Dest: script"]).text == "let a = 1;\n")
+        for field in ["Sec-Fetch-Dest: serviceworker", "Service-Worker: script"] {
+            let answer = try fixture.ask(target, [field])
+            #expect(answer.status == 200)
+            #expect(answer["Content-Type"] == "text/javascript; charset=utf-8")
+            #expect(answer["Cache-Control"] == "no-store")
+            #expect(answer["Service-Worker-Allowed"] == "/")
+            #expect(answer.text.contains("self.registration.unregister()"))
+            #expect(!answer.text.contains("let a"))
+        }
+        #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
     @Test func `is a flood of cookies, which is taken away`() async throws {

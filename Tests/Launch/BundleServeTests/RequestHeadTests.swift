@@ -156,6 +156,7 @@ import Testing
             case .fetchPurpose: "Sec-Purpose"
             case .privateNetwork: "Access-Control-Request-Private-Network"
             case .authorization: "Authorization"
+            case .serviceWorker: "Service-Worker"
             }
         for spelling in [name, name.lowercased(), name.uppercased()] {
             var parser = RequestHeadParser()

@@ -107,10 +107,11 @@ import BundleValues
         #expect(bench.wake == bench.now + Self.timeout)
     }
 
-    @Test func `a page that reports nothing has its time after the silence`() throws {
+    @Test func `a page that reports nothing has its time after the silence, where pages have reported before`() throws {
         var bench = StateBench(.reported)
-        bench.install(1)
-        bench.handle(.start)
+        bench.runGood(1)
+        bench.install(2)
+        bench.handle(.inspect(retrying: false))
         _ = bench.load(takesNext: true)
         bench.now = Self.timeout * 3
         bench.handle(.woken)
@@ -118,6 +119,89 @@ import BundleValues
         bench.now = Self.timeout * 4
         bench.handle(.woken)
         #expect(bench.verdicts.count == 1)
+    }
+
+    @Test func `a client whose page reports nothing is passed over without a verdict until a page reports`() throws {
+        for isLost in [false, true] {
+            var bench = StateBench(.reported)
+            bench.install(1)
+            bench.handle(.start)
+            let loaded = bench.load(takesNext: true)
+            let silent = try #require(loaded)
+            bench.now = Self.timeout * 3
+            bench.handle(isLost ? .lose(silent.token, "hung") : .woken)
+            #expect(bench.verdicts.map(\.verdict) == [.abandoned] && bench.wake == nil)
+            guard case .rolledBack(silent.name, to: .embedded, let failure)? = bench.reports.first else {
+                Issue.record("\(bench.reports)")
+                return
+            }
+            #expect(failure.message.contains("without a verdict"))
+            #expect(bench.world.failures.isEmpty)
+            // Nothing brings it back by itself.
+            bench.handle(.inspect(retrying: true))
+            let fallback = bench.load(takesNext: true)
+            #expect(fallback?.name == .embedded)
+            // A page that reports shows that pages are shown.
+            let token = try #require(fallback?.token)
+            bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
+            bench.handle(.tick(mayActivate: false))
+            #expect(bench.state.next?.name == silent.name)
+            _ = bench.load(takesNext: true)
+            bench.now += Self.timeout * 3
+            bench.handle(.woken)
+            bench.now += Self.timeout
+            bench.handle(.woken)
+            #expect(bench.world.failures == [1: 1])
+        }
+    }
+
+    @Test func `a client that alone can be shown stays, though its page reports nothing`() throws {
+        var bench = StateBench(.reported)
+        bench.world.hasSeed = false
+        bench.install(1)
+        bench.handle(.start)
+        let loaded = bench.load(takesNext: true)
+        bench.now = Self.timeout * 3
+        bench.handle(.woken)
+        #expect(bench.state.launched?.token == loaded?.token)
+        bench.handle(.admit(.nobody))
+        bench.handle(.admit(.everybody))
+        #expect(bench.load(takesNext: true)?.name == FakeWorld.name(1))
+    }
+
+    @Test func `the first report of a trial's page is written down, once`() throws {
+        for visibility in [ShellConfiguration.Visibility.reported, .assumed] {
+            var bench = StateBench(visibility)
+            bench.install(1)
+            bench.handle(.start)
+            let loaded = bench.load(takesNext: true)
+            let token = try #require(loaded?.token)
+            for number in 0..<3 { bench.handle(.show(token, true, PageReport(load: "a", number: number))) }
+            bench.handle(.confirm(token))
+            #expect(bench.heard == (visibility == .reported ? [token] : []))
+        }
+    }
+
+    @Test func `the word of a page fails one start of a client, and its second trial is decided by its time`() throws {
+        var bench = StateBench(.reported)
+        bench.install(1)
+        bench.world.reportedFailed = [1]
+        bench.handle(.start)
+        let loaded = bench.load(takesNext: true)
+        let token = try #require(loaded?.token)
+        bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
+        bench.handle(.failTrial(token, "white"))
+        #expect(bench.refusal == nil && bench.verdicts.isEmpty)
+        #expect(bench.reports == [.complained(FakeWorld.name(1), "white")])
+        bench.handle(.leave(token, "https://h", PageReport(load: "b", number: 0)))
+        #expect(bench.wake == Self.timeout)
+        bench.now = Self.timeout
+        bench.handle(.woken)
+        guard case .faulty(let failure)? = bench.verdicts.first?.verdict else {
+            Issue.record("\(bench.verdicts)")
+            return
+        }
+        #expect(failure.cause == .notConfirmed && failure.detail.hasSuffix("; the page said: white"))
     }
 
     @Test func `a verdict that the disk refuses counts at once, is told once, and is written later`() throws {

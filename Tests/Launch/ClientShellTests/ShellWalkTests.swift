@@ -98,6 +98,8 @@ private struct ShellWalk {
     private var generator: SeededGenerator
     private var bench: StateBench
     private var model = ScreenModel()
+    /// Whether a page has reported.
+    private var isHeard = false
     private var tokens: [LaunchToken] = []
     private var number = 0
     private var trail: [String] = []
@@ -138,7 +140,9 @@ private struct ShellWalk {
         case 30..<45: handle("tick", .tick(mayActivate: chance(50)))
         case 45..<52: handle("inspect", .inspect(retrying: chance(50)))
         case 52..<58: handle("reload", .reload)
-        case 58..<70: handle("confirm", .confirm(token))
+        case 58..<70:
+            if token == model.token { isHeard = true }
+            handle("confirm", .confirm(token))
         case 70..<74: handle("fail", .fail(token, "white"))
         case 74..<77: busy(token)
         case 77..<78: handle("complain", .complain(token, "x", isGrave: true))
@@ -188,7 +192,7 @@ private struct ShellWalk {
             model.pass(max(.zero, wake - bench.now))
             bench.now = max(wake, bench.now)
             if let silence = model.silenceEnds, silence <= bench.now {
-                (model.silenceEnds, model.isVisible) = (nil, true)
+                (model.silenceEnds, model.isVisible) = (nil, isHeard)
             }
             let isOver = model.left.map { $0 <= .zero } ?? false
             handle("woken", .woken)
@@ -229,7 +233,10 @@ private struct ShellWalk {
         let load = ["a", "b", "c", "d"].randomElement(using: &generator) ?? "a"
         let report = PageReport(load: load, number: Int.random(in: 0...40, using: &generator))
         let isShown = chance(60)
-        if token == model.token { model.report(isShown, report) }
+        if token == model.token {
+            model.report(isShown, report)
+            isHeard = true
+        }
         handle("show", .show(token, isShown, report))
     }
 
@@ -325,6 +332,7 @@ private struct ShellWalk {
             case (.good, .confirm(let said)), (.faulty, .fail(let said, _)): expect(said == token, "a foreign token")
             case (.faulty, .woken): break
             case (.abandoned, .admit): break
+            case (.abandoned, .woken): expect(!isHeard, "passed over, though pages report")
             default: expect(false, "\(verdict) by itself")
             }
             if verdict != .abandoned { (model.left, model.silenceEnds) = (nil, nil) }

@@ -17,6 +17,7 @@ struct FakeLaunch: BootAttempt {
     let token: LaunchToken
     let isTrial: Bool
     let isRecorded: Bool
+    var wasReportedFailed = false
 }
 
 /// A store, a disk and a web view that are values: what the actions of a state do to them.
@@ -40,6 +41,8 @@ struct FakeWorld {
     var blocked: Set<Int> = []
     var good: Set<Int> = []
     var failures: [Int: Int] = [:]
+    /// Clients with a start that was reported as failed.
+    var reportedFailed: Set<Int> = []
     /// Clients that wait for no time of the day.
     var urgent: Set<Int> = []
     var busyLimit = Duration.seconds(600)
@@ -105,9 +108,10 @@ struct FakeWorld {
         return .init(name: Self.name(best), reason: .newest)
     }
 
-    private func chosen(forGuests: Bool) throws -> FakeClient {
+    private func chosen(forGuests: Bool, without silent: Set<Int>) throws -> FakeClient {
         let onTrial = refusesTrials ? installed.filter(isOnTrial) : []
-        guard let choice = choice(forGuests ? .guests : .everybody, without: broken.union(onTrial)) else {
+        let unfit = broken.union(onTrial).union(silent)
+        guard let choice = choice(forGuests ? .guests : .everybody, without: unfit) else {
             throw Trouble(what: "nothing to launch")
         }
         return FakeClient(name: choice.name)
@@ -131,7 +135,8 @@ struct FakeWorld {
         }
         var ledger = Ledger()
         ledger.appId = "\(changes)"
-        let choice = choice(request.audience)
+        let silent = Set(request.silent.map(Self.number))
+        let choice = choice(request.audience, without: silent) ?? choice(request.audience)
         let store = ShellState<FakeLaunch>.Store(
             ledger: ledger, choice: choice,
             isUrgent: choice.map { urgent.contains(Self.number($0.name)) } ?? false, busyLimit: busyLimit,
@@ -141,18 +146,29 @@ struct FakeWorld {
     }
 
     mutating func prepare(
-        _ goal: ShellState<FakeLaunch>.Goal, forGuests: Bool
+        _ goal: ShellState<FakeLaunch>.Goal, forGuests: Bool, without silent: Set<ClientName>
     ) -> ShellState<FakeLaunch>.Event {
         do {
             if case .change(let client, _) = goal {
                 try setBase(client)
                 return .ready(.init(client: client, missingShell: nil), goal)
             }
-            let client = try chosen(forGuests: forGuests)
+            let client = try chosen(for: goal, forGuests: forGuests, without: Set(silent.map(Self.number)))
             if case .next = goal {} else { try setBase(client) }
             return .ready(.init(client: client, missingShell: missingShell), goal)
         } catch {
             return .notReady(error, goal)
+        }
+    }
+
+    private func chosen(
+        for goal: ShellState<FakeLaunch>.Goal, forGuests: Bool, without silent: Set<Int>
+    ) throws -> FakeClient {
+        do {
+            return try chosen(forGuests: forGuests, without: silent)
+        } catch {
+            if case .leave(.silent, _) = goal { throw error }
+            return try chosen(forGuests: forGuests, without: [])
         }
     }
 
@@ -172,7 +188,9 @@ struct FakeWorld {
             return FakeLaunch(name: client.name, token: token, isTrial: false, isRecorded: false)
         }
         return record(client.name, token).map {
-            FakeLaunch(name: $0.name, token: token, isTrial: $0.isTrial, isRecorded: true)
+            FakeLaunch(
+                name: $0.name, token: token, isTrial: $0.isTrial, isRecorded: true,
+                wasReportedFailed: reportedFailed.contains(Self.number($0.name)))
         }
     }
 
@@ -244,6 +262,7 @@ struct StateBench {
     /// What the last event came to.
     private(set) var reports: [ShellEvent] = []
     private(set) var verdicts: [(verdict: ShellState<FakeLaunch>.Verdict, token: LaunchToken)] = []
+    private(set) var heard: [LaunchToken] = []
     private(set) var begun: [(name: ClientName, forGuests: Bool)] = []
     private(set) var refusal: (any Error)?
     private(set) var inspections = 0
@@ -273,7 +292,9 @@ struct StateBench {
                 let inspection = world.inspect(request)
                 if case .failure = inspection.store { hasFailed = true }
                 carryOut(.inspected(inspection, sequel))
-            case .prepare(let goal, let forGuests): carryOut(world.prepare(goal, forGuests: forGuests))
+            case .prepare(let goal, let forGuests, let silent):
+                carryOut(world.prepare(goal, forGuests: forGuests, without: silent))
+            case .note(let launch): heard.append(launch.token)
             case .begin(let client, let forGuests, let load):
                 begun.append((client.name, forGuests))
                 carryOut(.began(world.begin(client, forGuests: forGuests), load))

@@ -49,6 +49,11 @@ import Testing
         (
             #"{"message":"a: --csp \"x\" would allow it","source":"\""}"#, "a: --csp 'x' would allow it (':0)", true
         ),
+        (
+            #"{"kind":"worker","url":"/sw.js"}"#,
+            "it registers the service worker /sw.js, which is refused, because it would outlive its client: leave the registration out",
+            false
+        ),
         (#"{"message":"Error: x","source":"/a.js","line":7}"#, "Error: x (/a.js:7)", true), ("{}", "", true),
     ])
     func `is a sentence`(body: String, text: String, isGrave: Bool) throws {

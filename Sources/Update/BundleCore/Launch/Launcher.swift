@@ -244,16 +244,22 @@ public struct Launcher: Sendable {
         return try? folders.receipts.file(StoreLayout.receipt(version))
     }
 
-    /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict.
+    /// Writes the boot attempt down, durably, before the first byte is shown; from here on the launch needs a verdict, where it
+    /// `awaitsPage` from the first report of its page on.
     ///
-    /// A client that ran until now and was still on trial is not to blame: its own shell left it. Nil where the client may no
-    /// longer run, because it was blocked, recalled or removed meanwhile: prepare again.
-    package func begin(_ prepared: PreparedLaunch) throws -> Launched? {
+    /// A client that ran until now and was still on trial has not failed: its own shell left it. Returns nil for a client that was
+    /// blocked, recalled or removed since it was prepared: prepare again.
+    package func begin(_ prepared: PreparedLaunch, awaitsPage: Bool = false) throws -> Launched? {
         let token = try LaunchToken.random()
         let name = prepared.choice.name
         do {
-            guard let launch = try record(name, token) else { return nil }
-            return Launched(prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true)
+            guard let ledger = try record(name, token, awaitsPage: awaitsPage), let launch = ledger.launch else {
+                return nil
+            }
+            let failures = name.version.flatMap(ledger.record(of:))?.failures ?? []
+            return Launched(
+                prepared: prepared, token: token, isTrial: launch.isTrial, isRecorded: true,
+                wasReportedFailed: failures.contains { $0.cause == .reported })
         } catch  where isRefusal(error) {
             refuseTrials()
             if try inventory().ledger.isOnTrial(name) { return nil }
@@ -278,9 +284,10 @@ public struct Launcher: Sendable {
     /// The disk takes no writes: until it does, no client on trial is chosen, since its attempts could not be counted.
     public func refuseTrials() { writes.refuse() }
 
-    private func record(_ name: ClientName, _ token: LaunchToken) throws -> Launch? {
+    private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
         let time = now()
-        let launch = LedgerChange.launched(try LaunchClaim(name, token), shell: device.shell, at: time)
+        let launch = LedgerChange.launched(
+            try LaunchClaim(name, token), shell: device.shell, at: time, awaitsPage: awaitsPage)
         guard case .written(let update) = try keeper.propose(standing(at: time) + [launch]) else { return nil }
         writes.settle()
         do {
@@ -288,7 +295,7 @@ public struct Launcher: Sendable {
         } catch {
             warn(BundleStore.delayed(error))
         }
-        return update.after.ledger.launch
+        return update.after.ledger
     }
 
     /// What the rules choose at present; nil where nothing can be shown.
@@ -415,10 +422,15 @@ public struct Launched: Sendable {
     public let token: LaunchToken
     /// Whether the client has yet to prove itself.
     public let isTrial: Bool
-    /// Whether the ledger knows of it: not where the disk took no writes.
+    /// Whether the ledger has it: not where the disk took no writes.
     public let isRecorded: Bool
+    /// Whether a start of the client was reported as failed before.
+    package let wasReportedFailed: Bool
 
-    fileprivate init(prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool, isRecorded: Bool) {
+    fileprivate init(
+        prepared: PreparedLaunch, token: LaunchToken, isTrial: Bool, isRecorded: Bool, wasReportedFailed: Bool = false
+    ) {
+        self.wasReportedFailed = wasReportedFailed
         self.prepared = prepared
         self.token = token
         self.isTrial = isTrial

@@ -26,6 +26,13 @@ package struct Verdicts: Sendable {
 
     // MARK: On a launch
 
+    /// A page of the last launch has reported, so what ends its trial from now on is a failure of the client.
+    ///
+    /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch.
+    package func hear(_ name: ClientName, _ token: LaunchToken) throws {
+        try keeper.apply([.heard(try LaunchClaim(name, token))])
+    }
+
     /// The client of the last launch works. True where that had been said before.
     ///
     /// Refused with `versionMismatch` unless `name` and `token` are those of the last launch, and with `healthFailed` where

@@ -19,6 +19,9 @@ package struct Launch: Sendable, Equatable {
     package internal(set) var isTrial: Bool
     /// The shell's verdict; nil while there is none.
     package internal(set) var verdict: Verdict?
+    /// Whether the shell waits for a first report of the client's page. Until then the browser may show something else, so what ends the
+    /// trial is not the client's failure.
+    package internal(set) var awaitsPage = false
 
     /// A trial without a verdict: if nobody is running it any more, it failed.
     package var isOpenTrial: Bool { isTrial && verdict == nil }

@@ -258,18 +258,20 @@ extension Ledger {
     }
 
     /// Writes down a boot attempt, before the first byte of the client is shown.
-    mutating func begin(_ claim: LaunchClaim, at: Timestamp) {
+    mutating func begin(_ claim: LaunchClaim, at: Timestamp, awaitsPage: Bool) {
         let name = claim.name
         let launch = Launch(
-            name: name, tokenSha256: claim.tokenSha256, at: at, isTrial: isOnTrial(name), verdict: nil)
+            name: name, tokenSha256: claim.tokenSha256, at: at, isTrial: isOnTrial(name), verdict: nil,
+            awaitsPage: awaitsPage)
         select(name)
         if pending == name { pending = nil }
         self.launch = launch
     }
 
-    /// Counts a trial that nobody is running any more as failed.
+    /// Counts a trial as failed that its shell did not survive. One whose page never reported is a trial again at its next launch.
     mutating func settleInterrupted(at: Timestamp) {
         guard let launch, launch.isOpenTrial else { return }
+        if launch.awaitsPage { return abandonTrial() }
         settle(faulty: StartFailure(.interrupted, detail: "", at: at))
     }
 

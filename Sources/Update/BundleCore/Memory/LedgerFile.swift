@@ -189,13 +189,15 @@ extension Launch {
         self.init(
             name: name, tokenSha256: try reader.digest("tokenSha256"), at: try reader.timestamp("at"),
             isTrial: try reader.bool("trial"),
-            verdict: try reader.optionalString("verdict").map { try reader.word("verdict", $0) })
+            verdict: try reader.optionalString("verdict").map { try reader.word("verdict", $0) },
+            awaitsPage: reader.optional("awaitsPage")?.boolValue ?? false)
     }
 
     var json: JSONValue {
         .object([
             "name": .string(name.description), "tokenSha256": .string(tokenSha256.hex), "at": .string(at.description),
             "trial": .bool(isTrial), "verdict": .string(orNull: verdict?.rawValue),
+            "awaitsPage": .bool(awaitsPage),
         ])
     }
 }

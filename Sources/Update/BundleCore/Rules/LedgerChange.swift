@@ -35,7 +35,9 @@ enum LedgerChange: Sendable, Equatable {
     /// A shell starts: it brings this seed, and a trial without a verdict did not survive its own shell.
     case started(seed: SHA256Digest?, facts: MeteorFacts?, at: Timestamp)
     /// A client is about to be shown; refused where it may no longer run.
-    case launched(LaunchClaim, shell: SemanticVersion, at: Timestamp)
+    case launched(LaunchClaim, shell: SemanticVersion, at: Timestamp, awaitsPage: Bool = false)
+    /// A page of the last launch has reported to its shell.
+    case heard(LaunchClaim)
     /// The client of the last launch works.
     case confirmed(LaunchClaim, at: Timestamp)
     /// The client of the last launch does not work, and the rules choose what runs next.
@@ -103,7 +105,11 @@ extension Ledger {
         case .started(let seed, let facts, let time):
             adopt(seed: seed, facts)
             settleInterrupted(at: time)
-        case .launched(let claim, let shell, let time): return launch(claim, shell: shell, at: time)
+        case .launched(let claim, let shell, let time, let awaitsPage):
+            return launch(claim, shell: shell, at: time, awaitsPage)
+        case .heard(let claim):
+            if let refusal = refusal(of: claim) { return refusal }
+            launch?.awaitsPage = false
         case .confirmed(let claim, let time): return confirm(claim, at: time)
         case .failed(let claim, let failure): return fail(claim, failure, trees)
         case .unprepared(let version, let failure):
@@ -129,13 +135,15 @@ extension Ledger {
         return nil
     }
 
-    private mutating func launch(_ claim: LaunchClaim, shell: SemanticVersion, at time: Timestamp) -> LedgerRefusal? {
+    private mutating func launch(
+        _ claim: LaunchClaim, shell: SemanticVersion, at time: Timestamp, _ awaitsPage: Bool
+    ) -> LedgerRefusal? {
         if let version = claim.name.version {
             if entry(version) == nil { return .notInstalled(version) }
             if recall(of: version) != nil { return .recalled(version) }
         }
         self.shell = shell
-        begin(claim, at: time)
+        begin(claim, at: time, awaitsPage: awaitsPage)
         return nil
     }
 

@@ -194,6 +194,29 @@ struct LedgerChangeTests {
         #expect(try Self.code(.confirmed(claim, at: time), to: bad) == .healthFailed)
     }
 
+    @Test func `a shell that is killed fails a client only after the first report of its page, where it waits for one`()
+        throws
+    {
+        let claim = try LaunchClaim(try Sample.name("1.1.0"), Self.token)
+        let time = Timestamp(clamping: 2)
+        let shell: SemanticVersion = try Sample.version("1.0.0")
+        let version: ClientVersion = try Sample.version("1.1.0")
+        let waiting = LedgerChange.launched(claim, shell: shell, at: time, awaitsPage: true)
+        let killed = LedgerChange.started(seed: nil, facts: nil, at: time)
+        let ledger = try Self.ledger([waiting, killed, waiting, killed, waiting, killed])
+        #expect(ledger.standing(of: version) == .staged)
+        for changes in [[waiting, .heard(claim), killed], try Self.launched("1.1.0") + [killed]] {
+            guard case .failed(let failure) = try Self.ledger(changes).standing(of: version) else {
+                Issue.record("\(changes)")
+                return
+            }
+            #expect(failure.cause == .interrupted)
+        }
+        let other = try LaunchClaim(try Sample.name("1.1.0"), LaunchToken(text: "b"))
+        #expect(try Self.code(.heard(other), to: try Self.ledger([waiting])) == .versionMismatch)
+        #expect(try Self.ledger([waiting]).launch?.awaitsPage == true)
+    }
+
     @Test func `changes are taken together, or none of them`() throws {
         let ledger = try Self.ledger([.bound(appId: "a")])
         let changes: [LedgerChange] = [.lost(try Sample.version("1.1.0")), .bound(appId: "b")]
