@@ -36,7 +36,8 @@ package enum FeedCopy {
     }
 }
 
-/// Brings a whole feed to another place: what documents name comes before them, so devices can follow the target all the time.
+/// Copies a whole feed to another place. The files that documents name come before them, so devices can follow the target all the
+/// time. What devices of the target would refuse is refused before the first file is copied.
 package struct FeedTransfer {
     /// What came of it.
     package struct Report: Sendable {
@@ -99,20 +100,28 @@ package struct FeedTransfer {
                 .configInvalid, subject: source.address,
                 "\(source.address) has no manifest.json and no channel, so it is no feed: check the first address.")
         }
-        if !isDryRun { try target.make() }
+        try requireSameApplication(documents.map { ($0.entry.name, $0.bytes) })
         for document in documents { try requireForward(document.entry.name, document.bytes) }
+        let listed = try source.list("").sorted { $0.name < $1.name }
+        let all = listed.compactMap { entry in Part(of: entry.name).map { (part: $0, entry: entry) } }
+        var present: Set<String> = []
+        for (part, entry) in all where !part.isDocument {
+            if try isPresent(entry) { present.insert(entry.name) }
+        }
+        if !isDryRun { try target.make() }
         let scratch = try TemporaryDirectory()
         var report = Report()
-        let listed = try source.list("").sorted { $0.name < $1.name }
         report.foreign = listed.map(\.name).filter { Part(of: $0) == nil }
-        let all = listed.compactMap { entry in Part(of: entry.name).map { (part: $0, entry: entry) } }
         for (part, entry) in all.sorted(by: { $0.part < $1.part }) {
             let isWritten: Bool
             if part.isDocument {
                 guard let document = documents.first(where: { $0.entry.name == entry.name }) else { continue }
                 isWritten = try put(document.bytes, entry.name, wait)
+            } else if present.contains(entry.name) {
+                isWritten = false
             } else {
-                isWritten = try bring(entry, by: scratch.directory)
+                isWritten =
+                    try isDryRun || FeedCopy.bring(entry.name, from: source, to: target, by: scratch.directory)
             }
             if isWritten { report.written.append(entry) } else { report.present += 1 }
         }
@@ -121,17 +130,39 @@ package struct FeedTransfer {
 
     private static let largestDocument = 64 << 20
 
-    /// Brings a file that is written once; false where it is there.
-    private func bring(_ entry: FeedEntry, by scratch: Directory) throws -> Bool {
-        if let present = try target.digest(of: entry.name) {
-            if try source.digest(of: entry.name) == present { return false }
+    /// Whether the target has the file, which is written once. Throws if it has another one of that name.
+    private func isPresent(_ entry: FeedEntry) throws -> Bool {
+        guard let present = try target.digest(of: entry.name) else { return false }
+        if try source.digest(of: entry.name) == present { return true }
+        throw UpdateFailure(
+            .versionExists, subject: entry.name,
+            "\(target.address) has another \(UntrustedName.display(entry.name)) than \(source.address), and that file never changes. "
+                + "Copy to another place, or remove it there.")
+    }
+
+    /// Refuses the feed of another application. A feed that names none may get one.
+    private func requireSameApplication(_ documents: [(name: String, bytes: [UInt8])]) throws {
+        let own = documents.compactMap { Self.application(of: $0.name, $0.bytes) }
+        for entry in try target.list("") where Part(of: entry.name)?.isDocument == true {
+            guard let bytes = try target.read(entry.name, maximumBytes: Self.largestDocument)?.bytes,
+                let before = Self.application(of: entry.name, bytes), !own.contains(before)
+            else { continue }
             throw UpdateFailure(
-                .versionExists, subject: entry.name,
-                "\(target.address) has another \(UntrustedName.display(entry.name)) than \(source.address), and it is written once: copy "
-                    + "to another place, or remove it there.")
+                .appMismatch, subject: "\(target.address)/\(entry.name)",
+                "\(target.address) is the feed of \(UntrustedName.display(before)), and \(source.address) that of "
+                    + "\(own.first.map { UntrustedName.display($0) } ?? "no named application"). Each application has a feed of its own: "
+                    + "check both addresses.")
         }
-        if isDryRun { return true }
-        return try FeedCopy.bring(entry.name, from: source, to: target, by: scratch)
+    }
+
+    /// The application that a document names; nil if it names none or cannot be read.
+    private static func application(of name: String, _ bytes: [UInt8]) -> String? {
+        switch Part(of: name) {
+        case .channel: try? ChannelFormat.parse(ChannelFormat.envelope(parsing: bytes)).claims.appId
+        case .trust: try? TrustRootFormat.parse(bytes).claims.appId
+        case .newest: try? ManifestFormat.parse(bytes).claims.appId
+        default: nil
+        }
     }
 
     /// Puts a document in the place of what is there; false where it is the same.
@@ -146,15 +177,34 @@ package struct FeedTransfer {
         }
     }
 
-    /// Refuses a document that devices which follow the target would refuse.
+    /// Refuses a document that devices of the target would refuse, and one that is behind theirs.
     private func requireForward(_ name: String, _ bytes: [UInt8]) throws {
-        guard let present = try target.read(name, maximumBytes: Self.largestDocument)?.bytes,
-            let before = try Self.number(of: name, present), let next = try Self.number(of: name, bytes), before > next
+        guard let present = try target.read(name, maximumBytes: Self.largestDocument)?.bytes, present != bytes else {
+            return
+        }
+        if Part(of: name) == .newest { return try requireForward(present, to: bytes) }
+        guard let before = try Self.number(of: name, present), let next = try Self.number(of: name, bytes) else {
+            return
+        }
+        // Two documents of one sequence were made by publishers who did not see each other.
+        if Part(of: name) == .channel ? before < next : before <= next { return }
+        throw goesBack(name, before: "\(before)", next: "\(next)")
+    }
+
+    /// Refuses a `manifest.json` of a lower version, unless the source has the higher release and so was made to offer another one.
+    private func requireForward(_ present: [UInt8], to next: [UInt8]) throws {
+        guard let before = try? ManifestFormat.parse(present).claims.version,
+            let next = try? ManifestFormat.parse(next).claims.version, next < before,
+            try ReleaseFeed.published(before, in: source) == nil
         else { return }
-        throw UpdateFailure(
+        throw goesBack(ReleaseFeed.manifestName, before: "\(before)", next: "\(next)")
+    }
+
+    private func goesBack(_ name: String, before: String, next: String) -> UpdateFailure {
+        UpdateFailure(
             .rollbackAttempt, subject: "\(target.address)/\(name)",
-            "\(target.address)/\(name) is at \(before), and that of \(source.address) at \(next): devices never go back. Copy the other way, "
-                + "or from what is newer.")
+            "\(target.address)/\(name) is at \(before), and that of \(source.address) at \(next). Devices never go back, so copy the other "
+                + "way, or from a newer feed.")
     }
 
     /// The number by which devices tell what is later; nil for a document without one.

@@ -195,4 +195,40 @@ import Testing
         #expect(try contents(ofFile: "\(target)/channels/stable.json") == shown)
         try copy(site.folder.file("web-1.0.0"), target).failed(78, "configInvalid")
     }
+
+    @Test func `copy refuses another application's feed and a step back before it copies a file`() throws {
+        let site = try Site()
+        try site.publish("1.9.0", nil, ["--app-id", "com.other.app"])
+        let old = site.folder.file("old")
+        try Clientctl.run(["feed", "copy", site.feed, old, "--json"]).succeeded("copied")
+        try site.publish("2.0.0", nil, ["--app-id", "com.other.app"])
+        let before = try TreeSnapshot(of: site.feed)
+        func refused(_ source: String, _ status: Int32, _ code: String) throws {
+            try Clientctl.run(["feed", "copy", source, site.feed, "--json"]).failed(status, code)
+            try Clientctl.run(["feed", "copy", source, site.feed, "--dry-run", "--json"]).failed(status, code)
+            #expect(try TreeSnapshot(of: site.feed).changes(since: before) == [])
+        }
+        try refused(old, 22, "rollbackAttempt")
+        let other = try Site()
+        try other.publish("3.0.0", nil, ["--app-id", "com.example.kiosk"])
+        try refused(other.feed, 43, "appMismatch")
+        let nameless = try Site()
+        try nameless.publish("3.0.0")
+        try refused(nameless.feed, 43, "appMismatch")
+        // Of one version, with other bytes.
+        let same = try Site()
+        try same.publish("2.0.0", Site.client("2.0.1"), ["--app-id", "com.other.app"])
+        try same.publish("2.1.0", nil, ["--app-id", "com.other.app"])
+        try refused(same.feed, 51, "versionExists")
+    }
+
+    @Test func `copy follows a feed whose manifest.json was lowered by its publisher`() throws {
+        let site = try Site()
+        for version in ["1.0.0", "1.1.0"] { try site.publish(version) }
+        let target = site.folder.file("copy")
+        try Clientctl.run(["feed", "copy", site.feed, target, "--json"]).succeeded("copied")
+        try Clientctl.run(["release", "unpublish", "--version", "1.1.0", "--feed", site.feed, "--json"]).succeeded()
+        try Clientctl.run(["feed", "copy", site.feed, target, "--json"]).succeeded("copied")
+        #expect(try site.object("\(target)/manifest.json")["version"] == .string("1.0.0"))
+    }
 }
