@@ -171,6 +171,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
                 "clientctl: this release is larger than devices allow by default: every device needs "
                     + "\(release.raisedLimits.joined(separator: " and ")) for it, too")
         }
+        for warning in release.warnings { Output.say("clientctl: \(warning)") }
         release.channel.map(ChannelOutput.warn)
         let json = try settings.isOn("json", common.json)
         try await next.finish(
@@ -264,6 +265,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         object["offered"] = .string(orNull: release.offered?.description)
         object["findings"] = LookOutput.objects([release.sameContent].compactMap(\.self) + look.findings)
         object["dropped"] = LookOutput.objects(look.dropped)
+        object["warnings"] = .array(release.warnings.map(JSONValue.string))
         object["raisedLimits"] = .array(release.raisedLimits.map(JSONValue.string))
         object["deltas"] = .array(release.deltas.map(DeltaOutput.value))
         object["writes"] = release.writes.map(WriteOutput.value)

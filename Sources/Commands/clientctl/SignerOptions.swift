@@ -253,7 +253,9 @@ enum ChannelOutput {
             }
         return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
             + line(report.newest, isDryRun: report.outcome == .dryRun)
-            + ["  sequence \(document.sequence), until \(document.expires)"]
+            + [
+                "  sequence \(document.sequence), \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
+            ]
             + WriteOutput.lines(report.writes)
     }
 }

@@ -250,6 +250,7 @@ struct TrustPublish: AsyncParsableCommand {
         let next = try after.plan(settings)
         let feed = try Wiring.place(feed, bucket, settings)
         let root = try TrustFile.read(file)
+        if try feed.isNew { Output.say("clientctl: \(feed.isNewWarning)") }
         let report = try TrustPublisher(
             feed: feed, isClockChecked: try settings.isOn("clock-checked", clockChecked), wait: waiting.wait(settings)
         ).publish(root)

@@ -49,7 +49,10 @@ enum Wiring {
         at text: String, _ reading: BucketReading, _ settings: Settings, terms: BucketTerms = BucketTerms(),
         progress: Progress? = nil
     ) throws -> any FeedPlace {
-        if !looksLikeURL(text) { return FeedFolder(text) }
+        if !looksLikeURL(text) {
+            try requireLocal(text)
+            return FeedFolder(text)
+        }
         guard let address = BucketAddress(parsing: text) else {
             throw ValidationError(
                 "--feed takes a folder, or a bucket such as s3://bucket/prefix (letters, digits and ._~- only), not "
@@ -58,6 +61,15 @@ enum Wiring {
         let client = try reading.client(address, settings)
         if let progress { client.progress = progress.uploaded }
         return BucketPlace(address, client, terms)
+    }
+
+    /// Refuses an address of another machine, as scp and rsync take it: a folder of that name here would reach no device.
+    static func requireLocal(_ text: String) throws {
+        guard text.prefix(while: { $0 != "/" }).contains(":") else { return }
+        let shown = UntrustedName.display(text)
+        throw ValidationError(
+            "\(shown) names another machine, and clientctl writes into folders and buckets only. Publish into a folder here and "
+                + "copy it with rsync, archives first; write ./\(shown) if it is a folder.")
     }
 
     /// Whether `text` is meant to be an address, be it misspelled: `s3:/bucket` is no folder that anybody wants.

@@ -137,6 +137,23 @@ extension FeedPlace {
     package var probe: FeedWrite? { nil }
     package func headers(of name: String) -> [(name: String, value: String)] { [] }
 
+    /// Whether no device can follow the feed yet: it has no document and no release.
+    package var isNew: Bool {
+        get throws {
+            for name in [ReleaseFeed.manifestName, FeedTrust.fileName] {
+                if try read(name, maximumBytes: Self.largestDocument) != nil { return false }
+            }
+            return try list(ChannelDesk.folder).isEmpty && list(ReleaseFeed.releasesName).isEmpty
+        }
+    }
+
+    /// The warning about a feed that is new: its address may be misspelled.
+    package var isNewWarning: String {
+        "\(address) was not a feed before, so no device follows it yet. Check the address if devices have one already."
+    }
+
+    private static var largestDocument: Int { max(ManifestFormat.maximumBytes, TrustRootFormat.maximumBytes) }
+
     /// SHA-256 of a file; nil where there is none.
     func digest(of name: String) throws -> SHA256Digest? {
         var hasher = try SHA256Hasher()

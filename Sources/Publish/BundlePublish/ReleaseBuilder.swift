@@ -65,6 +65,7 @@ package struct ReleaseBuilder {
             try keepMaps(look)
             return report
         }
+        let isNew = try feed.isNew
         let draft = try feed.draft(options.wait)
         let file = try draft.scratch.file(creating: archiveName)
         let release = try seal(tree, into: file, team, scratch: draft.scratch)
@@ -82,6 +83,7 @@ package struct ReleaseBuilder {
             return try confirm(published, tree, team, channel)
         }
         report.sameContent = same
+        if isNew { report.warnings.insert(feed.isNewWarning, at: 0) }
         return report
     }
 
@@ -334,12 +336,31 @@ package struct ReleaseBuilder {
         _ outcome: ReleaseReport.Outcome, _ manifest: Manifest, _ tree: CanonicalTree, isNewest: Bool,
         _ channel: ChannelReport?
     ) throws -> ReleaseReport {
-        ReleaseReport(
+        let offered = try ReleaseFeed.newest(in: feed)?.claims
+        var report = ReleaseReport(
             outcome: options.isDryRun && outcome != .unchanged ? .dryRun : outcome, manifest: manifest,
-            isNewest: isNewest,
-            offered: isNewest ? manifest.version : try ReleaseFeed.newest(in: feed)?.claims.version,
+            isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
+        report.warnings = keptWarnings(manifest)
+        if channel == nil, let offered, offered.version > manifest.version {
+            report.warnings.append(
+                "manifest.json offers \(offered.version), which is higher, so no device takes \(manifest.version). Publish a higher "
+                    + "version.")
+        }
+        return report
+    }
+
+    /// What a release that was published before keeps, whatever the options are now.
+    private func keptWarnings(_ published: Manifest) -> [String] {
+        var kept: [String] = []
+        if published.notes != options.notes { kept.append("its notes") }
+        if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
+        if kept.isEmpty { return [] }
+        return [
+            "\(published.version) was published before and keeps \(kept.joined(separator: " and ")): a published release never "
+                + "changes. Publish a higher version."
+        ]
     }
 
     private func raisedLimits(_ manifest: Manifest, _ tree: CanonicalTree) -> [String] {

@@ -34,6 +34,8 @@ package struct ReleaseReport: Sendable {
     package let writes: [FeedWrite]?
     /// What became of the deltas that lead to it.
     package internal(set) var deltas: [DeltaReport] = []
+    /// What keeps devices from the release, or what of the options had no effect, for people.
+    package internal(set) var warnings: [String] = []
     /// Another release of the feed with the same content; nil if there is none.
     package internal(set) var sameContent: FolderFinding?
 }

@@ -125,6 +125,46 @@ import Testing
         #expect(try site.object(site.manifest)["version"] == .string("2.0.1"))
     }
 
+    private func warnings(_ outcome: Outcome) -> [String] { outcome.strings("warnings") ?? [] }
+
+    @Test func `warns of a new feed once`() throws {
+        let first = try site.publish("1.0.0")
+        #expect(warnings(first).map { $0.contains("was not a feed before") } == [true])
+        #expect(first.errors.contains("was not a feed before"))
+        #expect(warnings(try site.publish("1.1.0")) == [])
+    }
+
+    @Test(arguments: ["deploy@updates.example.com:/srv/feed", "updates:feed", "./"])
+    func `refuses the address of another machine as a feed`(feed: String) throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let arguments = [
+            "publish", source, "--version", "1.0.0", "--key", site.key, "--min-shell", "1.0.0", "--json", "--feed",
+            feed,
+        ]
+        if feed == "./" {
+            try Clientctl.run(["publish"] + arguments.dropFirst().dropLast() + ["./a:b"], in: site.folder.path)
+                .succeeded("published")
+            return
+        }
+        let refused = try Clientctl.run(arguments, in: site.folder.path).failed(64, "usage")
+        #expect(refused.errors.contains("names another machine"))
+    }
+
+    @Test func `warns of a release below the one that manifest.json offers`() throws {
+        try site.publish("2.0.0")
+        let lower = try site.publish("1.0.0")
+        #expect(warnings(lower).map { $0.contains("no device takes 1.0.0") } == [true])
+    }
+
+    @Test func `warns of notes and a format that a published release does not get`() throws {
+        try site.publish("1.0.0")
+        let notes = try site.folder.write(bytes("New."), to: "notes")
+        let again = try site.publish(
+            site.folder.file("web-1.0.0"), as: "1.0.0", ["--notes", notes, "--format", "zip"]
+        ).succeeded("unchanged")
+        #expect(warnings(again).map { $0.contains("keeps its notes and its format") } == [true])
+    }
+
     @Test func `a prerelease does not replace its release as the newest`() throws {
         try site.publish("2.0.0")
         #expect(try site.publish("2.0.0-rc.1")["newest"] == .bool(false))

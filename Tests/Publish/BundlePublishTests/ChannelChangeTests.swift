@@ -116,6 +116,48 @@ import Testing
         #expect(refused?.message.contains("reinstated") == true)
     }
 
+    @Test func `refuses to resume a recalled release`() throws {
+        var document = try bench.document("1.0.0")
+        let version = try bench.version("1.0.0")
+        for change in [ChannelChange.pause(version), .revoke(version, reason: "bad")] {
+            _ = try change.apply(to: &document, at: bench.start)
+        }
+        let refusal = bench.refusal { _ = try ChannelChange.resume(version).apply(to: &document, at: bench.start) }
+        #expect(refusal?.code == .versionBlocked)
+    }
+
+    @Test func `warns of a release that no device takes`() throws {
+        let before = try bench.document("1.0.0", "2.0.0")
+        var document = before
+        _ = try document.add(bench.manifest("1.9.0"), rollout: nil)
+        let lower = "2.0.0 is for every device, so no device takes 1.9.0. Publish a higher version, or recall 2.0.0."
+        #expect(document.warnings(after: before, at: bench.start) == [lower])
+        #expect(document.warnings(after: document, at: bench.start) == [])
+        _ = try ChannelChange.rollout(bench.version("2.0.0"), 500).apply(to: &document, at: bench.start)
+        #expect(document.warnings(after: before, at: bench.start) == [])
+    }
+
+    @Test func `warns of a change of a paused release, but not of its pause`() throws {
+        let version = try bench.version("1.0.0")
+        var paused = try bench.document("1.0.0")
+        let before = paused
+        _ = try ChannelChange.pause(version).apply(to: &paused, at: bench.start)
+        #expect(paused.warnings(after: before, at: bench.start) == [])
+        var changed = paused
+        _ = try ChannelChange.rollout(version, 500).apply(to: &changed, at: bench.start)
+        #expect(changed.warnings(after: paused, at: bench.start).map { $0.contains("1.0.0 is paused") } == [true])
+    }
+
+    @Test func `warns when the last release for every device is removed, and not before`() throws {
+        let before = try bench.document("1.0.0", "1.1.0")
+        var document = before
+        _ = try ChannelChange.remove(bench.version("1.1.0")).apply(to: &document, at: bench.start)
+        #expect(document.warnings(after: before, at: bench.start) == [])
+        let last = document
+        _ = try ChannelChange.remove(bench.version("1.0.0")).apply(to: &document, at: bench.start)
+        #expect(document.warnings(after: last, at: bench.start).map { $0.contains("manifest.json stays") } == [true])
+    }
+
     @Test func `says how often devices ask, and no longer says so`() throws {
         var document = try bench.document("1.0.0")
         let poll = ChannelDocument.Poll(interval: 300, jitter: 60)

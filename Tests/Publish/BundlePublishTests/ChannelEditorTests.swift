@@ -25,6 +25,14 @@ import Testing
         return try #require(refused)
     }
 
+    @Test func `warns that an unchanged document has expired`() throws {
+        try bench.put(bench.document("1.0.0"))
+        let change = ChannelChange.resume(try bench.version("1.0.0"))
+        #expect(try bench.editor().apply(change, to: "stable").warnings == [])
+        let late = try bench.editor(bench.terms(after: 3)).apply(change, to: "stable")
+        #expect(late.outcome == .unchanged && late.warnings.map { $0.contains("expired at") } == [true])
+    }
+
     @Test func `has the next sequence, a new time and a new expiry`() throws {
         try bench.put(bench.document("1.0.0"))
         let report = try pause(bench.terms(after: 1))

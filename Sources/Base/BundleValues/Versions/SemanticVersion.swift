@@ -151,6 +151,13 @@ package struct ShellRange: Sendable, Hashable {
         self.maximum = maximum
     }
 
+    /// Whether every shell of `other` is in this range.
+    package func covers(_ other: ShellRange) -> Bool {
+        guard minimum <= other.minimum else { return false }
+        guard let maximum else { return true }
+        return other.maximum.map { $0 <= maximum } ?? false
+    }
+
     package func compatibility(with shell: SemanticVersion) -> ShellCompatibility {
         if shell < minimum { return .shellTooOld(minimum: minimum) }
         if let maximum, shell > maximum { return .shellTooNew(maximum: maximum) }

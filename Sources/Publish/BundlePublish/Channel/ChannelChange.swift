@@ -183,6 +183,7 @@ extension ChannelDocument {
 
     fileprivate mutating func resume(_ version: SemanticVersion, at time: Timestamp) throws -> [String] {
         let index = try index(of: version)
+        try requireAllowed(version)
         if !releases[index].isPaused { return [] }
         releases[index].isPaused = false
         releases[index].ramp = releases[index].ramp?.resuming(at: time)
@@ -262,6 +263,53 @@ extension ChannelDocument {
         return "devices check every \(interval), and up to \(DurationText(.seconds(poll.jitter))) later"
     }
 
+    // MARK: What reaches no device
+
+    /// What keeps devices from the releases that are different in this document than in `before`, which nothing keeps from being signed.
+    func warnings(after before: ChannelDocument?, at time: Timestamp) -> [String] {
+        var warnings: [String] = []
+        for release in releases {
+            let version = release.version
+            let old = before?.releases.first { $0.version == version }
+            if old.map({ $0.hasSameAudience(as: release) }) == true { continue }
+            if recalls(version) {
+                warnings.append(
+                    "\(version) is recalled: no device takes it. Undo that with release revoke --undo, or publish a higher version."
+                )
+            } else if release.isPaused, old?.isPaused == true {
+                warnings.append("\(version) is paused: no further device takes it until release resume.")
+            } else if let higher = forEverybody(above: release, at: time) {
+                warnings.append(
+                    "\(higher) is for every device, so no device takes \(version). Publish a higher version, or recall \(higher)."
+                )
+            }
+        }
+        if let before, let last = before.newestForEverybody(at: time), newestForEverybody(at: time) == nil,
+            !releases.contains(where: { $0.version == last })
+        {
+            warnings.append(
+                "no release is for every device now: devices keep what they have, and new ones get nothing."
+                    + (channel == ChannelFileName.standard ? " manifest.json stays as it is." : ""))
+        }
+        return warnings
+    }
+
+    private func forEverybody(at time: Timestamp) -> [Release] {
+        releases.filter { $0.share(at: time) == Release.everybody && !$0.isPaused && !recalls($0.version) }
+    }
+
+    private func newestForEverybody(at time: Timestamp) -> SemanticVersion? {
+        forEverybody(at: time).map(\.version).max()
+    }
+
+    /// A higher release that every device may have in whatever shell runs `release`.
+    private func forEverybody(above release: Release, at time: Timestamp) -> SemanticVersion? {
+        let shells = release.manifest.claims.shells
+        return forEverybody(at: time).filter { other in
+            other.version > release.version && other.manifest.claims.shells.covers(shells)
+        }.map(\.version).max()
+    }
+
     // MARK: What is asked first
 
     package func index(of version: SemanticVersion) throws -> Int {
@@ -309,6 +357,12 @@ extension ChannelDocument {
 }
 
 extension ChannelDocument.Release {
+    /// Whether the same devices may have both.
+    fileprivate func hasSameAudience(as other: Self) -> Bool {
+        rollout == other.rollout && ramp == other.ramp && groups == other.groups
+            && isOnlyForGroups == other.isOnlyForGroups && isPaused == other.isPaused && isUrgent == other.isUrgent
+    }
+
     /// Who may have it at `time`, in words: a share of the devices, and its groups.
     package func audience(at time: Timestamp) -> String {
         audience("\(RolloutShare(permille: share(at: time))) of the devices")

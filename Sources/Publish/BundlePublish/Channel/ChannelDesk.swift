@@ -107,7 +107,7 @@ struct ChannelDesk {
         )
     }
 
-    /// Refuses to change a channel that was to be made.
+    /// Refuses to create a channel that the feed has.
     func requireNoCreation(of name: String, _ present: VerifiedChannelDocument?) throws {
         guard let sequence = present?.document.sequence, options.firstSequence != nil else { return }
         throw UpdateFailure(
@@ -162,7 +162,8 @@ struct ChannelDesk {
             return try Prepared(
                 name: name, bytes: nil, base: base,
                 ChannelReport(
-                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: []),
+                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: [],
+                    warnings: expiryWarnings(document)),
                 in: place, at: options.clock)
         }
         try FeedRecalls(in: place).require(document, after: present?.document)
@@ -178,7 +179,8 @@ struct ChannelDesk {
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: base.losses + changes,
-                warnings: warnings(present, expires)),
+                warnings: warnings(present, expires)
+                    + document.warnings(after: present?.document, at: options.clock)),
             in: place, at: options.clock)
     }
 
@@ -197,6 +199,13 @@ struct ChannelDesk {
         let verdict = PublisherClock.judge(
             issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
         if let failure = verdict.failure(of: "channel \(name)", issuedAt: options.issuedAt) { throw failure }
+    }
+
+    private func expiryWarnings(_ document: ChannelDocument) -> [String] {
+        guard document.expires <= options.clock else { return [] }
+        return [
+            "its document expired at \(document.expires), so devices install nothing by it. Sign it again: clientctl release resign."
+        ]
     }
 
     private func warnings(_ present: VerifiedChannelDocument?, _ expires: Timestamp) -> [String] {
