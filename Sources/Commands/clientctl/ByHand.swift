@@ -17,6 +17,7 @@ struct Rollback: ParsableCommand {
               clientctl rollback --store /var/lib/clientctl
               clientctl rollback --store /var/lib/clientctl --version 1.4.2
               clientctl rollback --store /var/lib/clientctl --version embedded
+              clientctl rollback --store /var/lib/clientctl --of 1.5.0
             """)
 
     @OptionGroup var place: StoreOptions
@@ -27,6 +28,11 @@ struct Rollback: ParsableCommand {
             valueName: "version"))
     var version: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Go back from this client only, if it runs or is next.", valueName: "version"))
+    var of: String?
+
     @OptionGroup var common: CommonOptions
 
     func run() throws {
@@ -34,29 +40,33 @@ struct Rollback: ParsableCommand {
         let store = try settings.required("store", place.store)
         let verdicts = try Verdicts(store: store) { Output.say("clientctl: \($0)") }
         let known = try Inventory.read(at: store).knownNames
-        let target = try settings.optional("version", version).map { text in
-            try settings.parsed("version", text) { try ClientReference($0).resolve(among: known) }
+        func client(_ flag: String, _ given: String?) throws -> ClientName? {
+            try settings.optional(flag, given).map { text in
+                try settings.parsed(flag, text) { try ClientReference($0).resolve(among: known) }
+            }
         }
+        let result = try verdicts.rollBack(to: client("version", version), of: client("of", of))
         let json = try settings.isOn("json", common.json)
-        let result: (target: ClientName, blocked: [ClientName])
-        do {
-            result = try verdicts.rollBack(to: target)
-        } catch let nowhere as NowhereToGoBack {
+        func give(_ outcome: String, _ name: ClientName, blocked: [ClientName] = [], _ lines: [String]) {
             Output.give(
-                json: json,
+                json: json, afterChange: outcome == "rolledBack",
                 [
-                    "outcome": .string("nothingBelow"), "version": .string(nowhere.name.shortDescription),
-                    "blocked": .array([]),
-                ], [nowhere.failure.message])
+                    "outcome": .string(outcome), "version": .string(name.shortDescription),
+                    "blocked": .names(blocked),
+                ], lines)
+        }
+        switch result {
+        case .back(let target, let blocked):
+            give("rolledBack", target, blocked: blocked, ["next: \(target)"] + blocked.map { "blocked \($0)" })
+        case .notShown(let name):
+            give("notShown", name, ["\(name) neither runs nor is next: nothing was changed"])
+        case .alreadyBack(let name, let advice):
+            give("alreadyRolledBack", name, [advice])
+            throw ExitCode(ExitTable.nothingToDo)
+        case .nothingBelow(let name, let advice):
+            give("nothingBelow", name, [advice])
             throw ExitCode(ExitTable.nothingToDo)
         }
-        Output.give(
-            json: json, afterChange: true,
-            [
-                "outcome": .string("rolledBack"), "version": .string(result.target.shortDescription),
-                "blocked": .names(result.blocked),
-            ],
-            ["next: \(result.target)"] + result.blocked.map { "blocked \($0)" })
     }
 }
 

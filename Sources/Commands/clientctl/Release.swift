@@ -22,9 +22,7 @@ struct Release: ParsableCommand {
             """,
         subcommands: [
             ReleaseList.self, ReleaseLog.self, ReleaseRollout.self, ReleaseGroups.self, ReleaseUrgent.self,
-            ReleasePause.self,
-            ReleaseResume.self,
-            ReleaseRevoke.self,
+            ReleaseRetry.self, ReleasePause.self, ReleaseResume.self, ReleaseRevoke.self,
             ReleasePromote.self, ReleaseRemove.self, ReleaseUnpublish.self, ReleasePoll.self, ReleaseBusy.self,
             ReleaseGuard.self,
             ReleaseResign.self, ReleaseRestore.self,
@@ -205,6 +203,26 @@ struct ReleaseUrgent: ChannelEdit {
     func change(_ settings: Settings) throws -> ChannelChange {
         .urgent(try version.semantic(settings), try !settings.isOn("undo", undo))
     }
+}
+
+struct ReleaseRetry: ChannelEdit {
+    static let configuration = CommandConfiguration(
+        commandName: "retry",
+        abstract: "Have devices that blocked a release, because it failed to start, try it once more.",
+        discussion: """
+            Use it when the release is good and something else was not, such as a backend
+            that was away. A device that fails again blocks it again. A release has at
+            most 8 retries. What an operator has rolled back by hand stays blocked.
+
+            Example:
+              clientctl release retry --version 1.5.1 --feed feed --channel stable \\
+                --channel-key channel.key.pem
+            """)
+
+    @OptionGroup var version: VersionOption
+    @OptionGroup var edit: ChannelEditOptions
+
+    func change(_ settings: Settings) throws -> ChannelChange { .retry(try version.semantic(settings)) }
 }
 
 struct ReleasePause: ChannelEdit {

@@ -237,7 +237,7 @@ enum ChannelView {
             "rollout": .string(RolloutShare(permille: release.share(at: now)).description),
             "ramp": release.ramp.map(object) ?? .null,
             "groups": .array(release.groups.map(JSONValue.string)), "only": .bool(release.isOnlyForGroups),
-            "urgent": .bool(release.isUrgent),
+            "urgent": .bool(release.isUrgent), "retries": .integer(release.retries),
             "paused": .bool(release.isPaused), "revoked": .bool(isRevoked(release, document)),
             "minShellVersion": .string(claims.shells.minimum.description),
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
@@ -300,6 +300,7 @@ enum ChannelView {
         if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
         if let time = claims.createdAt { words.append("\(time)") }
         if release.isUrgent { words.append("urgent") }
+        if release.retries > 0 { words.append("retry \(release.retries)") }
         if release.isPaused { words.append(isHeld ? "held" : "paused") }
         if isRevoked(release, document) { words.append("RECALLED") }
         return words.joined(separator: "  ")

@@ -26,8 +26,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
             It checks for updates every 15 minutes. Change the interval with
             --check-interval, or for a whole fleet with `clientctl release poll`. Checks
-            are spread out at random: the first comes after 10 to 90 % of the interval.
-            They back off while the feed is failing: from a minute to four intervals, or
+            are spread out at random. The first comes within a minute, and at once on a
+            device that has nothing to show. They back off while the feed is failing: from a minute to four intervals, or
             as the server says (Retry-After). With --activation-window, a client that is
             ready appears by itself only in these times. At other times it waits for the
             page to ask for it, or for the shell to start. --once checks at once and ends
@@ -235,23 +235,26 @@ extension Serve {
                 try StartupTimeout(try DurationText(parsing: $0).duration)
             }
         }
-        configuration.polling = try polling(settings)
+        (configuration.polling, configuration.retryPause) = try polling(settings)
         configuration.activation = try settings.optional("activation-window", activationWindow).map { text in
             try settings.parsed("activation-window", text) { try ActivationWindows(parsing: $0) }
         }
         return configuration
     }
 
-    /// Nil where no feed is named, and where the one check is not left to chance.
-    private func polling(_ settings: Settings) throws -> ShellConfiguration.Polling? {
+    /// Reads how often the device checks, and how long a client that failed is not offered again. It does not check by itself where no
+    /// feed is named, and where `--once` checks.
+    private func polling(
+        _ settings: Settings
+    ) throws -> (polling: ShellConfiguration.Polling?, retryPause: Duration) {
         let given = try settings.optional("check-interval", checkInterval)
         let text = given ?? "15m"
         let interval = try settings.parsed("check-interval", text) { try DurationText(parsing: $0).duration }
         if interval < .seconds(1) { throw ValidationError("--check-interval takes 1s or more, not \(text).") }
-        if try settings.isOn("once", once) { return nil }
+        if try settings.isOn("once", once) { return (nil, interval) }
         let (feed, meteor) = try Wiring.places(update, settings)
-        return feed != nil || meteor != nil
-            ? ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil) : nil
+        let polling = ShellConfiguration.Polling(PollPace(every: interval), yields: given == nil)
+        return (feed != nil || meteor != nil ? polling : nil, interval)
     }
 
     /// What the flags say about the server of the pages; the store adds the port of its application.

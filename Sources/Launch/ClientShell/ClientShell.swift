@@ -71,7 +71,13 @@ public actor ClientShell {
         verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
         work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
         (events, observers) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(100))
-        state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
+        state = Self.state(configuration)
+    }
+
+    private static func state(_ configuration: ShellConfiguration) -> ShellState<Launched> {
+        ShellState(
+            timeout: configuration.startupTimeout, visibility: configuration.visibility,
+            retryPause: configuration.retryPause)
     }
 
     private static func reading<Ticking: Clock<Duration>>(of clock: Ticking) -> @Sendable () -> Duration {
@@ -103,14 +109,21 @@ public actor ClientShell {
         await removed()
     }
 
-    /// Whether a seed was named, which guests see; it may be damaged.
+    /// Whether a seed was named, which guests see. It may be damaged.
     package nonisolated var hasSeed: Bool { configuration.device.seed != nil }
 
     /// Waits until older clients are gone, where a start that was confirmed has them removed.
     package func removed() async { await removal?.value }
 
-    /// Checks for updates as `PollRule` says, and for what others do to the store, until it is cancelled.
+    /// Whether the device has no client of its own and waits for the first one of its feed.
+    package var waitsForFirstClient: Bool {
+        !hasSeed && checks.isPolling && (try? launcher.inventory().bundles.isEmpty) == true
+    }
+
+    /// Checks for updates as `PollRule` says, at once where there is nothing to show, and looks for what other processes do to the
+    /// store, until it is cancelled.
     public func run() async {
+        if state.audience == .everybody, state.prepared == nil { await checks.want(within: .zero) }
         await withTaskGroup { group in
             group.addTask { await self.watchStore() }
             group.addTask { await self.checks.run { _ = await self.check() } }
@@ -136,7 +149,7 @@ public actor ClientShell {
             self.launcher = launcher
             work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
             let audience = state.audience
-            state = ShellState(timeout: configuration.startupTimeout, visibility: configuration.visibility)
+            state = Self.state(configuration)
             warn("The store \(device.store) is another one than before: its clients are shown from now on.")
             if audience == .everybody { try handle(.start) } else { try handle(.admit(audience)) }
             bridge.reload()

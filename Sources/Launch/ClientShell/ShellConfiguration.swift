@@ -15,6 +15,8 @@ public struct ShellConfiguration: Sendable {
     public var storeInterval = Duration.milliseconds(500)
     /// How often updates are checked for; nil for only when asked.
     public var polling: Polling?
+    /// How long after a failed start a page is offered the same client again.
+    public var retryPause = RetryRule.standardPause
     /// When a client that is ready is shown without being asked for; outside of them the page is not touched. Nil: whoever loads
     /// the page or asks for it gets it, at any time.
     public var activation: ActivationWindows?

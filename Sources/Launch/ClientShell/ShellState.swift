@@ -33,15 +33,22 @@ struct ShellState<Launch: BootAttempt> {
     private var hasHeardPage = false
     /// Clients whose pages were loaded and never reported, while no page ever had: others are shown first until one has.
     private var silent: Set<ClientName> = []
+    /// The client whose start failed last, and when.
+    private var failed: (name: ClientName, at: Duration)?
+    private let retryPause: Duration
     private var owed: Debt?
     private var unprepared: UpdateFailure?
     private var trouble: UpdateFailure?
     private var ledger: Ledger?
     private var wake: Duration?
 
-    init(timeout: StartupTimeout, visibility: ShellConfiguration.Visibility) {
+    init(
+        timeout: StartupTimeout, visibility: ShellConfiguration.Visibility,
+        retryPause: Duration = RetryRule.standardPause
+    ) {
         self.timeout = timeout
         self.visibility = visibility
+        self.retryPause = retryPause
     }
 
     /// Takes in `event` at the clock's reading `now`, which is `time` for people.
@@ -70,11 +77,11 @@ struct ShellState<Launch: BootAttempt> {
             // The verdict is written at once, and the report with it.
             _ = hear(token)
             return confirm(token)
-        case .fail(let token, let what): return fail(token, .reported, what, time)
-        case .failTrial(let token, let what): return hear(token) + failTrial(token, what, time)
+        case .fail(let token, let what): return fail(token, .reported, what, now, time)
+        case .failTrial(let token, let what): return hear(token) + failTrial(token, what, now, time)
         case .lose(let token, let what):
             guard let launched, launched.token == token, trial != nil else { return [] }
-            return hasHeardPage ? fail(token, .reported, what, time) : passOver(launched)
+            return hasHeardPage ? fail(token, .reported, what, now, time) : passOver(launched)
         case .leave(let token, let place, let report):
             guard let launched, launched.token == token else { return [] }
             busy.leave(load: report.load)
@@ -93,7 +100,7 @@ struct ShellState<Launch: BootAttempt> {
         case .woken:
             guard let launched else { return [] }
             switch trial?.wake(at: now, afterReports: hasHeardPage) {
-            case .failed(let cause, let what)?: return fail(launched.token, cause, what, time)
+            case .failed(let cause, let what)?: return fail(launched.token, cause, what, now, time)
             case .silent?: return passOver(launched)
             case nil: return []
             }
@@ -182,12 +189,14 @@ struct ShellState<Launch: BootAttempt> {
 
     /// A page says that its start has failed. That fails one start of a client: its second trial is decided by its time, so a
     /// program that speaks for the page cannot block a client.
-    private mutating func failTrial(_ token: LaunchToken, _ what: String, _ time: Timestamp) -> [Action] {
+    private mutating func failTrial(
+        _ token: LaunchToken, _ what: String, _ now: Duration, _ time: Timestamp
+    ) -> [Action] {
         guard let launched else { return [.refuse(ShellError.notStarted)] }
         guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
         if trial == nil { return [.refuse(ShellError.notOnTrial)] }
         return launched.wasReportedFailed
-            ? complain(token, what, true) : fail(token, .reported, "the page said: \(what)", time)
+            ? complain(token, what, true) : fail(token, .reported, "the page said: \(what)", now, time)
     }
 
     private mutating func confirm(_ token: LaunchToken) -> [Action] {
@@ -200,13 +209,14 @@ struct ShellState<Launch: BootAttempt> {
 
     /// The launch failed: the ledger first, then the client that comes instead, in the same window.
     private mutating func fail(
-        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, _ time: Timestamp
+        _ token: LaunchToken, _ cause: StartFailure.Cause, _ what: String, _ now: Duration, _ time: Timestamp
     ) -> [Action] {
         guard let launched, launched.token == token else { return [] }
         if let failure { return prepare(.leave(.failed(failure), .nothing)) }
         if owed?.launch.token == token { return [] }
         let evidence = trial?.evidence.map { "; the page said: \($0)" } ?? ""
         trial = nil
+        failed = (launched.name, now)
         return [.write(.faulty(StartFailure(cause, detail: what + evidence, at: time)), launched)]
     }
 
@@ -259,13 +269,13 @@ struct ShellState<Launch: BootAttempt> {
                 ledger = nil
                 return go(on: sequel, now)
             }
-            return goal(for: store, sequel).map { prepare($0) } ?? go(on: sequel, now)
+            return goal(for: store, sequel, now).map { prepare($0) } ?? go(on: sequel, now)
         }
     }
 
-    /// What is to be made ready now, if anything. A client that failed is not pushed at once at the page that follows it: its
-    /// retry comes with a check or with the next start.
-    private mutating func goal(for store: Store, _ sequel: Sequel) -> Goal? {
+    /// Returns what is to be made ready now; nil where nothing is. A client that failed is not offered at once to the page that
+    /// follows it: its retry comes with a check after a pause (`RetryRule`), or with the next start.
+    private mutating func goal(for store: Store, _ sequel: Sequel, _ now: Duration) -> Goal? {
         guard let choice = store.choice else { return nil }
         guard let launched else {
             return choice.name == prepared?.name ? nil : .start(.inspection(sequel))
@@ -276,8 +286,13 @@ struct ShellState<Launch: BootAttempt> {
         if let reason = store.recall { return .leave(.recalled(reason), sequel) }
         if choice.name == launched.name { next = nil }
         if choice.name == launched.name || choice.name == next?.name { return nil }
-        if case .retry = choice.reason, !sequel.isRetry || trial != nil { return nil }
+        if case .retry = choice.reason, !sequel.isRetry || trial != nil || isPaused(choice.name, now) { return nil }
         return .next(sequel)
+    }
+
+    private func isPaused(_ name: ClientName, _ now: Duration) -> Bool {
+        let time = failed.flatMap { $0.name == name ? $0.at : nil }
+        return RetryRule.answer(failedAt: time, now: now, pause: retryPause) != .offered
     }
 
     /// The store has been read, and what follows from it is done.

@@ -19,8 +19,12 @@ actor UpdateChecks {
         self.clock = clock
         self.reading = reading
         self.random = random
+        isPolling = step != nil && polling != nil
         polls = polling.map { PollClock($0, now: .zero, draw: random(0...1)) }
     }
+
+    /// Whether checks are planned.
+    nonisolated let isPolling: Bool
 
     /// Has `check` made whenever it is time, until it is cancelled; returns at once where nothing is planned.
     func run(_ check: @escaping @Sendable () async -> Void) async {

@@ -92,7 +92,7 @@ struct Screen {
     private static func showsClients(_ state: LaunchState?) -> Bool {
         switch state {
         case .authenticated, .updateRequired: true
-        case .unauthenticated, .signedOut, .locked, .maintenance, .failure, nil: false
+        case .unauthenticated, .signedOut, .locked, .maintenance, .waiting, .failure, nil: false
         }
     }
 

@@ -60,8 +60,9 @@ package struct ShellLaunch: PrepareLaunchUseCase {
         do {
             return try await shell.admit(audience).map { .shellTooOld(minimum: $0) } ?? .ready
         } catch {
-            let isEmpty = audience == .guests && !shell.hasSeed
-            return isEmpty ? .nothingForGuests(UpdateFailure(error)) : .failed(UpdateFailure(error))
+            let reason = UpdateFailure(error)
+            if audience == .guests && !shell.hasSeed { return .nothingForGuests(reason) }
+            return await shell.waitsForFirstClient ? .nothingYet(reason) : .failed(reason)
         }
     }
 

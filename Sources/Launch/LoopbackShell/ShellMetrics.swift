@@ -113,7 +113,9 @@ package struct ShellMetrics: Sendable {
     }
 
     private var screen: [MetricFamily] {
-        let words = ["client", "guests", "locked", "maintenance", "updateRequired", "failure"]
+        let words = [
+            "client", "guests", "signedOut", "locked", "maintenance", "updateRequired", "waiting", "failure",
+        ]
         return [
             MetricFamily(
                 "clientctl_screen_state", .gauge, "1 for what the device shows, 0 for all that it might.",
@@ -186,6 +188,7 @@ extension LaunchState {
         case .locked: "locked"
         case .maintenance: "maintenance"
         case .updateRequired: "updateRequired"
+        case .waiting: "waiting"
         case .failure: "failure"
         }
     }

@@ -3,8 +3,8 @@ import BundleValues
 import BundleServe
 import ShellBoot
 
-/// A page of the shell's own, in place of a client: one sentence for whoever stands in front of the device, without a script or
-/// anything to load.
+/// A page of the shell's own, instead of a client: one sentence for the person in front of the device, without a script or
+/// anything to load. What an operator has to do is in the log, since the screen may be public.
 struct StatePage {
     private let state: String
     private let title: String
@@ -31,8 +31,14 @@ struct StatePage {
             self.init(
                 state: "maintenance", title: "Under maintenance",
                 text: "Somebody is working on this device. It will be back soon.")
+        case .waiting:
+            self.init(
+                state: "waiting", title: "Waiting for the first update",
+                text: "This device shows its content as soon as it has arrived.")
         case .failure(let reason):
-            self.init(state: "failure", title: "This device has nothing to show", text: reason.message)
+            self.init(
+                state: "failure", title: "This device has nothing to show",
+                text: "The log of this device says why (\(reason.code.rawValue)).")
         case nil: self = Self.starting
         }
     }

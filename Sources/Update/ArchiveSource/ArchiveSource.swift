@@ -451,7 +451,8 @@ struct FeedPoll: Sendable {
                 issuedAt: document.issuedAt, expires: document.expires, revoked: document.revoked,
                 reinstated: document.reinstated, minimumVersion: document.minimumVersion,
                 leftOut: try leftOut(by: verified.document, digest, member, at: time),
-                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit
+                urgent: document.releases.filter(\.isUrgent).map(\.version), busyLimit: document.busyLimit,
+                retries: document.releases.filter { $0.retries > 0 }.map { .init($0.version, $0.retries) }
             ).following(known))
         let inventory = request.inventory.recording(FeedUpdate(before: memory, after: after))
         let device = ChannelRule.Device(

@@ -48,15 +48,17 @@ final class PushKiosk {
         try server.serve(version: client.version)
     }
 
-    /// Starts `serve`, which checks when the page asks for it; its own first check is an hour away, so `install` makes one now,
+    /// Starts `serve`, which checks within a minute, then every `interval` and when the page asks for it; `install` makes a check now,
     /// whatever comes of it.
-    func serve(port: Int? = 0, timeout: String = "60s", _ more: [String] = []) throws -> Serving {
+    func serve(
+        port: Int? = 0, timeout: String = "60s", interval: String = "10h", _ more: [String] = []
+    ) throws -> Serving {
         let device =
             ["--store", kiosk.store, "--shell-version", "1.5.0", "--seed", seed, "--meteor", server.rootURL] + more
         let choice = port.map { ["--port", "\($0)"] } ?? []
         let serving = try Serving(
             try kiosk.start(
-                ["serve", "--startup-timeout", timeout, "--check-interval", "10h"] + choice + device))
+                ["serve", "--startup-timeout", timeout, "--check-interval", interval] + choice + device))
         _ = try #require(try kiosk.start(["install"] + device).wait(within: .seconds(60)), "install does not end")
         return serving
     }

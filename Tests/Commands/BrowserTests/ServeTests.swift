@@ -35,7 +35,7 @@ import Testing
 
     @Test func `good, updated, rolled back, retried and blocked, in one window`() throws {
         try kiosk.install(.good("1.0.0", "#1565c0", atOnce: true))
-        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s")
+        let serving = try kiosk.serve(timeout: "\(BusyMachine.seconds(5))s", ["--check-interval", "1s"])
         let page = try browser.open(serving.root + "/", inWindow: true)
         try shows(page, "1.0.0")
         try kiosk.wait(until: "v1.0.0", is: "good")
@@ -63,6 +63,8 @@ import Testing
         // Not pushed at the page that follows: its script takes whatever is ready.
         #expect(try text(page, "sessionStorage.news") == "string 2.0.0; string 3.0.0; ")
 
+        // The pause between the two trials is the check interval.
+        try page.evaluate("new Promise(done => setTimeout(() => done(null), 1500))")
         try page.evaluate("WebAppLocalServer.checkForUpdates(); null")
         try shows(page, "3.0.0")
         try page.evaluate(DemoClient.Scripts.show + "null")

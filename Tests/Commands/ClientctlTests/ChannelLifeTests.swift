@@ -173,6 +173,34 @@ import Testing
             .objectValue?["version"]?.stringValue
     }
 
+    @Test func `a retry of the channel lets devices that blocked a release try it once more`() throws {
+        let site = try ChannelSite()
+        try site.publish("1.0.0").succeeded()
+        try site.install("one").succeeded("installed")
+        let store = ["--store", site.folder.file("store-one"), "--json"]
+        func launch(_ verdict: String) throws -> String {
+            let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + store).succeeded()
+            let (version, token) = (launched.string("version") ?? "", launched.string("token") ?? "")
+            try Clientctl.run([verdict, "--version", version, "--token", token] + store).succeeded()
+            return version
+        }
+        #expect(try launch("confirm") == "1.0.0")
+        try site.publish("1.1.0").succeeded()
+        try site.install("one").succeeded("installed")
+        #expect(try [launch("fail"), launch("confirm"), launch("fail")] == ["1.1.0", "1.0.0", "1.1.0"])
+        #expect(try launch("confirm") == "1.0.0")
+        try site.install("one").failed(41, "versionBlocked")
+        let retried = try site.release("retry", "--version", "1.1.0").succeeded("changed")
+        #expect(retried.strings("changes") == ["1.1.0: retry 1, devices that blocked it try it once more"])
+        try site.install("one").succeeded("upToDate")
+        #expect(try [launch("fail"), launch("confirm"), launch("confirm")] == ["1.1.0", "1.0.0", "1.0.0"])
+        try site.install("one").failed(41, "versionBlocked")
+        for _ in 2...8 { try site.release("retry", "--version", "1.1.0").succeeded("changed") }
+        try site.release("retry", "--version", "1.1.0").failed(78, "configInvalid")
+        try site.install("one").succeeded("upToDate")
+        #expect(try launch("confirm") == "1.1.0")
+    }
+
     @Test func `manifest json follows what everybody may have of the default channel`() throws {
         #expect(try site.publish("1.0.0").succeeded("published")["newest"] == .bool(true))
         #expect(try newest() == "1.0.0")

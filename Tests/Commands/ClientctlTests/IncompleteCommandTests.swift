@@ -26,7 +26,7 @@ import Testing
         ["release", "groups", "--version", "1.0.0"] + channel,
         ["release", "groups", "qa", "--undo", "--version", "1.0.0"] + channel,
         ["release", "groups", "qa,,eu", "--version", "1.0.0"] + channel,
-        ["release", "urgent"] + channel,
+        ["release", "urgent"] + channel, ["release", "retry"] + channel,
         ["release", "busy"] + channel, ["release", "busy", "61m"] + channel, ["release", "busy", "1.5s"] + channel,
         ["release", "busy", "1m", "--undo"] + channel,
         ["release", "pause"] + channel,

@@ -73,6 +73,23 @@ import Testing
         #expect(text.contains("its start at \(started) was reported as failed"), "\(text)")
     }
 
+    // MARK: Back by hand
+
+    @Test func `rollback leaves the good client alone after the one that failed was rolled back by itself`() throws {
+        try install("1.0.0")
+        try launchAndConfirm()
+        try install("1.1.0")
+        try run("fail", verdict(try launch().succeeded())).succeeded("failed")
+        try launchAndConfirm()
+        let plain = try run("rollback")
+        #expect(plain.status == 3)
+        #expect(plain.outcome == "alreadyRolledBack")
+        #expect(try run("rollback", ["--of", "1.1.0"]).succeeded("rolledBack").strings("blocked") == ["v1.1.0"])
+        #expect(try run("rollback", ["--of", "1.1.0"]).succeeded("notShown").strings("blocked") == [])
+        #expect(try launch().succeeded().string("version") == "1.0.0")
+        #expect(try run("rollback", ["--of", "1.0.0"]).succeeded("rolledBack").string("version") == "embedded")
+    }
+
     // MARK: The line
 
     @Test func `a launch answers with exactly what a shell needs`() throws {

@@ -27,6 +27,28 @@ import Testing
         #expect(clients == ["v1.0.0"])
     }
 
+    @Test func `a new device waits for its first update on the screen, without a flag, and shows it when it comes`()
+        throws
+    {
+        let site = try Site()
+        let serving = try ServeRun([
+            "--store", site.store, "--shell-version", "1.5.0", "--manifest", "http://127.0.0.1:1/manifest.json",
+            "--trust",
+            site.trust,
+        ])
+        let page = try serving.ask("GET /", ["Accept: text/html"]).text
+        #expect(page.contains("<h1>Waiting for the first update</h1>"))
+        #expect(!page.contains("--"))
+        try serving.wait(for: "the first check comes at once") {
+            $0["clientctl_check_failures_total{code=\"networkUnavailable\"}"] == 1
+                && $0["clientctl_screen_state{state=\"waiting\"}"] == 1
+        }
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        try serving.wait(for: "the client is shown") { $0["clientctl_screen_state{state=\"client\"}"] == 1 }
+        #expect(try serving.stop().errors.contains("waiting for the first update"))
+    }
+
     @Test func `status promises no seed to a shell that brought none`() throws {
         let site = try Site()
         try site.publish("1.0.0")

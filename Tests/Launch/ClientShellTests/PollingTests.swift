@@ -35,14 +35,14 @@ import Testing
         }
     }
 
-    @Test func `the first check is in the middle of the interval, the next ones follow it`() async throws {
+    @Test func `the first check is in the middle of the first minute, the next ones follow it`() async throws {
         var running = try await Running(jitter: .seconds(20))
         defer { running.run.cancel() }
-        let first = await running.check(at: .seconds(50))
+        let first = await running.check(at: .seconds(30))
         #expect(first?.failure == nil && first?.next == .seconds(110))
-        #expect(await running.check(at: .seconds(160))?.next == .seconds(110))
+        #expect(await running.check(at: .seconds(140))?.next == .seconds(110))
         running.bench.offer("1.1.0")
-        _ = await running.check(at: .seconds(270))
+        _ = await running.check(at: .seconds(250))
         #expect(await running.shell.nextLaunch == (try running.bench.name("1.1.0")))
     }
 
@@ -50,7 +50,7 @@ import Testing
         var running = try await Running()
         defer { running.run.cancel() }
         running.bench.breakUpdates()
-        var moment = Duration.seconds(50)
+        var moment = Duration.seconds(30)
         for wait in [45, 90, 180, 300, 300] {
             let check = await running.check(at: moment)
             #expect(check?.failure?.code == .networkUnavailable)
@@ -66,7 +66,7 @@ import Testing
         defer { running.run.cancel() }
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
         running.bench.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
-        let check = await running.check(at: .seconds(50))
+        let check = await running.check(at: .seconds(30))
         #expect(check?.failure?.code == .httpStatus)
         #expect(check?.next == .seconds(7200))
     }
@@ -76,9 +76,9 @@ import Testing
         defer { running.run.cancel() }
         let url = try FetchURL(parsing: "http://127.0.0.1/manifest.json")
         running.bench.breakUpdates(FetchError.httpStatus(503, url, retryAfter: .seconds(7200)))
-        #expect(await running.check(at: .seconds(50))?.next == .seconds(7200))
+        #expect(await running.check(at: .seconds(30))?.next == .seconds(7200))
         await running.shell.checkSoon()
-        #expect(await running.check(at: .seconds(7250))?.next == .seconds(7200))
+        #expect(await running.check(at: .seconds(7230))?.next == .seconds(7200))
     }
 
     @Test(arguments: [FailureCode.incompatibleShell, .versionBlocked])
@@ -87,7 +87,7 @@ import Testing
         defer { running.run.cancel() }
         running.bench.ask(PollPace(every: .seconds(30), jitter: .zero))
         running.bench.breakUpdates(UpdateFailure(code, subject: "x", "No."))
-        for moment in [50, 80, 110] {
+        for moment in [30, 60, 90] {
             let check = await running.check(at: .seconds(moment))
             #expect(check != nil && check?.failure == nil)
             #expect(check?.next == .seconds(30))
@@ -111,28 +111,48 @@ import Testing
         var running = try await Running()
         defer { running.run.cancel() }
         running.bench.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
-        #expect(await running.check(at: .seconds(50))?.next == .seconds(100))
-        #expect(await running.check(at: .seconds(150))?.next == .seconds(200))
+        #expect(await running.check(at: .seconds(30))?.next == .seconds(100))
+        #expect(await running.check(at: .seconds(130))?.next == .seconds(200))
     }
 
     @Test func `a channel's own pace counts from its first answer on, until it no longer asks`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
         running.bench.ask(PollPace(every: .seconds(30), jitter: .seconds(4)))
-        #expect(await running.check(at: .seconds(50))?.next == .seconds(32))
+        #expect(await running.check(at: .seconds(30))?.next == .seconds(32))
         // A failure does not end it.
         running.bench.breakUpdates(UpdateFailure(.signatureInvalid, subject: "x", "No."))
-        #expect(await running.check(at: .seconds(82))?.next == .seconds(32))
+        #expect(await running.check(at: .seconds(62))?.next == .seconds(32))
         running.bench.mendUpdates()
         running.bench.ask(nil)
-        #expect(await running.check(at: .seconds(114))?.next == Self.interval)
+        #expect(await running.check(at: .seconds(94))?.next == Self.interval)
     }
 
     @Test func `a pace that the owner has set stays`() async throws {
         var running = try await Running(yields: false)
         defer { running.run.cancel() }
         running.bench.ask(PollPace(every: .seconds(30), jitter: .zero))
-        #expect(await running.check(at: .seconds(50))?.next == Self.interval)
+        #expect(await running.check(at: .seconds(30))?.next == Self.interval)
+    }
+
+    @Test func `a device with nothing to show checks at once, and reports that it waits for its first client`()
+        async throws
+    {
+        let bench = try await ShellBench()
+        let shell = try bench.shell(hasSeed: false) { configuration in
+            configuration.polling = .init(PollPace(every: Self.interval), yields: true)
+            configuration.storeInterval = .seconds(1_000_000)
+        }
+        await #expect(throws: UpdateFailure.self) { try await shell.admit(.everybody) }
+        #expect(await shell.waitsForFirstClient)
+        bench.offer("1.0.0")
+        var events = EventReader(shell)
+        let run = Task { await shell.run() }
+        defer { run.cancel() }
+        #expect(await events.check()?.failure == nil)
+        #expect(bench.clock.now.sinceStart == .zero)
+        #expect(await !shell.waitsForFirstClient)
+        #expect(await shell.nextLaunch == (try bench.name("1.0.0")))
     }
 
     // MARK: News
@@ -140,7 +160,7 @@ import Testing
     @Test func `news are checked at once where the channel asks for no delay`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        await running.bench.clock.sleeper(until: .seconds(50))
+        await running.bench.clock.sleeper(until: .seconds(30))
         running.bench.offer("1.1.0")
         await running.shell.checkSoon()
         let check = try #require(await running.events.check())
@@ -153,20 +173,20 @@ import Testing
         var running = try await Running()
         defer { running.run.cancel() }
         running.bench.ask(PollPace(every: .seconds(100), jitter: .seconds(10)))
-        #expect(await running.check(at: .seconds(50))?.next == .seconds(105))
-        await running.bench.clock.sleeper(until: .seconds(155))
+        #expect(await running.check(at: .seconds(30))?.next == .seconds(105))
+        await running.bench.clock.sleeper(until: .seconds(135))
         await running.shell.checkSoon()
         // A second word neither puts it off nor draws again.
-        await running.bench.clock.sleeper(until: .seconds(55))
+        await running.bench.clock.sleeper(until: .seconds(35))
         running.bench.clock.advance(by: .seconds(2))
         await running.shell.checkSoon()
-        #expect(await running.check(at: .seconds(55))?.next == .seconds(105))
+        #expect(await running.check(at: .seconds(35))?.next == .seconds(105))
     }
 
     @Test func `news within a limit of its own`() async throws {
         var running = try await Running()
         defer { running.run.cancel() }
-        await running.bench.clock.sleeper(until: .seconds(50))
+        await running.bench.clock.sleeper(until: .seconds(30))
         await running.shell.checkSoon(within: .seconds(8))
         _ = await running.check(at: .seconds(4))
         // What is late anyway does not put off the check that is due.
@@ -191,9 +211,9 @@ import Testing
 
     @Test func `a shell that ends leaves no check behind`() async throws {
         let running = try await Running()
-        await running.bench.clock.sleeper(until: .seconds(50))
+        await running.bench.clock.sleeper(until: .seconds(30))
         running.run.cancel()
         await running.run.value
-        await running.bench.clock.noSleeper(until: .seconds(50))
+        await running.bench.clock.noSleeper(until: .seconds(30))
     }
 }

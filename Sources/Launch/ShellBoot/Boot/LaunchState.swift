@@ -12,8 +12,10 @@ public enum LaunchState: Sendable, Equatable {
     case locked
     /// The best client needs shell `minimum` or a newer one; another client runs instead.
     case updateRequired(minimum: SemanticVersion)
-    /// Nothing but that somebody works on the device.
+    /// Nothing but that an operator works on the device.
     case maintenance
+    /// Nothing but that the device waits for the first client of its feed; `reason` is for the log.
+    case waiting(reason: UpdateFailure)
     /// Nothing can be shown.
     case failure(reason: UpdateFailure)
 }
@@ -27,6 +29,7 @@ extension LaunchState {
             case (.locked(.forMaintenance), _): .maintenance
             case (.unauthenticated(.ended), .nothingForGuests(let reason)): .signedOut(reason: reason)
             case (_, .nothingForGuests(let reason)), (_, .failed(let reason)): .failure(reason: reason)
+            case (_, .nothingYet(let reason)): .waiting(reason: reason)
             case (.unauthenticated, _): .unauthenticated
             case (.authenticated, .shellTooOld(let minimum)), (.notRequired, .shellTooOld(let minimum)):
                 .updateRequired(minimum: minimum)
@@ -55,6 +58,8 @@ public enum LaunchReadiness: Sendable, Equatable {
     case shellTooOld(minimum: SemanticVersion)
     /// Nothing, because the device has no seed and nobody is signed in.
     case nothingForGuests(UpdateFailure)
+    /// Nothing, because the device has no seed and its first client has not come yet.
+    case nothingYet(UpdateFailure)
     /// Nothing, for another reason.
     case failed(UpdateFailure)
 }

@@ -12,6 +12,8 @@ package enum ChannelChange: Sendable {
     case groups(SemanticVersion, [String], only: Bool)
     /// Devices show it as soon as they have it, or no longer so.
     case urgent(SemanticVersion, Bool)
+    /// Devices that have blocked it, because its starts failed, try it once more.
+    case retry(SemanticVersion)
     /// No further device takes it, and its ramp stands still.
     case pause(SemanticVersion)
     /// Devices take it again, and its ramp goes on.
@@ -36,7 +38,7 @@ package enum ChannelChange: Sendable {
         switch self {
         case .rollout(let version, _), .pause(let version), .resume(let version), .revoke(let version, _),
             .reinstate(let version), .remove(let version), .ramp(let version, _, _, _), .groups(let version, _, _),
-            .urgent(let version, _):
+            .urgent(let version, _), .retry(let version):
             version
         case .revokeBelow, .poll, .busyLimit, .resign: nil
         }
@@ -53,6 +55,7 @@ package enum ChannelChange: Sendable {
             try document.setRamp(version, shares, every: seconds, from: start ?? time, at: time)
         case .groups(let version, let groups, let isOnly): try document.setGroups(version, groups, isOnly)
         case .urgent(let version, let isUrgent): try document.setUrgent(version, isUrgent)
+        case .retry(let version): try document.retry(version)
         case .pause(let version): try document.pause(version, at: time)
         case .resume(let version): try document.resume(version, at: time)
         case .revoke(let version, let reason): document.revoke(version, reason)
@@ -146,6 +149,21 @@ extension ChannelDocument {
         releases[index].isUrgent = isUrgent
         return ["\(version): \(Self.words(isUrgent: isUrgent))"]
     }
+
+    fileprivate mutating func retry(_ version: SemanticVersion) throws -> [String] {
+        let index = try index(of: version)
+        try requireAllowed(version)
+        guard releases[index].retries < Release.mostRetries else {
+            throw UpdateFailure(
+                .configInvalid, subject: version.description,
+                "Devices have tried \(version) \(Release.mostRetries) more times, which is the most. Publish the change as a new release."
+            )
+        }
+        releases[index].retries += 1
+        return ["\(version): \(Self.words(retries: releases[index].retries))"]
+    }
+
+    static func words(retries: Int) -> String { "retry \(retries), devices that blocked it try it once more" }
 
     static func words(isUrgent: Bool) -> String {
         isUrgent ? "urgent, devices show it as soon as they have it" : "no longer urgent"

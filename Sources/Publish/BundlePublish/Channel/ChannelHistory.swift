@@ -125,6 +125,7 @@ extension ChannelDocument {
         var words: [String] = []
         if !old.hasDevices(of: release) { words.append("\(version): for \(share(of: old)) → \(share(of: release))") }
         if old.isUrgent != release.isUrgent { words.append("\(version): \(Self.words(isUrgent: release.isUrgent))") }
+        if old.retries < release.retries { words.append("\(version): \(Self.words(retries: release.retries))") }
         if old.isPaused != release.isPaused {
             words.append(release.isPaused ? "\(version): paused" : "\(version): no longer paused")
         }

@@ -12,6 +12,9 @@ package struct ChannelDocument: Sendable {
         /// The most groups that a release names.
         package static let mostGroups = 100
 
+        /// The most retries of one release: each lets a device show a client once that failed there before.
+        package static let mostRetries = 8
+
         /// The release's own manifest.
         package let manifest: UnverifiedManifest
         /// 0...1000: the devices that may have it, in thousandths, where no ramp says so. Ask `share(at:)`.
@@ -24,6 +27,8 @@ package struct ChannelDocument: Sendable {
         package var isOnlyForGroups = false
         /// Whether devices show it as soon as they have it, without waiting for a time of the day.
         package var isUrgent = false
+        /// How often devices that have blocked it, because its starts failed, try it once more; at most `mostRetries`.
+        package var retries = 0
         /// What draws the devices of this release; empty where absent.
         package var salt: String
         /// Whether no further device takes it.

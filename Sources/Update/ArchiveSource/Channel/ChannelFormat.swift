@@ -18,7 +18,7 @@ package enum ChannelFormat {
         "busyLimit",
         "revoked", "reinstated", "releases",
     ]
-    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "salt", "paused"]
+    private static let releaseMembers = ["rollout", "ramp", "groups", "only", "urgent", "retries", "salt", "paused"]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -102,6 +102,10 @@ package enum ChannelFormat {
         }
         (release.groups, release.isOnlyForGroups) = try groups(reader)
         release.isUrgent = try flag("urgent", reader)
+        release.retries = try reader.optionalInteger("retries") ?? 0
+        if release.retries > ChannelDocument.Release.mostRetries {
+            throw reader.refusal("retries", "is more than \(ChannelDocument.Release.mostRetries)")
+        }
         return release
     }
 
@@ -171,6 +175,7 @@ package enum ChannelFormat {
         if !release.groups.isEmpty { object["groups"] = .array(release.groups.map(JSONValue.string)) }
         if release.isOnlyForGroups { object["only"] = .bool(true) }
         if release.isUrgent { object["urgent"] = .bool(true) }
+        if release.retries > 0 { object["retries"] = .integer(release.retries) }
         if !release.salt.isEmpty { object["salt"] = .string(release.salt) }
         if release.isPaused { object["paused"] = .bool(true) }
         return object

@@ -89,13 +89,32 @@ package struct Verdicts: Sendable {
 
     // MARK: By hand
 
-    /// Goes back to `target`, or to the last known good client, else the next lower one, else the seed. What is newer is
-    /// blocked, so that no installation undoes it; `unblock` lets it run again. Throws `NowhereToGoBack` where there is no such client.
-    package func rollBack(to target: ClientName?) throws -> (target: ClientName, blocked: [ClientName]) {
+    /// How going back by hand ended.
+    package enum Return: Sendable, Equatable {
+        /// `target` is next. The `blocked` clients could run before.
+        case back(target: ClientName, blocked: [ClientName])
+        /// The client to go back from neither runs nor is next, so nothing was changed.
+        case notShown(ClientName)
+        /// The client that failed was rolled back by itself, so nothing was changed: `runs` is not to blame. `advice` says what going back
+        /// from it would do.
+        case alreadyBack(runs: ClientName, advice: String)
+        /// There is nothing below the client that the operator would go back from.
+        case nothingBelow(ClientName, advice: String)
+    }
+
+    /// Goes back to `target`, else to the last known good client, else the next lower one, else the seed; where `left` is named, only
+    /// if that client runs or is next. What is newer is blocked, so that no installation undoes it; `unblock` lets it run again.
+    package func rollBack(to target: ClientName?, of left: ClientName? = nil) throws -> Return {
         let update: LedgerUpdate
-        switch try keeper.propose([.rolledBack(to: target, at: now())]) {
+        switch try keeper.propose([.rolledBack(to: target, of: left, at: now())]) {
         case .written(let written): update = written
-        case .refused(.noWayBack(.nothingBelow(let name))): throw NowhereToGoBack(name: name)
+        case .refused(.noWayBack(let refusal)):
+            switch refusal {
+            case .nothingBelow(let name): return .nothingBelow(name, advice: refusal.failure.message)
+            case .notShown(let name): return .notShown(name)
+            case .alreadyBack(_, let runs, _): return .alreadyBack(runs: runs, advice: refusal.failure.message)
+            case .noSeed, .notInstalled, .unranked, .unusable: throw refusal.failure
+            }
         case .refused(let refusal): throw refusal.failure
         }
         do {
@@ -104,22 +123,14 @@ package struct Verdicts: Sendable {
             warn(BundleStore.delayed(error))
         }
         let ledger = update.after.ledger
-        let blocked = update.after.bundles.map(\.name).filter {
-            ledger.isLeftByHand($0) && !update.before.isLeftByHand($0)
+        let blocked = update.after.bundles.filter {
+            ledger.block(on: $0.version) != nil && update.before.block(on: $0.version) == nil
         }
-        return (target: ledger.pending ?? ledger.current, blocked: blocked)
+        return .back(target: ledger.pending ?? ledger.current, blocked: blocked.map(\.name))
     }
 
     /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
     package func unblock(_ version: ClientVersion) throws -> Bool {
         try keeper.apply([.unblocked(version)]).before.block(on: version) != nil
     }
-}
-
-/// There is nothing below the client that one would go back from.
-package struct NowhereToGoBack: ClassifiedFailure, Equatable {
-    /// That client.
-    package let name: ClientName
-
-    package var failure: UpdateFailure { RollBackRule.Refusal.nothingBelow(name).failure }
 }

@@ -18,6 +18,20 @@ package struct FeedMemory: Sendable, Equatable {
         }
     }
 
+    /// How often a version that failed is tried once more.
+    package struct Retry: Sendable, Equatable {
+        /// The version.
+        package let version: SemanticVersion
+        /// How often, counted from the first retry on.
+        package let count: Int
+
+        /// States how often `version` is tried once more.
+        package init(_ version: SemanticVersion, _ count: Int) {
+            self.version = version
+            self.count = count
+        }
+    }
+
     /// The newest trust root that the chain from the pinned one has led to.
     package struct Trust: Sendable, Equatable {
         /// Its version.
@@ -69,13 +83,15 @@ package struct FeedMemory: Sendable, Equatable {
         package let urgent: [SemanticVersion]
         /// How long a page that is busy keeps the client from being changed, in seconds; nil where the channel does not say.
         package let busyLimit: Int?
+        /// Versions that devices try once more after they have blocked them, each once.
+        package let retries: [Retry]
 
         /// States a document that the device accepted.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
             expires: Timestamp, revoked: [Revocation], reinstated: [SemanticVersion] = [],
             minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], urgent: [SemanticVersion] = [],
-            busyLimit: Int? = nil
+            busyLimit: Int? = nil, retries: [Retry] = []
         ) {
             self.name = name
             self.sequence = sequence
@@ -89,6 +105,7 @@ package struct FeedMemory: Sendable, Equatable {
             self.leftOut = leftOut
             self.urgent = urgent
             self.busyLimit = busyLimit
+            self.retries = retries
         }
 
         /// Itself where `trusted` are the ids of the channel's keys, nil where one of its signers is not among them: what a key
@@ -138,6 +155,8 @@ package struct FeedMemory: Sendable, Equatable {
     package var neededShell: SemanticVersion?
     /// The channels, the followed one last.
     package private(set) var channels: [Channel] = []
+    /// The retries of the followed channel that this device has made use of.
+    private(set) var usedRetries: [Retry] = []
 
     /// Remembers nothing.
     package init() {}
@@ -168,6 +187,18 @@ package struct FeedMemory: Sendable, Equatable {
 
     /// Whether the followed channel wants `version` to be shown as soon as it is ready.
     package func isUrgent(_ version: SemanticVersion) -> Bool { followed?.urgent.contains(version) ?? false }
+
+    /// Whether the followed channel lets `version` run once more, though its starts failed here. Each of its retries counts once.
+    mutating func takeRetry(of version: SemanticVersion) -> Bool {
+        guard let granted = followed?.retries.first(where: { $0.version == version }) else { return false }
+        let used = usedRetries.first { $0.version == version }?.count ?? 0
+        guard granted.count > used else { return false }
+        // What the channel does not name cannot be granted, so it need not be remembered.
+        let named = followed?.retries.map(\.version) ?? []
+        usedRetries.removeAll { $0.version == version || !named.contains($0.version) }
+        usedRetries.append(Retry(version, granted.count))
+        return true
+    }
 
     /// Whether every key that signed a client has been revoked.
     package func isDistrusted(_ identity: BundleIdentity) -> Bool {
@@ -241,6 +272,7 @@ extension FeedMemory {
         if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "names what is no group") }
         neededShell = try reader.optionalVersion("neededShell")
         channels = try reader.objects("channels").map(Channel.init)
+        usedRetries = try Self.retries("usedRetries", reader)
         if Set(channels.map(\.name)).count != channels.count { throw reader.refusal("channels", "names one twice") }
     }
 
@@ -249,8 +281,18 @@ extension FeedMemory {
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
             "deviceId": .string(orNull: deviceId), "groups": .array(groups.map(JSONValue.string)),
             "neededShell": .string(orNull: neededShell?.description),
-            "channels": .array(channels.map(\.json)),
+            "channels": .array(channels.map(\.json)), "usedRetries": Self.json(of: usedRetries),
         ])
+    }
+
+    fileprivate static func retries(_ member: String, _ reader: MemberReader) throws -> [Retry] {
+        if reader.optional(member) == nil { return [] }
+        return try reader.objects(member).map { Retry(try $0.version("version"), try $0.integer("count")) }
+    }
+
+    fileprivate static func json(of retries: [Retry]) -> JSONValue {
+        .array(
+            retries.map { .object(["version": .string($0.version.description), "count": .integer($0.count)]) })
     }
 }
 
@@ -289,7 +331,8 @@ extension FeedMemory.Channel {
             },
             reinstated: try Self.versions("reinstated", reader),
             minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
-            urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"))
+            urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"),
+            retries: try FeedMemory.retries("retries", reader))
     }
 
     private static func versions(_ member: String, _ reader: MemberReader) throws -> [SemanticVersion] {
@@ -313,7 +356,7 @@ extension FeedMemory.Channel {
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),
-            "busyLimit": busyLimit.map(JSONValue.integer) ?? .null,
+            "busyLimit": busyLimit.map(JSONValue.integer) ?? .null, "retries": FeedMemory.json(of: retries),
         ])
     }
 }

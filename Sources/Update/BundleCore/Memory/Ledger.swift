@@ -210,6 +210,13 @@ package struct Ledger: Sendable, Equatable {
         if lastKnownGood == .installed(block.version) { lastKnownGood = newestGood() }
     }
 
+    /// Lets `version` run once more: of its failures the last one counts, so that the next one blocks it again.
+    mutating func retry(_ version: ClientVersion) {
+        blocks.removeAll { $0.version == version }
+        guard let index = records.firstIndex(where: { $0.version == version }) else { return }
+        records[index].failures = records[index].failures.suffix(1)
+    }
+
     /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
     mutating func unblock(_ version: ClientVersion) -> Bool {
         let isBlocked = block(on: version) != nil
@@ -348,17 +355,20 @@ extension Ledger {
         identity.seed == nil || seed == nil || identity.seed == seed
     }
 
-    /// Whether somebody went back from `name` by hand.
+    /// Whether an operator went back from `name`.
     func isLeftByHand(_ name: ClientName) -> Bool { name.version.flatMap(block)?.cause == .byHand }
 
-    /// Goes back to `target` by hand: every version of `newer` is blocked, so that no update undoes it, and how the last
-    /// launch ended decides nothing any more.
+    /// Goes back to `target` by hand: every version of `newer` is blocked, so that no update undoes it, and how the last launch ended
+    /// decides nothing. A version that failed before keeps its evidence.
     mutating func rollBack(to target: ClientName, from newer: [ClientVersion], at: Timestamp) {
         for version in newer {
+            let (known, failures) = (block(on: version), record(of: version)?.failures ?? [])
+            let evidence = known?.reason ?? failures.last?.description
             block(
                 Block(
-                    version: version, cause: .byHand, reason: "rolled back by hand to \(target)",
-                    count: record(of: version)?.failures.count ?? 0, since: at))
+                    version: version, cause: .byHand,
+                    reason: "rolled back by hand to \(target)" + (evidence.map { "; before, \($0)" } ?? ""),
+                    count: known?.count ?? failures.count, since: known?.since ?? at))
         }
         if launch?.name != target { abandonTrial() }
         if launch?.verdict == .faulty { launch = nil }

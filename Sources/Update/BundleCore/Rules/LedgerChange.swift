@@ -49,9 +49,9 @@ enum LedgerChange: Sendable, Equatable {
 
     // MARK: By hand
 
-    /// Somebody goes back to `to`, or as far as `RollBackRule` says.
-    case rolledBack(to: ClientName?, at: Timestamp)
-    /// Somebody lets a version run again.
+    /// An operator goes back to `to`, or as far as `RollBackRule` says; where `of` is named, from that client only.
+    case rolledBack(to: ClientName?, of: ClientName? = nil, at: Timestamp)
+    /// An operator lets a version run again.
     case unblocked(ClientVersion)
 
     // MARK: By reports
@@ -80,10 +80,15 @@ extension Ledger {
         return .accepted(next)
     }
 
-    /// The ledger once `news` of the feed is remembered.
+    /// Returns the ledger that remembers `news` of the feed. A version whose starts failed is no longer blocked where its channel grants
+    /// a retry that this device has not used: one more failure blocks it again.
     func recording(_ news: FeedUpdate) -> Ledger {
         var next = self
         next.feed = news.added(to: feed)
+        for block in blocks where block.cause == .failedStarts {
+            guard let version = block.version.semantic, next.feed.takeRetry(of: version) else { continue }
+            next.retry(block.version)
+        }
         return next
     }
 
@@ -119,7 +124,7 @@ extension Ledger {
         case .abandoned(let claim):
             if let refusal = refusal(of: claim) { return refusal }
             abandonTrial()
-        case .rolledBack(let target, let time): return rollBack(to: target, trees, at: time)
+        case .rolledBack(let target, let left, let time): return rollBack(to: target, of: left, trees, at: time)
         case .unblocked(let version): if unblock(version) { reschedule(trees) }
         case .reporting(let isOn): reports = isOn ? reports ?? ReportQueue() : nil
         case .reported(let ids, let dropped): reports?.settle(ids, dropped: dropped)
@@ -177,9 +182,9 @@ extension Ledger {
     }
 
     private mutating func rollBack(
-        to target: ClientName?, _ trees: StoredTrees, at time: Timestamp
+        to target: ClientName?, of left: ClientName?, _ trees: StoredTrees, at time: Timestamp
     ) -> LedgerRefusal? {
-        switch RollBackRule.decide(trees.inventory(of: self), to: target) {
+        switch RollBackRule.decide(trees.inventory(of: self), to: target, of: left) {
         case .refused(let refusal): return .noWayBack(refusal)
         case .back(let target, let newer):
             rollBack(to: target, from: newer, at: time)

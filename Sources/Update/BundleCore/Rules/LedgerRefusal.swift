@@ -16,7 +16,7 @@ enum LedgerRefusal: Sendable, Equatable {
     case confirmedBefore(ClientName)
     /// The launch has failed already.
     case failedBefore(ClientName, StartFailure?)
-    /// Nobody can go back there.
+    /// The operator does not go back.
     case noWayBack(RollBackRule.Refusal)
 }
 

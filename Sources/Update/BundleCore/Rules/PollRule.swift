@@ -24,8 +24,8 @@ public struct PollPace: Sendable, Equatable {
     }
 }
 
-/// When a device checks for updates: a fleet that starts together does not ask together, and a feed in trouble is left in
-/// peace.
+/// When a device checks for updates: devices that start together do not ask together, and a feed that fails is asked less and
+/// less often.
 public struct PollRule: Sendable, Equatable {
     /// How a check ended.
     public enum Outcome: Sendable, Equatable {
@@ -37,6 +37,8 @@ public struct PollRule: Sendable, Equatable {
         case refused
     }
 
+    /// The first check comes within this time of a start.
+    static let longestFirst = Duration.seconds(60)
     /// Where the wait after an interruption begins.
     static let shortest = Duration.seconds(60)
     /// No wait is longer than so many intervals, but for one that the server asks for.
@@ -51,9 +53,10 @@ public struct PollRule: Sendable, Equatable {
     /// A device that has not checked yet.
     public init() {}
 
-    /// The wait before the first check: 10 to 90 % of the interval. `draw` is random in 0...1.
+    /// Returns the wait before the first check: 10 to 90 % of a minute, or of the interval where that is shorter. `draw` is random
+    /// in 0...1.
     public func first(_ pace: PollPace, draw: Double) -> Duration {
-        pace.interval * (0.1 + 0.8 * Self.share(draw))
+        min(pace.interval, Self.longestFirst) * (0.1 + 0.8 * Self.share(draw))
     }
 
     /// The wait after a check that ended so.

@@ -10,10 +10,14 @@ enum RollBackRule {
         case refused(Refusal)
     }
 
-    /// Why nobody can go back.
+    /// Why an operator does not go back.
     enum Refusal: Sendable, Equatable {
         /// There is nothing below what runs.
         case nothingBelow(ClientName)
+        /// The client to go back from neither runs nor is next.
+        case notShown(ClientName)
+        /// `failed` was rolled back by itself, so going back from what `runs` would leave a good client, for `next` where there is one.
+        case alreadyBack(from: ClientName, runs: ClientName, next: ClientName?)
         /// The shell that launched last brought no seed.
         case noSeed
         /// It is not installed; these are.
@@ -24,11 +28,15 @@ enum RollBackRule {
         case unusable(ClientVersion, SelectionRule.Usability)
     }
 
-    /// Back to `target`, else to the last known good client, else the next lower one, else the seed.
-    static func decide(_ inventory: Inventory, to named: ClientName?) -> Decision {
-        guard let target = named ?? wayBack(inventory) else {
-            return .refused(.nothingBelow(origin(inventory.ledger)))
+    /// Returns the way back to `named`, else to the last known good client, else to the next lower one, else to the seed. The way
+    /// begins at `left`, where the operator goes back from that client only, else at what runs or is next.
+    static func decide(_ inventory: Inventory, to named: ClientName?, of left: ClientName? = nil) -> Decision {
+        let origin = left ?? origin(inventory.ledger)
+        if let left, !isShown(left, inventory) { return .refused(.notShown(left)) }
+        if left == nil, named == nil, let failed = rolledBack(inventory, above: origin) {
+            return .refused(.alreadyBack(from: failed, runs: origin, next: wayBack(inventory, from: origin)))
         }
+        guard let target = named ?? wayBack(inventory, from: origin) else { return .refused(.nothingBelow(origin)) }
         if let refusal = refusal(of: target, inventory) { return .refused(refusal) }
         let ranking = SelectionRule.ranking(inventory).map(\.name)
         let better = Set(ranking.prefix { $0 != target }.filter { !inventory.ledger.isLeftByHand($0) })
@@ -36,15 +44,30 @@ enum RollBackRule {
             to: target, from: inventory.bundles.filter { better.contains($0.name) }.map(\.version))
     }
 
-    /// What one goes back from.
+    /// Whether `name` runs or is next.
+    private static func isShown(_ name: ClientName, _ inventory: Inventory) -> Bool {
+        let launch = inventory.ledger.launch
+        return launch?.verdict != .faulty && launch?.name == name || SelectionRule.next(inventory)?.name == name
+    }
+
+    /// Returns the best client above `runs` whose start failed, and which no operator has gone back from; nil where that start was the
+    /// last one, since nothing runs then.
+    private static func rolledBack(_ inventory: Inventory, above runs: ClientName) -> ClientName? {
+        let ledger = inventory.ledger
+        guard ledger.launch?.verdict != .faulty else { return nil }
+        return SelectionRule.ranking(inventory).prefix { $0.name != runs }.first { bundle in
+            ledger.record(of: bundle.version)?.failures.isEmpty == false && !ledger.isLeftByHand(bundle.name)
+        }?.name
+    }
+
+    /// What an operator goes back from.
     private static func origin(_ ledger: Ledger) -> ClientName {
         let failed = ledger.launch?.verdict == .faulty ? ledger.launch?.name : nil
         return failed ?? ledger.pending ?? ledger.current
     }
 
-    private static func wayBack(_ inventory: Inventory) -> ClientName? {
+    private static func wayBack(_ inventory: Inventory, from runs: ClientName) -> ClientName? {
         let ledger = inventory.ledger
-        let runs = origin(ledger)
         let behind = SelectionRule.ranking(inventory).map(\.name).drop { $0 != runs }.dropFirst()
         let lower = behind.filter { refusal(of: $0, inventory) == nil }
         if let good = lower.first(where: { $0 == ledger.lastKnownGood }) ?? lower.first { return good }
@@ -73,6 +96,15 @@ extension RollBackRule.Refusal {
             UpdateFailure(
                 .usage, subject: "\(name)",
                 "There is nothing to go back to from \(name). Name another installed client with --version.")
+        case .notShown(let name):
+            UpdateFailure(.usage, subject: "\(name)", "\(name) neither runs nor is next: nothing was changed.")
+        case .alreadyBack(let failed, let runs, let next):
+            UpdateFailure(
+                .usage, subject: "\(runs)",
+                "\(failed) failed and was rolled back already, so nothing was changed. "
+                    + (next.map {
+                        "`clientctl rollback --of \(runs.shortDescription)` would go back from \(runs), which runs, to \($0)."
+                    } ?? "\(runs) runs, and there is nothing to go back to from it."))
         case .noSeed:
             UpdateFailure(
                 .usage, subject: "\(ClientName.embedded)",

@@ -44,7 +44,7 @@ import BundleValues
         _ = try verdicts().fail(launched.name, launched.token, StartFailure(.reported, detail: "", at: .now))
         #expect(try launcher(seed: seed).prepare().choice.name == (try Sample.name("1.5.0")))
         let target = try Sample.name("1.0.0")
-        #expect(try verdicts().rollBack(to: target).target == target)
+        #expect(try verdicts().rollBack(to: target).back().target == target)
         #expect(try launcher(seed: seed).prepare().choice.name == target)
     }
 
@@ -83,7 +83,7 @@ import BundleValues
         #expect(refusal.message.contains(reason))
         #expect(try launcher(seed: seed).prepare().choice.name == launched.name)
         let allowed = try Sample.name("1.2.0")
-        #expect(try verdicts().rollBack(to: allowed).target == allowed)
+        #expect(try verdicts().rollBack(to: allowed).back().target == allowed)
     }
 
     @Test func `a serving root without its index page is made anew`() throws {

@@ -114,3 +114,13 @@ extension Launched {
 
 /// Whether a page holds the shim.
 func hasShim(_ page: String) -> Bool { page.contains(String(decoding: ShimInjector.shim, as: UTF8.self)) }
+
+extension Verdicts.Return {
+    /// The client that is next, and those that could run before; throws where nothing was changed.
+    func back() throws -> (target: ClientName, blocked: [ClientName]) {
+        guard case .back(let target, let blocked) = self else { throw Unchanged(answer: self) }
+        return (target, blocked)
+    }
+
+    struct Unchanged: Error { let answer: Verdicts.Return }
+}

@@ -78,7 +78,7 @@ struct SourceLaunchTests {
         async throws
     {
         let bench = try await Self.bench()
-        let result = try bench.verdicts().rollBack(to: nil)
+        let result = try bench.verdicts().rollBack(to: nil).back()
         #expect(result.target.description == "v1.0.0")
         #expect(result.blocked.map(\.description) == ["v1.1.0", "meteor-a", "meteor-b"])
         #expect(try Self.next(bench) == "v1.0.0")
@@ -101,7 +101,7 @@ struct SourceLaunchTests {
         order: String, target: String, blocked: [String]
     ) async throws {
         let bench = try await Self.bench(order)
-        let result = try bench.verdicts().rollBack(to: try Sample.name(target))
+        let result = try bench.verdicts().rollBack(to: try Sample.name(target)).back()
         #expect(result.target == (try Sample.name(target)))
         #expect(result.blocked.map(\.description) == blocked)
         #expect(try Self.next(bench) == result.target.description)
@@ -111,9 +111,9 @@ struct SourceLaunchTests {
         let bench = try await Self.bench()
         try bench.editLedger { $0.lastKnownGood = .embedded }
         var targets: [String] = []
-        for _ in 0..<4 { targets.append(try bench.verdicts().rollBack(to: nil).target.description) }
+        for _ in 0..<4 { targets.append(try bench.verdicts().rollBack(to: nil).back().target.description) }
         #expect(targets == ["meteor-a", "v1.1.0", "v1.0.0", "embedded"])
-        #expect(throws: NowhereToGoBack(name: .embedded)) { try bench.verdicts().rollBack(to: nil) }
+        #expect(throws: Verdicts.Return.Unchanged.self) { try bench.verdicts().rollBack(to: nil).back() }
     }
 
     @Test(arguments: [("archive", "meteor-a"), ("meteor", "1.0.0")])

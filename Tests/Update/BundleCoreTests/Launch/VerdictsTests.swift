@@ -116,7 +116,7 @@ struct VerdictsTests {
         let bench = try await LaunchBench(installing: "1.0.0")
         _ = try bench.launchAndConfirm()
         for version in ["1.1.0", "1.2.0"] { try await bench.install(version) }
-        let result = try bench.verdicts().rollBack(to: nil)
+        let result = try bench.verdicts().rollBack(to: nil).back()
         #expect(result.target.description == "v1.0.0")
         #expect(result.blocked.map(\.shortDescription) == ["1.1.0", "1.2.0"])
         #expect(try bench.launch().name == result.target)
@@ -128,14 +128,58 @@ struct VerdictsTests {
         #expect(try !bench.verdicts().unblock(try Sample.version("1.2.0")))
     }
 
+    @Test func `going back from a client that was rolled back by itself leaves the good one alone`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        try await bench.install("1.1.0")
+        let failed = try Sample.name("1.1.0")
+        for attempt in 1...2 {
+            _ = try bench.launchAndFail()
+            _ = try bench.launchAndConfirm()
+            let before = try bench.ledger()
+            let answer = try bench.verdicts().rollBack(to: nil)
+            guard case .alreadyBack(let runs, let advice) = answer else {
+                Issue.record("\(answer)")
+                return
+            }
+            #expect(runs == (try Sample.name("1.0.0")))
+            #expect(advice.contains("v1.1.0 failed and was rolled back already"))
+            #expect(
+                advice.contains("`clientctl rollback --of 1.0.0` would go back from v1.0.0, which runs, to embedded"))
+            #expect(try bench.ledger() == before, "\(attempt)")
+        }
+        // It is blocked by now, so it neither runs nor is next.
+        #expect(try bench.verdicts().rollBack(to: nil, of: failed) == .notShown(failed))
+        #expect(try bench.launch().name == (try Sample.name("1.0.0")))
+        #expect(try bench.verdicts().rollBack(to: nil, of: try Sample.name("1.0.0")).back().target == .embedded)
+    }
+
+    @Test func `going back from a client that would be tried once more blocks that one alone`() async throws {
+        let bench = try await LaunchBench(installing: "1.0.0")
+        _ = try bench.launchAndConfirm()
+        try await bench.install("1.1.0")
+        let failed = try Sample.name("1.1.0")
+        _ = try bench.launchAndFail()
+        _ = try bench.launchAndConfirm()
+        #expect(
+            try bench.verdicts().rollBack(to: nil, of: failed)
+                == .back(target: try Sample.name("1.0.0"), blocked: [failed]))
+        let block = try #require(try bench.ledger().block(on: try Sample.version("1.1.0")))
+        #expect(block.reason.contains("was reported as failed: white"))
+        #expect(try bench.launch().name == (try Sample.name("1.0.0")))
+    }
+
     @Test func `a rollback without a good client goes to the next lower one, then to the seed, then nowhere`()
         async throws
     {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         _ = try bench.launch()
-        #expect(try bench.verdicts().rollBack(to: nil).target.description == "v1.0.0")
-        #expect(try bench.verdicts().rollBack(to: nil).target == .embedded)
-        #expect(throws: NowhereToGoBack(name: .embedded)) { try bench.verdicts().rollBack(to: nil) }
+        #expect(try bench.verdicts().rollBack(to: nil).back().target.description == "v1.0.0")
+        #expect(try bench.verdicts().rollBack(to: nil).back().target == .embedded)
+        guard case .nothingBelow(.embedded, _) = try bench.verdicts().rollBack(to: nil) else {
+            Issue.record("there is something below the seed")
+            return
+        }
         #expect(try bench.launch().name == .embedded)
     }
 
@@ -217,8 +261,11 @@ struct VerdictsTests {
         let bench = try await LaunchBench(installing: "1.0.0", "1.1.0")
         for _ in 0..<5 { _ = try bench.launch() }
         #expect(try bench.ledger().block(on: try Sample.version("1.1.0"))?.cause == .failedStarts)
-        #expect(
-            try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).blocked.map(\.shortDescription) == ["1.1.0"])
+        // What was blocked before is not told again, and keeps its evidence.
+        #expect(try bench.verdicts().rollBack(to: try Sample.name("1.0.0")).back().blocked == [])
+        let block = try #require(try bench.ledger().block(on: try Sample.version("1.1.0")))
+        #expect(block.cause == .byHand && block.count == 2)
+        #expect(block.reason.hasPrefix("rolled back by hand to v1.0.0; before, it failed to start 2 times; "))
         try bench.seed("seed 2")
         #expect(try bench.launcher(try bench.device(seed: bench.path("seed"))).launch().name.description == "v1.0.0")
     }

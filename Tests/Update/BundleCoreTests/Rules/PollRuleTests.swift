@@ -7,10 +7,12 @@ import BundleValues
 struct PollRuleTests {
     private static let pace = PollPace(every: .seconds(900), jitter: .seconds(60))
 
-    @Test(arguments: [(0.0, 90), (0.5, 450), (1, 810), (-3, 90), (7, 810), (.nan, 810)])
-    func `the first check is at 10 to 90 % of the interval`(draw: Double, seconds: Int) {
+    @Test(arguments: [(0.0, 6), (0.5, 30), (1, 54), (-3, 6), (7, 54), (.nan, 54)])
+    func `the first check is at 10 to 90 % of a minute, or of a shorter interval`(draw: Double, seconds: Int) {
         let wait = PollRule().first(Self.pace, draw: draw)
         #expect(abs((wait - .seconds(seconds)).components.seconds) == 0)
+        let short = PollRule().first(PollPace(every: .seconds(10)), draw: draw)
+        #expect(abs((short * 6 - wait).components.seconds) == 0)
     }
 
     @Test(arguments: [(0.0, 900), (0.5, 930), (1, 960)])

@@ -94,7 +94,7 @@ struct CommittedTests {
         try bench.write("v9.9.9\n", to: "clients/previousVersion")
         rmdir(bench.path + "/staging")
         let target = try Sample.name("1.0.0")
-        #expect(try verdicts.rollBack(to: target).target == target)
+        #expect(try verdicts.rollBack(to: target).back().target == target)
         #expect(bench.warnings.lines.contains { $0.contains("is brought up to date by the next run") })
         #expect(try Inventory.read(at: bench.path).ledger.blocks.map(\.version.description) == ["1.1.0"])
     }

@@ -92,7 +92,7 @@ struct LedgerChangeTests {
     private struct Broken: Error, CustomStringConvertible { let description: String }
 
     private static func isRepeatable(_ change: LedgerChange) -> Bool {
-        if case .rolledBack(to: nil, _) = change { false } else { true }
+        if case .rolledBack(to: nil, of: _, at: _) = change { false } else { true }
     }
 
     @Test(arguments: 1...6 as ClosedRange<UInt64>)

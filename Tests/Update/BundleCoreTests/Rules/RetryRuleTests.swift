@@ -1,0 +1,81 @@
+import Testing
+
+@testable import BundleCore
+import BundleSigning
+import BundleValues
+
+/// When a client whose start failed is offered again.
+struct RetryRuleTests {
+    @Test(arguments: [
+        (0, RetryRule.Answer.waits(.seconds(900))), (25, .waits(.seconds(875))), (899, .waits(.seconds(1))),
+        (900, .offered), (5000, .offered),
+    ])
+    func `a client that failed is offered again after the pause, not to a page that asks before`(
+        seconds: Int, answer: RetryRule.Answer
+    ) {
+        let failure = Duration.seconds(70)
+        let now = failure + .seconds(seconds)
+        #expect(RetryRule.answer(failedAt: failure, now: now, pause: RetryRule.standardPause) == answer)
+    }
+
+    @Test func `a client that failed before the shell started is offered at once`() {
+        #expect(RetryRule.answer(failedAt: nil, now: .zero, pause: RetryRule.standardPause) == .offered)
+    }
+
+    // MARK: By the channel
+
+    private static func document(_ sequence: Int, retries: Int) throws -> FeedMemory.Channel {
+        FeedMemory.Channel(
+            name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
+            issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000), revoked: [],
+            minimumVersion: nil, leftOut: [],
+            retries: retries == 0 ? [] : [.init(try SemanticVersion(parsing: "1.1.0"), retries)])
+    }
+
+    private static func take(_ sequence: Int, retries: Int, _ ledger: inout Ledger) throws {
+        var after = ledger.feed
+        after.follow(try document(sequence, retries: retries))
+        ledger = ledger.recording(FeedUpdate(before: ledger.feed, after: after))
+    }
+
+    private static func fail(_ ledger: inout Ledger) throws {
+        ledger.fail(
+            try Sample.version("1.1.0"), StartFailure(.notConfirmed, detail: "", at: Timestamp(clamping: 1)))
+    }
+
+    @Test func `each retry of a channel lets a blocked version run once more, and a further failure blocks it again`()
+        throws
+    {
+        let version: ClientVersion = try Sample.version("1.1.0")
+        var ledger = try Sample.inventory([try Sample.entry("1.1.0")]).ledger
+        for _ in 0..<2 { try Self.fail(&ledger) }
+        try Self.take(1, retries: 0, &ledger)
+        #expect(ledger.block(on: version)?.cause == .failedStarts)
+        for retry in 1...2 {
+            try Self.take(2 * retry, retries: retry, &ledger)
+            #expect(ledger.block(on: version) == nil)
+            #expect(ledger.record(of: version)?.failures.count == 1)
+            try Self.fail(&ledger)
+            #expect(ledger.block(on: version)?.cause == .failedStarts)
+            // The same number grants nothing again, also after the ledger was written and read.
+            ledger = try Ledger(MemberReader(.object(Self.written(ledger)), of: "ledger"))
+            try Self.take(2 * retry + 1, retries: retry, &ledger)
+            #expect(ledger.block(on: version)?.cause == .failedStarts)
+        }
+    }
+
+    private static func written(_ ledger: Ledger) throws -> JSONObject {
+        var object = ledger.object
+        object["checksum"] = .string(try SHA256Digest.of(JSONWriter.bytes(of: .object(object))).hex)
+        return object
+    }
+
+    @Test func `a retry of a channel leaves a version blocked that an operator rolled back`() throws {
+        let version: ClientVersion = try Sample.version("1.1.0")
+        var ledger = try Sample.inventory([try Sample.entry("1.1.0")]).ledger
+        for _ in 0..<2 { try Self.fail(&ledger) }
+        ledger.rollBack(to: .embedded, from: [version], at: Timestamp(clamping: 5))
+        try Self.take(1, retries: 1, &ledger)
+        #expect(ledger.block(on: version)?.cause == .byHand)
+    }
+}
