@@ -59,6 +59,7 @@ struct Status: ParsableCommand {
                 "launch": ledger.launch.map(describe) ?? .null,
                 "clients": .array(rows.map { describe($0, ledger, complaints[$0.name.description] ?? []) }),
                 "blocked": .array(ledger.blocks.map(describe)),
+                "wanted": .array(ledger.wanted.map(describe)),
                 "feed": try describe(ledger.feed, stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
                 "landlock": landlock.value,
@@ -67,7 +68,7 @@ struct Status: ParsableCommand {
                 + rows.filter { isNamed || $0.name != .embedded }.flatMap { row in
                     [line(row)] + (complaints[row.name.description] ?? []).map { "    its page said: \($0)" }
                 } + blocked(ledger, rows) + session.lines
-                + (try device(ledger.feed))
+                + (try device(ledger.feed)) + ledger.wanted.map { "! \($0)" }
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
@@ -194,6 +195,15 @@ struct Status: ParsableCommand {
         .object([
             "name": .string(launch.name.description), "at": .string(launch.at.description),
             "trial": .bool(launch.isTrial), "verdict": .string(orNull: launch.verdict?.rawValue),
+        ])
+    }
+
+    private func describe(_ wanted: Wanted) -> JSONValue {
+        .object([
+            "name": .string("\(ClientName.installed(wanted.version))"),
+            "version": .string(wanted.version.description), "source": .string(wanted.version.source.rawValue),
+            "since": .string(wanted.since.description), "attempts": .integer(wanted.attempts),
+            "code": .string(wanted.code.rawValue), "reason": .string(wanted.reason),
         ])
     }
 

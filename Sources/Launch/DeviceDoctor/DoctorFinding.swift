@@ -30,6 +30,8 @@ package struct DoctorFinding: Sendable, Equatable {
         case document
         /// Whether what the source offers is for this device.
         case offer
+        /// Whether what the source offers arrives.
+        case wanted
         /// What stands between this machine and the feed.
         case proxy
         /// The address of the feed's name.

@@ -87,6 +87,22 @@ extension DoctorRule {
         }
     }
 
+    /// A network that fails now and then is not a finding.
+    private static let attempts = 3
+
+    static func wanted(_ reading: DoctorReading) -> [DoctorFinding] {
+        guard let wanted = reading.store.ledger?.wanted else { return [] }
+        let late = wanted.filter { $0.attempts >= attempts }
+        if late.isEmpty { return [.ok(.wanted, reading.store.path, "What this device is offered arrives.")] }
+        return late.map { wanted in
+            .warning(
+                .wanted, wanted.version.description, "\(wanted)",
+                "Run `clientctl install` here to see each step, and `clientctl feed check` elsewhere. If only this device "
+                    + "fails, check what stands between it and the feed."
+            )
+        }
+    }
+
     private static func missingShell(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> SemanticVersion? {
         guard let shell = reading.shell, let needed = feed.check.memory?.neededShell, needed > shell else { return nil }
         return needed

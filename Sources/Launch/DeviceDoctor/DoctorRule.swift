@@ -11,7 +11,7 @@ package enum DoctorRule {
         return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
             + links(store)
             + [ledger(store), clients(reading), session(reading), leftovers(store), trust(reading)].compactMap(\.self)
-            + reading.feeds.flatMap { feed($0, reading) }
+            + reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
             + [reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }
 

@@ -141,6 +141,17 @@ package struct ShellMetrics: Sendable {
             about("channel_remaining_seconds", "Time until it expires; negative when it has.") {
                 Self.seconds($0.expires) - Self.seconds(now)
             },
+            MetricFamily(
+                "clientctl_wanted_since_timestamp_seconds", .gauge,
+                "Since when a version is offered to this device and does not arrive.",
+                ledger.wanted.map { wanted in
+                    .init(
+                        Self.seconds(wanted.since),
+                        [
+                            (name: "version", value: wanted.version.description),
+                            (name: "source", value: wanted.version.source.rawValue),
+                        ])
+                }),
         ]
     }
 

@@ -160,6 +160,36 @@ import Testing
         #expect(severities(out)["session"] == "warning" && message("session", out).contains("no seed"), "\(out.text)")
     }
 
+    @Test func `a release that does not arrive shows in status and doctor until it does`() throws {
+        try site.publish("1.1.0", ["--rollout", "100%"]).succeeded("published")
+        let server = try LoopbackServer(folder: site.feed)
+        let archive = "/releases/v1.1.0/client-v1.1.0.tar.zst"
+        server.set(archive, Route(status: 503))
+        let channel = try channel(of: server)
+        func install() throws -> Outcome {
+            try Clientctl.run([
+                "install", "--channel", channel, "--trust", site.pinned, "--store", store, "--shell-version", "1.5.0",
+                "--app-id", ChannelSite.appId, "--device-id", "kiosk", "--json",
+            ])
+        }
+        func wanted() throws -> JSONObject? {
+            try Clientctl.run(["status", "--store", store, "--json"]).succeeded()["wanted"]?.arrayValue?.first?.objectValue
+        }
+        #expect(try wanted() == nil)
+        for _ in 0..<3 { try install().failed(11, "httpStatus") }
+        let found = try #require(try wanted())
+        #expect(found["version"]?.stringValue == "1.1.0" && found["attempts"]?.integerValue == 3)
+        #expect(found["code"]?.stringValue == "httpStatus" && found["reason"]?.stringValue?.contains("503") == true)
+        let people = try Clientctl.run(["status", "--store", store]).text
+        #expect(people.contains("\n! v1.1.0 is offered and has not arrived since "), "\(people)")
+        let told = try doctor(channel)
+        #expect(told.status == 0 && severities(told)["wanted"] == "warning", "\(told.errors)\(told.text)")
+        server.set(archive, Route(try contents(ofFile: site.feed + archive)))
+        try install().succeeded("installed")
+        #expect(try wanted() == nil)
+        #expect(try severities(doctor(channel))["wanted"] == "ok")
+    }
+
     // MARK: The clock
 
     @Test(arguments: [365 * 86_400, -365 * 86_400]) func `a clock that is a year off`(seconds: Int) throws {

@@ -83,8 +83,8 @@ final class Site {
 
     func list() throws -> Outcome { try Clientctl.run(["list", "--store", store, "--json"]) }
 
-    /// The whole store but for downloads in progress.
-    func stored() throws -> TreeSnapshot { try TreeSnapshot(of: store) }
+    /// The whole store but for the versions that did not arrive.
+    func stored() throws -> TreeSnapshot { try TreeSnapshot(of: store).withoutWanted }
 
     /// The files of an installed version.
     func installed(_ version: String) throws -> [String: [UInt8]] {

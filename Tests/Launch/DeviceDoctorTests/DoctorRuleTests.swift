@@ -69,6 +69,19 @@ struct DoctorRuleTests {
         told(reading { change(&$0.store) })
     }
 
+    @Test(arguments: [(1, false), (2, false), (3, true), (40, true)])
+    func `warns of a version that does not arrive from the third attempt on`(attempts: Int, isTold: Bool) throws {
+        let version = ClientVersion.archive(try SemanticVersion(parsing: "1.5.2"))
+        var ledger = Ledger()
+        for _ in 0..<attempts {
+            ledger.miss(version, UpdateFailure(.httpStatus, subject: "", "The server answered 503."), at: Self.now)
+        }
+        let reading = Self.reading { $0.store.ledger = ledger }
+        #expect(Self.told(reading) == (isTold ? ["wanted warning"] : []))
+        let finding = DoctorRule.findings(reading).first { $0.code == .wanted }
+        #expect(finding?.message.contains("\(attempts) attempts failed: The server answered 503.") != !isTold)
+    }
+
     @Test func `nothing is wrong with a device that is well, and every side of it is named`() throws {
         let memory = try Self.memory(expires: 30 * Self.day)
         let reading = try Self.reading {

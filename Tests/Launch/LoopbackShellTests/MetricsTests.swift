@@ -175,8 +175,11 @@ import BundleValues
                 name: "sta\"ble", sequence: 17, payloadSha256: try SHA256Digest.of([]), signers: [],
                 issuedAt: Self.start, expires: Timestamp(clamping: Self.start.secondsSinceEpoch + 129_600), revoked: [],
                 minimumVersion: nil, leftOut: []))
+        let version = try SemanticVersion(parsing: "1.2.0")
+        ledger.miss(.archive(version), UpdateFailure(.httpStatus, subject: "", "503"), at: Self.start)
         let lines = lines(ShellMetrics(startedAt: Self.start), ledger)
         for line in [
+            "clientctl_wanted_since_timestamp_seconds{version=\"1.2.0\",source=\"archive\"} 1800000000",
             "clientctl_channel_sequence{channel=\"sta\\\"ble\"} 17",
             "clientctl_channel_expires_timestamp_seconds{channel=\"sta\\\"ble\"} 1800129600",
             "clientctl_channel_remaining_seconds{channel=\"sta\\\"ble\"} 129600",

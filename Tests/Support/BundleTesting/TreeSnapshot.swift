@@ -1,3 +1,4 @@
+import BundleValues
 import Glibc
 
 /// Everything below a folder at one moment: kind, mode, size and content of every path.
@@ -42,6 +43,22 @@ package struct TreeSnapshot: Equatable, Sendable {
             }
         }
     }
+
+    /// The snapshot of a store without the versions that its ledger misses. A failed update adds to them, and changes nothing else.
+    package var withoutWanted: TreeSnapshot {
+        var entries = entries
+        entries["ledger.before.json"] = nil
+        if let entry = entries["ledger.json"],
+            var ledger = (try? JSONScanner.parse(entry.content, maximumBytes: 1 << 20))?.objectValue
+        {
+            ledger["wanted"] = nil
+            ledger["checksum"] = nil
+            entries["ledger.json"] = Entry(mode: entry.mode, content: JSONWriter.bytes(of: .object(ledger)))
+        }
+        return TreeSnapshot(entries)
+    }
+
+    private init(_ entries: [String: Entry]) { self.entries = entries }
 
     private static func read(
         _ path: String, prefix: String, omitted: Set<String>, into found: inout [String: Entry]

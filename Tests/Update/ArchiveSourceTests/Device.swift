@@ -80,10 +80,13 @@ final class Device: Sendable {
         }
     }
 
-    /// Everything in the store: kind, mode and digest by path. The lock's file is no part of its state.
+    /// Everything in the store: kind, mode and digest by path. The lock's file and the versions that did not arrive are left out.
     func storeSnapshot() throws -> [String: String] {
         guard let store = try? folder.directory("store") else { return [:] }
-        return try snapshot(store).filter { $0.key != "lock" }
+        var found = try snapshot(store).filter { !["lock", "ledger.before.json"].contains($0.key) }
+        let ledger = try TreeSnapshot(of: storePath).withoutWanted.files["ledger.json"]
+        found["ledger.json"] = ledger.map { String(decoding: $0, as: UTF8.self) }
+        return found
     }
 }
 

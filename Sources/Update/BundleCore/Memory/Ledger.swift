@@ -100,6 +100,8 @@ package struct Ledger: Sendable, Equatable {
     package internal(set) var feed = FeedMemory()
     /// What is to be told of this device; nil where it does not report.
     package internal(set) var reports: ReportQueue?
+    /// The versions that this device is offered and could not get, at most one for each source.
+    package internal(set) var wanted: [Wanted] = []
 
     /// An empty store's ledger.
     package init() {}

@@ -153,11 +153,16 @@ extension Ledger {
         }
         if schema >= 4 { feed = try FeedMemory(MemberReader(reader.optional("feed") ?? .null, of: "ledger.feed")) }
         reports = try reader.optionalObject("reports").map { reader in try ReportQueue(reader) }
+        if reader.optional("wanted") != nil { wanted = try reader.objects("wanted").map(Wanted.init) }
+        wanted.sortByVersion(\.version)
         for (list, versions) in [
             ("versions", entries.map(\.version)), ("blocked", blocks.map(\.version)),
             ("starts", records.map(\.version)),
         ] where Set(versions).count != versions.count {
             throw reader.refusal(list, "names a version twice")
+        }
+        if Set(wanted.map(\.version.source)).count != wanted.count {
+            throw reader.refusal("wanted", "names a source twice")
         }
     }
 
@@ -179,6 +184,7 @@ extension Ledger {
             "starts": .array(records.map(\.json)),
             "blocked": .array(blocks.map(\.json)),
             "feed": feed.json, "reports": reports.map(\.json) ?? .null,
+            "wanted": .array(wanted.map(\.json)),
         ]
     }
 }
@@ -249,6 +255,23 @@ extension Ledger.Block {
             "version": .string(version.description), "source": .string(version.source.rawValue),
             "cause": .string(cause.rawValue), "reason": .string(reason),
             "count": .integer(count), "since": .string(since.description),
+        ])
+    }
+}
+
+extension Wanted {
+    init(_ reader: MemberReader) throws {
+        self.init(
+            version: try reader.clientVersion(), since: try reader.timestamp("since"),
+            attempts: try reader.integer("attempts"), code: try reader.word("code", try reader.string("code")),
+            reason: try reader.string("reason"))
+    }
+
+    var json: JSONValue {
+        .object([
+            "version": .string(version.description), "source": .string(version.source.rawValue),
+            "since": .string(since.description), "attempts": .integer(attempts), "code": .string(code.rawValue),
+            "reason": .string(reason),
         ])
     }
 }

@@ -21,6 +21,10 @@ enum LedgerChange: Sendable, Equatable {
     case selected(shell: SemanticVersion?)
     /// Retention removes a client; refused where it has a role by now.
     case removed(ClientVersion)
+    /// The device is offered a version, and an attempt to get it failed.
+    case missed(ClientVersion, UpdateFailure, at: Timestamp)
+    /// The device lacks nothing that the source offers it.
+    case supplied(SourceName)
 
     // MARK: By recovery
 
@@ -97,6 +101,8 @@ extension Ledger {
         case .bound(let appId): return bind(to: appId)
         case .recorded(let news): self = recording(news)
         case .ordered(let sources): self.sources = sources
+        case .missed(let version, let failure, let time): miss(version, failure, at: time)
+        case .supplied(let source): forgetWanted(of: source)
         case .offered(let name): offered = name
         case .installed(let entry): record(entry)
         case .selected(let shell):

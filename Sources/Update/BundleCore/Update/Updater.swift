@@ -78,9 +78,11 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// Writes down what a look at the feed has added, beside whatever works on the store; the store as it is then.
     @discardableResult
-    func record(_ news: FeedUpdate) throws -> Inventory {
+    func record(_ news: FeedUpdate) throws -> Inventory { try apply([.recorded(news)]) }
+
+    private func apply(_ changes: [LedgerChange]) throws -> Inventory {
         let folders = try StoreFolders(below: try StoreFolders.openRoot(device.store))
-        return try LedgerKeeper(root: folders.root).apply([.recorded(news)]).after
+        return try LedgerKeeper(root: folders.root).apply(changes).after
     }
 
     /// Asks the source step by step; what it has to remember on the way is written, or only shown to it.
@@ -104,16 +106,42 @@ package struct Updater<Source: UpdateSource>: Sendable {
         try await update(following: try await latestOffer())
     }
 
-    /// Brings `offer` into the store; where that fails because the server has gone on to another client meanwhile, that one.
+    /// Brings `offer` into the store. If that fails because the server has another client by then, brings that one.
+    ///
+    /// The store remembers a version that this device may have and that did not arrive.
     package func update(following offer: Source.Offer) async throws -> UpdateOutcome {
         do {
             return try await update(to: offer)
         } catch let failure {
             guard UpdateFailure(failure).mayResultFromServerChange, let now = try? await latestOffer(),
                 now.clientVersion != offer.clientVersion
-            else { throw failure }
-            return try await update(to: now)
+            else {
+                note(offer, UpdateFailure(failure))
+                throw failure
+            }
+            do {
+                return try await update(to: now)
+            } catch let failure {
+                note(now, UpdateFailure(failure))
+                throw failure
+            }
         }
+    }
+
+    /// Writes down whether the device lacks `offer`, which an update failed to bring.
+    ///
+    /// A cancelled update shows nothing about the source. The update throws its own failure, so an error of the ledger is dropped.
+    private func note(_ offer: Source.Offer, _ failure: UpdateFailure) {
+        guard !Task.isCancelled, let inventory = try? Inventory.read(at: device.store) else { return }
+        let source = offer.clientVersion.source
+        let change: LedgerChange
+        switch WantedRule.judge(decide(offer, inventory).verdict, after: failure) {
+        case .wanted: change = .missed(offer.clientVersion, failure, at: now())
+        case .notForDevice where inventory.ledger.wanted.contains { $0.version.source == source }:
+            change = .supplied(source)
+        case .notForDevice: return
+        }
+        _ = try? apply([change])
     }
 
     /// Brings `offer` into the store, if the rules take it. After a failure the store is what it was.
@@ -193,12 +221,13 @@ package struct Updater<Source: UpdateSource>: Sendable {
         return verdict
     }
 
-    /// What the ledger is to hear of every update: whose store it is, the order of the sources, that the Meteor server offers
-    /// `name`, where that is here; and by all this, what runs next.
+    /// What every update that succeeds writes into the ledger: the application of the store, the order of the sources, the client
+    /// `name` that the Meteor server offers, if it is here, that the source offers nothing else, and what runs next.
     private func changes(_ offer: Source.Offer, _ name: ClientName?) -> [LedgerChange] {
         let offered = offer.clientVersion.source == .meteor ? name : nil
         let known: [LedgerChange?] = [
             device.appId.map { .bound(appId: $0) }, device.sources.map { .ordered($0) }, offered.map { .offered($0) },
+            .supplied(offer.clientVersion.source),
         ]
         return known.compactMap(\.self) + [.selected(shell: device.shell)]
     }

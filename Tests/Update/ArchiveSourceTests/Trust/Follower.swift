@@ -117,7 +117,8 @@ struct Follower: Sendable {
         if learnt {
             #expect(after.ledger.feed != before.ledger.feed, sourceLocation: sourceLocation)
         } else {
-            #expect(after.ledger == before.ledger, sourceLocation: sourceLocation)
+            #expect(after.ledger.feed == before.ledger.feed, sourceLocation: sourceLocation)
+            #expect(after.ledger.blocks == before.ledger.blocks, sourceLocation: sourceLocation)
         }
         return try #require(failure, sourceLocation: sourceLocation)
     }

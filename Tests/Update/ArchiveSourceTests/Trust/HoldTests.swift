@@ -155,8 +155,11 @@ import Testing
         scene.feed.server.set("/channels/stable.hold.json", Route(status: status))
         let failure = try await scene.device.refuses(.httpStatus, learnt: true)
         #expect(failure.message.hasPrefix("Whether a guard holds releases of channel stable is not known"))
+        let wanted = try #require(try scene.device.inventory().ledger.wanted.first)
+        #expect(wanted.version.description == "1.1.0" && wanted.code == .httpStatus && wanted.attempts == 1)
         scene.feed.server.set("/channels/stable.hold.json", Route(status: 404))
         try await scene.device.installs("1.1.0")
+        #expect(try scene.device.inventory().ledger.wanted == [])
     }
 
     @Test func `that cannot be asked keeps no recall and no floor from a device`() async throws {

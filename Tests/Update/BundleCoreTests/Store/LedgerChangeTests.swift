@@ -44,6 +44,10 @@ struct LedgerChangeTests {
                     .abandoned(claim),
                 ]
             }
+            changes += ["1.2.0", "meteor-a"].compactMap { try? Sample.version($0) }.map {
+                .missed($0, UpdateFailure(.httpStatus, subject: "x", "503"), at: time)
+            }
+            changes += [.supplied(.archive), .supplied(.meteor)]
             changes += names.map { .rolledBack(to: $0, at: time) } + [.rolledBack(to: nil, at: time)]
             self.changes = changes
         }
@@ -92,7 +96,10 @@ struct LedgerChangeTests {
     private struct Broken: Error, CustomStringConvertible { let description: String }
 
     private static func isRepeatable(_ change: LedgerChange) -> Bool {
-        if case .rolledBack(to: nil, of: _, at: _) = change { false } else { true }
+        switch change {
+        case .rolledBack(to: nil, of: _, at: _), .missed: false
+        default: true
+        }
     }
 
     @Test(arguments: 1...6 as ClosedRange<UInt64>)

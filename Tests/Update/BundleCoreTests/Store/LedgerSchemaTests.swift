@@ -29,6 +29,10 @@ struct LedgerSchemaTests {
             name: try Sample.name("meteor-a"), tokenSha256: try .of([]), at: Timestamp(clamping: 9), isTrial: true,
             verdict: .faulty)
         ledger.offered = .embedded
+        let failure = UpdateFailure(.httpStatus, subject: "x", "503")
+        for version in ["meteor-c", "1.2.0", "1.2.0"] {
+            ledger.miss(try Sample.version(version), failure, at: Timestamp(clamping: 5))
+        }
         ledger.sources = try #require(SourceOrder(["archive", "meteor"]))
         return ledger
     }
@@ -48,6 +52,7 @@ struct LedgerSchemaTests {
         #expect(read.meteorFacts == (try Sample.entry("meteor-a").identity.meteor))
         #expect(read.offered == .embedded)
         #expect(read.sources.description == "archive,meteor")
+        #expect(read.wanted.map(\.attempts) == [2, 1])
     }
 
     @Test func `the last Meteor bundle that was installed is what is offered`() throws {
@@ -93,6 +98,7 @@ struct LedgerSchemaTests {
             ("sources", .array([.string("archive"), .string("archive")])), ("sources", .array([.string("usb")])),
             ("sources", .array([.integer(1)])), ("offered", .string("nobody")), ("offered", .string("meteor-../x")),
             ("seedFacts", .string("x")), ("seedFacts", .object(["version": .string("a/b")])),
+            ("wanted", .array([.object(["version": .string("1.2.0")])])),
         ] as [(String, JSONValue)])
     func `a member that knows of sources is read strictly`(member: String, value: JSONValue) throws {
         let failure = try #require(throws: UpdateFailure.self) { try Self.read { $0[member] = value } }

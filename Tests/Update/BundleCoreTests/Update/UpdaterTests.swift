@@ -48,6 +48,83 @@ struct UpdaterTests {
         #expect(try bench.names("staging").isEmpty)
     }
 
+    // MARK: What does not arrive
+
+    private static func wanted(_ bench: StoreBench) throws -> [Wanted] {
+        try Inventory.read(at: bench.path).ledger.wanted
+    }
+
+    @Test func `a store remembers since when a version does not arrive, how often it failed, and why`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        func fail(_ version: String, _ code: FailureCode, at time: Int) async throws {
+            let updater = Updater(
+                source: MemorySource(try MemoryOffer(version), failure: UpdateFailure(code, subject: "x", "It is \(code).")),
+                device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
+                now: { Timestamp(clamping: time) }, warn: { _ in })
+            await #expect(throws: UpdateFailure.self) { try await updater.update() }
+        }
+        try await fail("1.1.0", .networkUnavailable, at: 100)
+        try await fail("1.1.0", .httpStatus, at: 200)
+        let since = Timestamp(clamping: 100)
+        #expect(
+            try Self.wanted(bench) == [
+                Wanted(
+                    version: try Sample.version("1.1.0"), since: since, attempts: 2, code: .httpStatus,
+                    reason: "It is httpStatus.")
+            ])
+        // The device is as far behind when another release takes the place of the one that did not arrive.
+        try await fail("1.2.0", .digestMismatch, at: 300)
+        let next = try #require(try Self.wanted(bench).first)
+        #expect(next.version == (try Sample.version("1.2.0")) && next.since == since && next.attempts == 3)
+        try await bench.install("1.2.0")
+        #expect(try Self.wanted(bench) == [])
+    }
+
+    @Test func `a version that is no longer offered is forgotten`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let failure = UpdateFailure(.httpStatus, subject: "x", "503")
+        let updater = try bench.updater(try MemoryOffer("1.1.0"), failure: failure)
+        await #expect(throws: failure) { try await updater.update() }
+        #expect(try Self.wanted(bench).count == 1)
+        _ = try await bench.updater(try MemoryOffer("1.0.0")).update()
+        #expect(try Self.wanted(bench) == [])
+        // The push of another source has no say in it.
+        await #expect(throws: failure) { try await updater.update() }
+        try await bench.push("a")
+        #expect(try Self.wanted(bench).map(\.version) == [try Sample.version("1.1.0")])
+    }
+
+    @Test func `a version that the device may not have is not wanted`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let failure = UpdateFailure(.httpStatus, subject: "x", "503")
+        await #expect(throws: failure) { try await bench.updater(try MemoryOffer("1.1.0"), failure: failure).update() }
+        let offer = try MemoryOffer("1.2.0", minimumShell: "9.0.0")
+        await #expect(throws: UpdateFailure.self) { try await bench.updater(offer).update() }
+        #expect(try Self.wanted(bench) == [])
+        let unsuitable = UpdateFailure(.unsuitableBundle, subject: "x", "It is for other plugins.")
+        await #expect(throws: unsuitable) {
+            try await bench.updater(try MemoryOffer("1.1.0"), failure: unsuitable).update()
+        }
+        #expect(try Self.wanted(bench) == [])
+    }
+
+    @Test(arguments: [
+        (Decision.Verdict.install, FailureCode.httpStatus, WantedRule.Answer.wanted),
+        (.install, .unsuitableBundle, .notForDevice), (.install, .appMismatch, .notForDevice),
+        (.unsuitable(UpdateFailure(.httpStatus, subject: "", "hold")), .httpStatus, .wanted),
+        (.unsuitable(UpdateFailure(.signatureInvalid, subject: "", "unsigned")), .signatureInvalid, .wanted),
+        (.unsuitable(UpdateFailure(.unsuitableBundle, subject: "", "plugins")), .unsuitableBundle, .notForDevice),
+        (.upToDate(newest: .embedded), .diskFull, .notForDevice),
+        (.notInRollout(newest: .embedded, detail: "paused"), .diskFull, .notForDevice),
+        (.wrongApp(expected: "a", found: "b"), .appMismatch, .notForDevice),
+        (.withdrawn(.revoked(reason: "leak")), .versionBlocked, .notForDevice),
+    ])
+    func `only a version that the device may have is wanted`(
+        verdict: Decision.Verdict, code: FailureCode, answer: WantedRule.Answer
+    ) {
+        #expect(WantedRule.judge(verdict, after: UpdateFailure(code, subject: "", "")) == answer)
+    }
+
     // MARK: Nothing to do
 
     @Test(arguments: ["1.1.0", "1.0.0", "1.1.0-rc.1"])
@@ -171,12 +248,12 @@ struct UpdaterTests {
 
     @Test func `a failure while staging leaves the store as it was`() async throws {
         let bench = try await StoreBench(installing: "1.0.0")
-        let before = try bench.snapshot().withoutTimes
+        let before = try TreeSnapshot(of: bench.path).withoutWanted
         let failure = UpdateFailure(.digestMismatch, subject: "x", "not the bytes")
         await #expect(throws: failure) {
             try await bench.updater(try MemoryOffer("1.1.0"), failure: failure).update()
         }
-        #expect(try bench.snapshot().withoutTimes == before)
+        #expect(try TreeSnapshot(of: bench.path).withoutWanted.changes(since: before) == [])
         try await bench.install("1.1.0")
         #expect(try Inventory.read(at: bench.path).ledger.current.description == "v1.1.0")
     }
@@ -189,7 +266,7 @@ struct UpdaterTests {
         }
         let inventory = try Inventory.read(at: bench.path)
         #expect(inventory.bundles.isEmpty)
-        #expect(inventory.ledger == Ledger())
+        #expect(inventory.ledger.entries.isEmpty && inventory.ledger.wanted.count == 1)
         #expect(!inventory.isUnsettled)
         #expect(try bench.names("clients").isEmpty)
         #expect(try bench.names("receipts").isEmpty)

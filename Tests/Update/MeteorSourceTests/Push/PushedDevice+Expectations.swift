@@ -6,8 +6,8 @@ import MeteorTesting
 import Testing
 
 extension PushedDevice {
-    /// The store but for what an interrupted attempt left for the next one.
-    func picture() throws -> TreeSnapshot { try TreeSnapshot(of: store, without: ["downloads"]) }
+    /// The store but for what an interrupted attempt left for the next one, and the versions that did not arrive.
+    func picture() throws -> TreeSnapshot { try TreeSnapshot(of: store, without: ["downloads"]).withoutWanted }
 
     /// Asks for an update that must be refused with that code and these words; nothing is pending or ready then, the store is
     /// byte for byte what it was, and the page that is shown stays. `requests` are exactly those that came.
