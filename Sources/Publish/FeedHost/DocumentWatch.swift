@@ -41,6 +41,8 @@ struct DocumentWatch {
         var rule = BackoffRule()
         rule.first = .seconds(2)
         rule.longest = .seconds(60)
+        // As devices do: four of the longest waits. A relay that waits longer announces no recall.
+        rule.longestAsked = rule.longest * 4
         rule.spread = 0.5...1
         return rule
     }()

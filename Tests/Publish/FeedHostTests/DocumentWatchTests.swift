@@ -58,7 +58,7 @@ import Testing
             [
                 Look(.failed("503", retryAfter: .seconds(90)), .failed("503"), wait: .seconds(92)),
                 Look(.missing(retryAfter: .seconds(7)), .missing, wait: .seconds(11)),
-                Look(.failed("429", retryAfter: .seconds(86400)), .failed("429"), wait: .seconds(3608)),
+                Look(.failed("429", retryAfter: .seconds(86400)), .failed("429"), wait: .seconds(248)),
             ]
         ),
         (

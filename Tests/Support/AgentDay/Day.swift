@@ -329,8 +329,7 @@ actor Day {
         lastCheck = now
         longestGap = Self.interval * 4
         quietUntil = .zero
-        if failure?.code == .httpStatus, case .busy(let seconds) = server.outage {
-            longestGap = max(longestGap, .seconds(seconds) + Self.interval / 10)
+        if failure?.code == .httpStatus, case .busy = server.outage {
             quietUntil = next.map { now + $0 } ?? .zero
         }
         if let reason = failure, reason.code != expectedFailure, reason.code != .versionBlocked || !isNewestBlocked {

@@ -41,12 +41,13 @@ public struct PollRule: Sendable, Equatable {
     static let longestFirst = Duration.seconds(60)
     /// Where the wait after an interruption begins.
     static let shortest = Duration.seconds(60)
-    /// No wait is longer than so many intervals, but for one that the server asks for.
+    /// No wait is longer than this many intervals.
     static let longestIntervals = 4
     /// The longest random wait before a check for what is urgent.
     package static let longestUrgent = Duration.seconds(60)
-    /// The longest wait that a server may ask for.
-    static let longestAsked = Duration.seconds(86_400)
+    /// The longest wait that a server may ask for, if it is below `longestIntervals`. The request is not signed, and must not keep
+    /// recalls from a device for long.
+    static let longestAsked = Duration.seconds(3600)
 
     private var failures = 0
 
@@ -59,7 +60,7 @@ public struct PollRule: Sendable, Equatable {
         min(pace.interval, Self.longestFirst) * (0.1 + 0.8 * Self.share(draw))
     }
 
-    /// The wait after a check that ended so.
+    /// Returns the wait after a check that ended with `outcome`.
     public mutating func wait(after outcome: Outcome, _ pace: PollPace, draw: Double) -> Duration {
         let share = Self.share(draw)
         let longest = pace.interval * Self.longestIntervals
@@ -74,7 +75,7 @@ public struct PollRule: Sendable, Equatable {
             // At least half of it, so that a feed in trouble is not asked again at once.
             let wait = ceiling * (0.5 + 0.5 * share)
             guard let asked, asked > wait else { return wait }
-            return min(asked + pace.jitter * share, max(Self.longestAsked, wait))
+            return min(asked + pace.jitter * share, max(min(Self.longestAsked, longest), wait))
         case .refused:
             failures += 1
             let wait = Backoff(from: pace.interval, upTo: longest).delay(after: failures - 1)

@@ -44,11 +44,24 @@ struct PollRuleTests {
     }
 
     @Test(arguments: [
-        (10, 30), (30, 30), (31, 31), (7200, 7200), (86_400, 86_400), (1_000_000, 86_400),
-    ]) func `a wait that the server asks for is kept, up to a day`(asked: Int, seconds: Int) {
+        (900, 10, 30), (900, 30, 30), (900, 31, 31), (900, 3600, 3600), (900, 7200, 3600), (900, 999_999_999, 3600),
+        (2, 5, 5), (2, 999_999_999, 8), (86_400, 999_999_999, 3600),
+    ]) func `a wait that the server asks for is kept, up to four intervals and an hour`(
+        interval: Int, asked: Int, seconds: Int
+    ) {
         var rule = PollRule()
-        let wait = rule.wait(after: .interrupted(asked: .seconds(asked)), Self.pace, draw: 0)
+        let pace = PollPace(every: .seconds(interval), jitter: .zero)
+        let wait = rule.wait(after: .interrupted(asked: .seconds(asked)), pace, draw: 0)
         #expect(wait == .seconds(seconds))
+    }
+
+    @Test func `a server that asks for a long wait does not shorten the wait of a device`() {
+        var rule = PollRule()
+        let pace = PollPace(every: .seconds(7200), jitter: .zero)
+        let waits = (0..<12).map { _ in
+            rule.wait(after: .interrupted(asked: .seconds(999_999_999)), pace, draw: 1)
+        }
+        #expect(waits.first == .seconds(3600) && waits.last == .seconds(4 * 7200))
     }
 
     @Test func `those who are asked to come back at one time do not all come at once`() {
