@@ -35,7 +35,9 @@ final class DownloadAttempt: @unchecked Sendable {
 
     /// Returns the request for the missing bytes.
     func request() throws -> FetchRequest {
-        FetchRequest(url: job.url, maximumBytes: job.maximumBytes, resume: try part?.resume())
+        FetchRequest(
+            url: job.url, maximumBytes: job.maximumBytes,
+            resume: try part?.resume(isContentSigned: job.isContentSigned))
     }
 
     // MARK: The network's thread
@@ -102,7 +104,7 @@ final class DownloadAttempt: @unchecked Sendable {
             if error is CancellationError, part == nil { return nil }
             if rest.isEmpty, !isPartResolved, head.rangeStart != nil { return part }
             try rest.isEmpty ? resumePart() : grow(rest)
-            if part?.validator == nil { drop() }
+            if part?.validator == nil, !job.isContentSigned { drop() }
             return part
         } catch {
             drop()

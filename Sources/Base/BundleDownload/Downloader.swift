@@ -162,6 +162,9 @@ package struct DownloadJob: Sendable {
     package var isOptional = false
     /// Whether a response may have a Content-Encoding. Some servers send one for archives because of their file names.
     package var mayBeEncoded = false
+    /// Whether the inspector accepts only one content, by a signed digest. A part is then continued whatever entity tags the server
+    /// sends. If the rest does not fit, the download starts again once.
+    package var isContentSigned = false
     /// Creates the inspector of one attempt.
     package let makeInspector: @Sendable () throws -> any DownloadInspector
 
@@ -231,7 +234,7 @@ package struct PartFile: Sendable {
     package let name: String
     /// The open file, at its end.
     package let file: File
-    /// The validator of the resource; nil if the server did not send one, and the part cannot be resumed later.
+    /// The validator of the resource; nil if the server sent none. The part can then be continued only if its content is signed.
     package let validator: String?
 
     package init(name: String, file: File, validator: String?) {
@@ -247,9 +250,10 @@ package struct PartFile: Sendable {
         self.init(name: name, file: file, validator: validator)
     }
 
-    /// Returns the position at which the download continues.
-    func resume() throws(DiskError) -> FetchRequest.Resume? {
+    /// Returns a request for the bytes behind the part, or nil to start again.
+    func resume(isContentSigned: Bool) throws(DiskError) -> FetchRequest.Resume? {
         let size = try file.size()
+        if isContentSigned { return FetchRequest.Resume(ofKnownContent: size) }
         return validator.flatMap { FetchRequest.Resume(offset: size, validator: $0) }
     }
 }

@@ -28,8 +28,6 @@ package struct FeedFinding: Sendable, Hashable {
         case noSize
         /// It cannot be gone on with: the server ignores ranges.
         case noRanges
-        /// It has neither a strong ETag nor Last-Modified, so a download that was interrupted starts over.
-        case noValidator
         /// It is replaced, and caches may keep it for more than five minutes, or for as long as they like.
         case cachedTooLong
         /// It is written once, and caches keep it for less than an hour.
@@ -46,7 +44,7 @@ package struct FeedFinding: Sendable, Hashable {
             case .stale: .rollbackAttempt
             case .wrongSize: .sizeMismatch
             case .encoded: .archiveRejected
-            case .expiresSoon, .noSize, .noRanges, .noValidator, .cachedTooLong, .cachedTooShort: nil
+            case .expiresSoon, .noSize, .noRanges, .cachedTooLong, .cachedTooShort: nil
             }
         }
     }
@@ -80,7 +78,6 @@ enum ResponseRule {
             found.append(.noSize)
         }
         if head.effectiveURL.isFile { return found }
-        if head.validator == nil { found.append(.noValidator) }
         if let age = maximumAge(head.cacheControl), age >= 3600 { return found }
         return found + [.cachedTooShort]
     }
@@ -288,8 +285,8 @@ package struct FeedCheck {
         report.bytes += size ?? 0
         guard let head = try await head(FetchRequest(url: url, maximumBytes: .max)) else { return true }
         for code in ResponseRule.content(head, size: size) { find(code, url, Self.words(code, head, size)) }
-        guard !url.isFile, let size = head.contentLength, size > 1, let validator = head.validator,
-            let rest = FetchRequest.Resume(offset: size - 1, validator: validator),
+        guard !url.isFile, let size = head.contentLength, size > 1,
+            let rest = FetchRequest.Resume(ofKnownContent: size - 1),
             let part = try await self.head(FetchRequest(url: url, maximumBytes: .max, resume: rest))
         else { return true }
         if part.rangeStart != size - 1 { find(.noRanges, url, Self.words(.noRanges, part)) }
@@ -321,7 +318,6 @@ package struct FeedCheck {
         case .wrongSize:
             "It has \(head.contentLength ?? 0) bytes, and its document says \(size ?? 0): publish it again."
         case .noSize: "Its server does not tell its size: switch compression and chunking off for the feed."
-        case .noValidator: "It has no strong ETag and no Last-Modified: a download that was interrupted starts over."
         case .noRanges: "Its server ignores Range: a download that was interrupted starts over."
         case .cachedTooLong:
             "It has \(cache), and is replaced: devices hear of a change late. Let it be kept for 30 seconds, such as max-age=30."

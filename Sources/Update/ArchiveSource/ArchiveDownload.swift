@@ -61,6 +61,7 @@ struct ArchiveDownload {
         }
         job.size = file.size
         job.mayBeEncoded = true
+        job.isContentSigned = true
         self.job = job
         spool = ArchiveSpool(file, in: downloads, report: report)
         self.fetcher = fetcher
@@ -103,7 +104,7 @@ struct ArchiveDownload {
     func remove() throws { try spool.remove() }
 }
 
-/// The archive's part and its validator, named by the digest that was signed.
+/// The archive's part, named by the digest that was signed.
 final class ArchiveSpool: DownloadPlaces {
     /// Of the name of a file that is not complete.
     static let partSuffix = ".part"
@@ -124,39 +125,29 @@ final class ArchiveSpool: DownloadPlaces {
     }
 
     private var partName: String { digest.hex + Self.partSuffix }
-    private var validatorName: String { digest.hex + ".validator" }
 
     /// The file that was accepted.
     var complete: File? { placed.withLock { $0 } }
 
     func removeOthers() throws {
         for name in try folder.list()
-        where name != partName && name != validatorName && !name.hasSuffix(Self.refusedSuffix) {
+        where name != partName && !name.hasSuffix(Self.refusedSuffix) {
             // Folders are another channel's.
             if case .file? = try folder.kind(of: name) { try folder.removeFile(name) }
         }
     }
 
-    func remove() throws {
-        try folder.removeFile(partName)
-        try folder.removeFile(validatorName)
-    }
+    func remove() throws { try folder.removeFile(partName) }
 
     func hasEarlierPart(of job: Int) throws -> Bool { try folder.kind(of: partName) != nil }
 
     func earlierPart(of job: Int) throws -> PartFile? {
-        let validator = try folder.contents(validatorName, maximumBytes: 4096)
-        return try PartFile(
-            resuming: partName, in: folder, validator: validator.flatMap { String(validating: $0, as: UTF8.self) })
+        try PartFile(resuming: partName, in: folder, validator: nil)
     }
 
     func beginPart(of job: Int, validator: String?) throws -> PartFile {
-        // A validator without its part is of no use.
         try remove()
-        let part = PartFile(
-            name: partName, file: try folder.file(creating: partName, mode: 0o600), validator: validator)
-        if let validator { try Array(validator.utf8).withUnsafeBytes { try folder.createFile(validatorName, $0) } }
-        return part
+        return PartFile(name: partName, file: try folder.file(creating: partName, mode: 0o600), validator: nil)
     }
 
     func place(_ part: PartFile, of job: Int, _ receipt: DownloadReceipt) { placed.withLock { $0 = part.file } }

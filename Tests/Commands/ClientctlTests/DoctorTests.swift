@@ -173,7 +173,8 @@ import Testing
             ])
         }
         func wanted() throws -> JSONObject? {
-            try Clientctl.run(["status", "--store", store, "--json"]).succeeded()["wanted"]?.arrayValue?.first?.objectValue
+            try Clientctl.run(["status", "--store", store, "--json"]).succeeded()["wanted"]?.arrayValue?.first?
+                .objectValue
         }
         #expect(try wanted() == nil)
         for _ in 0..<3 { try install().failed(11, "httpStatus") }

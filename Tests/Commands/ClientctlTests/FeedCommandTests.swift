@@ -111,7 +111,7 @@ import Testing
             }
         }
         let told = try check(site, server).succeeded("slow")
-        #expect(codes(told) == ["cachedTooLong", "cachedTooShort", "noValidator", "noRanges"])
+        #expect(codes(told) == ["cachedTooLong", "cachedTooShort", "noRanges"])
     }
 
     @Test func `check ends with the failure that keeps devices from a release`() throws {

@@ -32,12 +32,20 @@ public struct FetchRequest: Sendable {
         self.knownTag = knownTag.flatMap { FetchHead.isField($0) ? $0 : nil }
     }
 
-    /// The position at which a download continues, and a validator of the resource (RFC 9110, section 13.1.5).
+    /// The position at which a download continues, and a validator of the resource if it needs one (RFC 9110, section 13.1.5).
     package struct Resume: Sendable, Equatable {
         /// The number of bytes already downloaded, at least 1.
         package let offset: Int
-        /// A strong entity tag or a Last-Modified date, sent as `If-Range`.
-        package let validator: String
+        /// A strong entity tag or a Last-Modified date, sent as `If-Range`. Nil if the caller compares the whole content with a
+        /// signed digest: the rest is then accepted with any entity tag.
+        package let validator: String?
+
+        /// Requests the rest of content whose digest is known. Returns nil, which means to start again, if the offset is below 1.
+        package init?(ofKnownContent offset: Int) {
+            guard offset > 0 else { return nil }
+            self.offset = offset
+            validator = nil
+        }
 
         /// Returns nil, which means to start again, if the offset is below 1 or the validator is weak, empty or not a
         /// valid header value. A stored validator must not be able to add header lines.

@@ -304,7 +304,7 @@ struct CurlEasy: ~Copyable {
         if let tag = request.knownTag { add(header: "If-None-Match: \(tag)") }
         if let resume = request.resume {
             add(header: "Range: bytes=\(resume.offset)-")
-            add(header: "If-Range: \(resume.validator)")
+            if let validator = resume.validator { add(header: "If-Range: \(validator)") }
         }
         useHeaders()
     }

@@ -37,11 +37,11 @@ struct LocalFile {
         return head
     }
 
-    /// The same rules as over HTTP: go on only if the validator still fits, and not past the end.
+    /// The same rules as over HTTP: the rest comes only if the validator still fits, or there is none, and not past the end.
     private func head(of file: borrowing OpenFile) throws(FetchError) -> FetchHead {
         guard file.size <= request.maximumBytes else { throw .tooLarge(limit: request.maximumBytes, url) }
         var head = FetchHead(status: 200, effectiveURL: url, contentLength: file.size, entityTag: file.entityTag)
-        guard let resume = request.resume, resume.validator == file.entityTag else { return head }
+        guard let resume = request.resume, resume.validator.map({ $0 == file.entityTag }) ?? true else { return head }
         guard resume.offset < file.size else { throw .httpStatus(416, url, retryAfter: nil) }
         head.status = 206
         head.rangeStart = resume.offset

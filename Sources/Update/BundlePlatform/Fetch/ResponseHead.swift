@@ -173,7 +173,7 @@ struct ResponseRule {
         }
         let tag = head.value(of: "etag")
         // A server that ignores If-Range would append the rest of another version.
-        if resume.validator.hasPrefix("\""), let tag, tag != resume.validator {
+        if let validator = resume.validator, validator.hasPrefix("\""), let tag, tag != validator {
             throw .invalidResponse(url, reason: "it is a part of another version than the one begun")
         }
         return FetchHead(

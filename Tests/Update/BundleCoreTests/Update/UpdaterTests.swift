@@ -58,7 +58,8 @@ struct UpdaterTests {
         let bench = try await StoreBench(installing: "1.0.0")
         func fail(_ version: String, _ code: FailureCode, at time: Int) async throws {
             let updater = Updater(
-                source: MemorySource(try MemoryOffer(version), failure: UpdateFailure(code, subject: "x", "It is \(code).")),
+                source: MemorySource(
+                    try MemoryOffer(version), failure: UpdateFailure(code, subject: "x", "It is \(code).")),
                 device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
                 now: { Timestamp(clamping: time) }, warn: { _ in })
             await #expect(throws: UpdateFailure.self) { try await updater.update() }
