@@ -18,6 +18,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static int argument_count;
+static char **arguments;
+
+// The C library calls this before main, with what the kernel passed to the program. It needs neither /proc nor an environment that
+// no other constructor has moved.
+__attribute__((constructor)) static void keep_arguments(int count, char **values) {
+    argument_count = count;
+    arguments = values;
+}
+
+int clinux_argument_count(void) { return argument_count; }
+
+const char *clinux_argument(int index) { return index < 0 || index >= argument_count ? NULL : arguments[index]; }
+
 static int answer(long result) { return result < 0 ? -errno : (int)result; }
 
 int clinux_open_walking(int directory, const char *path, int flags, mode_t mode) {

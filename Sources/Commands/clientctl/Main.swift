@@ -8,6 +8,7 @@ import Synchronization
 
 @main
 enum Main {
+    private static let arguments = ProcessArguments.bytes.map { String(decoding: $0, as: UTF8.self) }
     /// Folders that were made for the command, and go with its failure unless it put something there.
     nonisolated static let made = Mutex<[String]>([])
 
@@ -15,7 +16,7 @@ enum Main {
         do {
             try prepareProcess()
             // Alone: in commands the flag names the version of a client, and a flag of the parser's own would win over theirs.
-            if CommandLine.arguments.dropFirst() == ["--version"] {
+            if arguments == ["--version"] {
                 Output.give(json: false, [:], [Product.version])
                 return
             }
@@ -29,10 +30,10 @@ enum Main {
 
     /// What the arguments ask for, held to what it needs while this thread is the only one: one that runs already would be left out.
     nonisolated private static func command() throws -> sending any ParsableCommand {
-        if let (message, group) = CommandName.problem(CommandLine.arguments.dropFirst()) {
+        if let (message, group) = CommandName.problem(arguments) {
             end(with: ValidationError(message), of: group)
         }
-        let command = try Clientctl.parseAsRoot()
+        let command = try Clientctl.parseAsRoot(arguments)
         do {
             try requireCommand(command)
             if let confined = command as? any ConfinedCommand { try confined.confine() }
@@ -72,19 +73,13 @@ enum Main {
     /// What every command relies on, before anything else.
     private static func prepareProcess() throws {
         fillStandardDescriptors()
-        // Swift reads the arguments out of /proc; none at all would be taken for a question for help, and answered with 0.
-        if CommandLine.arguments.isEmpty {
+        // Swift repairs such an argument, and a path would then name another file.
+        for (argument, bytes) in zip(arguments, ProcessArguments.bytes)
+        where String(validating: bytes, as: UTF8.self) == nil {
+            let shown = UntrustedName.display(argument)
             throw UpdateFailure(
-                .configInvalid, subject: "/proc",
-                "The arguments cannot be read, so nothing was done: mount /proc where clientctl runs.")
-        }
-        for index in 1..<max(1, Int(CommandLine.argc)) {
-            // Swift mends such an argument, and a path would be another one without a word.
-            guard let bytes = CommandLine.unsafeArgv[index], String(validatingCString: bytes) == nil else { continue }
-            throw UpdateFailure(
-                .usage, subject: UntrustedName.display(String(cString: bytes)),
-                "The argument \(UntrustedName.display(String(cString: bytes))) is not UTF-8 text: rename what it names, or link to it."
-            )
+                .usage, subject: shown,
+                "The argument \(shown) is not UTF-8 text: rename what it names, or link to it.")
         }
         // A device writes nobody's session keys down.
         unsetenv("SSLKEYLOGFILE")
@@ -127,7 +122,7 @@ enum Main {
         if let status = error as? ExitCode { exit(status.rawValue) }
         let kind = kind(of: error)
         if case .help = kind { Clientctl.exit(withError: error) }
-        let wantsJSON = Settings.askForJSON(CommandLine.arguments)
+        let wantsJSON = Settings.askForJSON(arguments)
         if case .usage(let message) = kind {
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
             // The parser knows which command's words it did not take; of what the command itself refuses it does not.

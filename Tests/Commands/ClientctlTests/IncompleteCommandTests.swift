@@ -129,24 +129,25 @@ import Testing
     }
 
     @Test(.enabled(if: PrivateMounts.command != nil, "no mounts of one's own"))
-    func `without proc nothing is taken for the help that nobody asked for`() throws {
+    func `arguments are read without proc, and where a library moves the environment before main`() throws {
         let mounts = try #require(PrivateMounts.command)
         let site = try Site()
         try site.publish("1.0.0")
-        for (command, environment) in [
-            (site.arguments("install"), [:]), (["verify", "--store", site.store], ["CLIENTCTL_JSON": "1"]),
-            (["--version"], [:]),
-        ] as [([String], [String: String])] {
-            let script = "mount -t tmpfs tmpfs /proc || exit 90; exec \"$@\""
-            let outcome = Outcome(
+        func run(_ script: String, _ command: [String]) throws -> Outcome {
+            Outcome(
                 try Program.run(
-                    mounts + ["sh", "-c", script, "sh", Clientctl.path] + command,
-                    environment: Clientctl.environment(environment)))
-            #expect(outcome.status == 78, "\(command)")
-            #expect(outcome.errors.contains("/proc"), "\(outcome.errors)")
-            if environment.isEmpty { #expect(outcome.text.isEmpty) } else { outcome.failed(78, "configInvalid") }
+                    mounts + ["sh", "-c", script, "sh", Clientctl.path] + command, environment: Clientctl.environment())
+            )
         }
-        #expect(access(site.store, F_OK) != 0)
+        let bare = "mount -t tmpfs tmpfs /proc || exit 90; exec \"$@\""
+        #expect(try run(bare, ["--version"]).text == "0.9.0\n")
+        try run(bare, site.arguments("check")).succeeded("available")
+        let code =
+            "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { setenv(\"MOVED\", \"1\", 1); }\n"
+        let source = try site.folder.write(bytes(code), to: "moved.c")
+        let library = site.folder.file("moved.so")
+        try Clientctl.stock(["clang", "-shared", "-fPIC", "-o", library, source])
+        try run("LD_PRELOAD='\(library)' exec \"$@\"", site.arguments("check")).succeeded("available")
     }
 }
 

@@ -32,6 +32,11 @@ int clinux_read_entry(void *stream, char *name, size_t capacity, unsigned char *
 void *clinux_open_stream(int directory, int *error);
 void clinux_close_stream(void *stream);
 
+/// Returns the number of arguments that the program was started with, its name included.
+int clinux_argument_count(void);
+/// Returns the argument at `index`, where 0 is the name of the program, or NULL if there is none.
+const char *clinux_argument(int index);
+
 /// Sets the character set of the process to C.UTF-8, which libarchive needs for names. Returns 0, or -1.
 int clinux_use_utf8(void);
 
