@@ -7,11 +7,7 @@ import Glibc
 
 /// How to read a feed in a bucket; the rest is in the environment, where other tools for object stores look for it, too.
 struct BucketReading: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Command that prints the keys of a bucket as credential_process does, in place of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
-            valueName: "command"))
-    var credentialCommand: String?
+    @Option(help: .credentialCommand) var credentialCommand: String?
 
     func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
 
@@ -90,7 +86,7 @@ struct BucketReading: ParsableArguments {
 
 /// How to change a feed in a bucket.
 struct BucketOptions: ParsableArguments {
-    @OptionGroup var reading: BucketReading
+    @Option(help: .credentialCommand) var credentialCommand: String?
 
     @Flag(help: "Write to a bucket whose store has no conditional writes: nobody else ever writes there.")
     var withoutCompareAndSwap = false
@@ -99,6 +95,13 @@ struct BucketOptions: ParsableArguments {
         help: ArgumentHelp(
             "How long caches keep a bucket's documents, such as channels; 30s by default.", valueName: "duration"))
     var documentMaxAge: String?
+
+    /// The flags that say how to read.
+    var reading: BucketReading {
+        var reading = BucketReading()
+        reading.credentialCommand = credentialCommand
+        return reading
+    }
 
     func terms(_ settings: Settings) throws -> BucketTerms {
         var terms = BucketTerms()

@@ -34,22 +34,42 @@ struct VersionOption: ParsableArguments {
     }
 }
 
+/// The help of flags that more than one group has.
+///
+/// The groups that most commands use contain no other group: a debug build of ArgumentParser validates a group several times for
+/// each level that it is nested in, which takes longer than most commands.
+extension ArgumentHelp {
+    static let store = ArgumentHelp("Folder of the installed clients.", valueName: "dir")
+    static let seed = ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir")
+    static let shellVersion = ArgumentHelp("Version of the shell that shows the client.", valueName: "version")
+    static let sources = ArgumentHelp(
+        "Whose clients may run, the first one first: meteor,archive by default. The store remembers it.",
+        valueName: "list")
+    static let caFile = ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file")
+    static let proxy = ArgumentHelp(
+        "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
+        valueName: "url")
+    static let tokenFile = ArgumentHelp(
+        "File or pipe with a bearer token, sent to the manifest's own origin only.", valueName: "file")
+    static let maxArchiveSize = ArgumentHelp("Largest archive, such as 256MiB (the default).", valueName: "size")
+    static let maxInstalledSize = ArgumentHelp(
+        "Largest sum of the files, such as 512MiB (the default).", valueName: "size")
+    static let maxFileSize = ArgumentHelp("Largest single file, such as 256MiB (the default).", valueName: "size")
+    static let maxFiles = ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n")
+    static let maxDeltaMemory = ArgumentHelp(
+        "Most memory for a delta, such as 64MiB (the default); 0 for none.", valueName: "size")
+    static let credentialCommand = ArgumentHelp(
+        "Command that prints the keys of a bucket as credential_process does, in place of AWS_ACCESS_KEY_ID and AWS_PROFILE.",
+        valueName: "command")
+}
+
 /// Bounds of the device; raised here only, never by a manifest.
 struct LimitOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Largest archive, such as 256MiB (the default).", valueName: "size"))
-    var maxArchiveSize: String?
-
-    @Option(help: ArgumentHelp("Largest sum of the files, such as 512MiB (the default).", valueName: "size"))
-    var maxInstalledSize: String?
-
-    @Option(help: ArgumentHelp("Largest single file, such as 256MiB (the default).", valueName: "size"))
-    var maxFileSize: String?
-
-    @Option(help: ArgumentHelp("Most files and folders; 20000 by default.", valueName: "n"))
-    var maxFiles: String?
-
-    @Option(help: ArgumentHelp("Most memory for a delta, such as 64MiB (the default); 0 for none.", valueName: "size"))
-    var maxDeltaMemory: String?
+    @Option(help: .maxArchiveSize) var maxArchiveSize: String?
+    @Option(help: .maxInstalledSize) var maxInstalledSize: String?
+    @Option(help: .maxFileSize) var maxFileSize: String?
+    @Option(help: .maxFiles) var maxFiles: String?
+    @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
 
     func limits(_ settings: Settings) throws -> ArchiveLimits {
         var limits = ArchiveLimits()
@@ -74,30 +94,22 @@ struct LimitOptions: ParsableArguments {
 
 /// How to reach a server.
 struct NetworkOptions: ParsableArguments {
-    @OptionGroup var way: WayOptions
-
-    @Option(
-        help: ArgumentHelp(
-            "File or pipe with a bearer token, sent to the manifest's own origin only.", valueName: "file"),
-        completion: .file())
-    var tokenFile: String?
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
+    @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
 
     /// How this program fetches and connects.
-    func fetching(_ settings: Settings) throws -> FetchOptions { try way.fetching(settings) }
+    func fetching(_ settings: Settings) throws -> FetchOptions {
+        var way = WayOptions()
+        (way.caFile, way.proxy) = (caFile, proxy)
+        return try way.fetching(settings)
+    }
 }
 
 /// The way out to the network.
 struct WayOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp("PEM file of the only certificate authorities to trust.", valueName: "file"),
-        completion: .file())
-    var caFile: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Proxy in place of those of the environment, such as http://proxy.example.com:3128; none for no proxy.",
-            valueName: "url"))
-    var proxy: String?
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
 
     /// How this program fetches and connects.
     func fetching(_ settings: Settings) throws -> FetchOptions {
@@ -139,19 +151,13 @@ struct WayOptions: ParsableArguments {
 
 /// Which store.
 struct StoreOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Folder of the installed clients.", valueName: "dir"), completion: .directory)
-    var store: String?
+    @Option(help: .store, completion: .directory) var store: String?
 }
 
 /// The shell that shows clients.
 struct ShellOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
-    var shellVersion: String?
-
-    @Option(
-        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
-        completion: .directory)
-    var seed: String?
+    @Option(help: .shellVersion) var shellVersion: String?
+    @Option(help: .seed, completion: .directory) var seed: String?
 
     @Flag(help: "Compare every file with its receipt before a client is launched.")
     var verifyOnLaunch = false
@@ -160,35 +166,12 @@ struct ShellOptions: ParsableArguments {
         help: ArgumentHelp("A Meteor seed's compatibility version: android (the default) or ios.", valueName: "name"))
     var platform: String?
 
-    @OptionGroup var sources: SourceOptions
+    @Option(help: .sources) var sources: String?
 }
 
-/// A Meteor server that pushes code.
-struct MeteorOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "ROOT_URL of a Meteor server: instead of --manifest and --trust, or beside them.", valueName: "url"))
-    var meteor: String?
-
-    @Option(help: ArgumentHelp("Compatibility version to read: android (the default) or ios.", valueName: "name"))
-    var platform: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "compatible (the default) takes files that neither bytes nor labels prove; strict does not.",
-            valueName: "mode"))
-    var verifyAssets: String?
-}
-
-/// Whose clients may run.
-struct SourceOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Whose clients may run, the first one first: meteor,archive by default. The store remembers it.",
-            valueName: "list"))
-    var sources: String?
-
-    func order(_ settings: Settings) throws -> SourceOrder? {
+extension SourceOrder {
+    /// Reads `--sources`: whose clients may run.
+    static func chosen(_ sources: String?, _ settings: Settings) throws -> SourceOrder? {
         guard let text = try settings.optional("sources", sources) else { return nil }
         guard let order = SourceOrder(text.split(separator: ",").map(String.init)) else {
             throw ValidationError(
@@ -229,26 +212,55 @@ struct UpdateOptions: ParsableArguments {
             valueName: "name,..."))
     var group: String?
 
-    @OptionGroup var meteor: MeteorOptions
-    @OptionGroup var place: StoreOptions
+    @Option(
+        help: ArgumentHelp(
+            "ROOT_URL of a Meteor server: instead of --manifest and --trust, or beside them.", valueName: "url"))
+    var meteor: String?
 
-    @Option(help: ArgumentHelp("Version of the shell that shows the client.", valueName: "version"))
-    var shellVersion: String?
+    @Option(help: ArgumentHelp("Compatibility version to read: android (the default) or ios.", valueName: "name"))
+    var platform: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "compatible (the default) takes files that neither bytes nor labels prove; strict does not.",
+            valueName: "mode"))
+    var verifyAssets: String?
+
+    @Option(help: .store, completion: .directory) var store: String?
+    @Option(help: .shellVersion) var shellVersion: String?
 
     @Option(help: ArgumentHelp("The device's application, such as com.example.kiosk.", valueName: "id"))
     var appId: String?
 
-    @Option(
-        help: ArgumentHelp("Folder of the client that the shell itself brings.", valueName: "dir"),
-        completion: .directory)
-    var seed: String?
+    @Option(help: .seed, completion: .directory) var seed: String?
 
     @Option(help: ArgumentHelp("Clients to keep; 3 by default.", valueName: "n"))
     var keep: String?
 
-    @OptionGroup var sources: SourceOptions
-    @OptionGroup var network: NetworkOptions
-    @OptionGroup var limits: LimitOptions
+    @Option(help: .sources) var sources: String?
+    @Option(help: .caFile, completion: .file()) var caFile: String?
+    @Option(help: .proxy) var proxy: String?
+    @Option(help: .tokenFile, completion: .file()) var tokenFile: String?
+    @Option(help: .maxArchiveSize) var maxArchiveSize: String?
+    @Option(help: .maxInstalledSize) var maxInstalledSize: String?
+    @Option(help: .maxFileSize) var maxFileSize: String?
+    @Option(help: .maxFiles) var maxFiles: String?
+    @Option(help: .maxDeltaMemory) var maxDeltaMemory: String?
+
+    /// The flags that say how to reach a server.
+    var network: NetworkOptions {
+        var network = NetworkOptions()
+        (network.caFile, network.proxy, network.tokenFile) = (caFile, proxy, tokenFile)
+        return network
+    }
+
+    /// The flags that bound the device.
+    var limits: LimitOptions {
+        var limits = LimitOptions()
+        (limits.maxArchiveSize, limits.maxInstalledSize) = (maxArchiveSize, maxInstalledSize)
+        (limits.maxFileSize, limits.maxFiles, limits.maxDeltaMemory) = (maxFileSize, maxFiles, maxDeltaMemory)
+        return limits
+    }
 }
 
 /// Where a value that is not among the flags comes from: the environment, then the configuration file.

@@ -33,7 +33,7 @@ struct Doctor: AsyncParsableCommand, ConfinedCommand {
 
     /// Only the folder in which the file system is tried; what is not there yet is not made.
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        let staging = try settings.folders("store", update.place.store).map(DeviceDoctor.staging)
+        let staging = try settings.folders("store", update.store).map(DeviceDoctor.staging)
         return (Confinement(folders: staging.filter(File.exists)), false)
     }
 

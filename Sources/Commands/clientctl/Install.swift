@@ -43,7 +43,7 @@ struct Install: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        (Confinement(made: try settings.folders("store", update.place.store)), false)
+        (Confinement(made: try settings.folders("store", update.store)), false)
     }
 
     func run() async throws {

@@ -19,7 +19,7 @@ struct ReportOptions: ParsableArguments {
     func reporter(_ update: UpdateOptions, _ settings: Settings) throws -> ReportSender? {
         guard let text = try settings.optional("report", report) else { return nil }
         let url = try Self.address(text, settings)
-        let store = try settings.required("store", update.place.store)
+        let store = try settings.required("store", update.store)
         let fetcher = try Wiring.fetcher(
             update.network, reportingOf: try Wiring.places(update, settings), store: store, settings)
         return ReportSender(ReportDesk(store: store), to: url, by: fetcher, within: try within(settings))
@@ -42,7 +42,7 @@ struct ReportOptions: ParsableArguments {
     /// same.
     func turn(on isOn: Bool, _ update: UpdateOptions, _ settings: Settings) throws {
         do {
-            try ReportDesk(store: try settings.required("store", update.place.store)).turn(on: isOn)
+            try ReportDesk(store: try settings.required("store", update.store)).turn(on: isOn)
         } catch {
             Report.note(error)
         }

@@ -127,13 +127,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
     @OptionGroup var common: CommonOptions
 
     func needs(_ settings: Settings) throws -> (confinement: Confinement, startsPrograms: Bool) {
-        let store = try settings.folders("store", update.place.store)
+        let store = try settings.folders("store", update.store)
         return (Confinement(folders: try agent.folders(settings), made: store), try screen.startsPrograms(settings))
     }
 
     func run() async throws {
         let settings = try common.settings()
-        let agent = try agent.agent(update.place.store, settings)
+        let agent = try agent.agent(update.store, settings)
         defer { agent.end() }
         let configuration = try shellConfiguration(settings)
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)

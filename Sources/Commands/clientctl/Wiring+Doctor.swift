@@ -11,10 +11,10 @@ import ShellBoot
 extension Wiring {
     /// What looks at the device that these settings make. The shell that launched last stands in for one that is not named.
     static func doctor(_ given: UpdateOptions, port: String?, _ settings: Settings) throws -> DeviceDoctor {
-        let store = try absolute(try settings.required("store", given.place.store))
+        let store = try absolute(try settings.required("store", given.store))
         let known = readableLedger(store)
         var options = given
-        options.place.store = store
+        options.store = store
         options.shellVersion =
             try settings.optional("shell-version", given.shellVersion) ?? known?.shell?.description ?? "0.0.0"
         try requireSeed(options, settings)

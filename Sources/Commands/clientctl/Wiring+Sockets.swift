@@ -12,7 +12,7 @@ extension Wiring {
         _ options: UpdateOptions, push: String?, _ settings: Settings, say: @escaping @Sendable (String) -> Void
     ) throws -> Listening {
         let (feed, meteor) = try places(options, settings)
-        let wanted = try options.sources.order(settings)?.names ?? SourceName.allCases
+        let wanted = try SourceOrder.chosen(options.sources, settings)?.names ?? SourceName.allCases
         let host = try settings.optional("push", push).map { text in
             guard let feed, wanted.contains(.archive) else {
                 throw ValidationError("--push is about a feed: name it with --channel or --manifest.")
@@ -28,7 +28,7 @@ extension Wiring {
         _ text: String, _ feed: FeedAddress, _ options: UpdateOptions, _ settings: Settings
     ) throws -> Listening.Host {
         let url = try settings.parsed("push", text) { try SocketURL(parsing: $0) }
-        let store = try settings.required("store", options.place.store)
+        let store = try settings.required("store", options.store)
         let connector = try connector(
             options.network, for: feed.url, store: store, maximumMessage: Listening.hostMessage, settings)
         return try Listening.Host(url: url, of: feed, store: store, connector: connector)
@@ -38,7 +38,7 @@ extension Wiring {
         _ text: String, _ options: UpdateOptions, _ settings: Settings
     ) throws -> Listening.Server {
         let url = try settings.parsed("meteor", text) { try FetchURL(parsing: $0) }
-        let store = try settings.required("store", options.place.store)
+        let store = try settings.required("store", options.store)
         return Listening.Server(
             rootURL: url,
             connector: try connector(

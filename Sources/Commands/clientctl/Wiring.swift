@@ -178,10 +178,10 @@ enum Wiring {
     static func places(
         _ options: UpdateOptions, _ settings: Settings
     ) throws -> (feed: FeedAddress?, meteor: String?) {
-        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor.meteor != nil
+        let isFlagged = options.manifest != nil || options.channel != nil || options.meteor != nil
         return (
             try source(options, settings, isFlagged: isFlagged),
-            isFlagged ? options.meteor.meteor : try settings.optional("meteor", nil)
+            isFlagged ? options.meteor : try settings.optional("meteor", nil)
         )
     }
 
@@ -266,7 +266,7 @@ enum Wiring {
     private static func feed(
         _ source: FeedAddress, _ options: UpdateOptions, keepingSession: Bool, _ settings: Settings
     ) throws -> DeviceContainer.Feed {
-        let store = try settings.required("store", options.place.store)
+        let store = try settings.required("store", options.store)
         var feed = DeviceContainer.Feed(
             source, trust: try settings.required("trust", options.trust),
             appId: try settings.optional("app-id", options.appId),
@@ -290,12 +290,12 @@ enum Wiring {
     ) throws -> DeviceContainer.Server {
         let url = try settings.parsed("meteor", rootURL) { try FetchURL(parsing: $0) }
         if url.isFile { throw ValidationError("--meteor takes the http or https address of a server, not a file.") }
-        var server = MeteorServerOptions(rootURL: url, platform: try platform(options.meteor.platform, settings))
-        server.verification = try verification(options.meteor, settings)
+        var server = MeteorServerOptions(rootURL: url, platform: try platform(options.platform, settings))
+        server.verification = try verification(options.verifyAssets, settings)
         // Beside archives, --app-id is their word for the application, which Meteor does not know.
         if isAlone { server.appId = try settings.optional("app-id", options.appId) }
         server.maximumFiles = try options.limits.limits(settings).entries
-        let store = try settings.required("store", options.place.store)
+        let store = try settings.required("store", options.store)
         return DeviceContainer.Server(
             server,
             fetcher: try fetcher(
@@ -310,8 +310,8 @@ enum Wiring {
         return platform
     }
 
-    private static func verification(_ options: MeteorOptions, _ settings: Settings) throws -> VerificationMode {
-        switch try settings.optional("verify-assets", options.verifyAssets) {
+    private static func verification(_ verifyAssets: String?, _ settings: Settings) throws -> VerificationMode {
+        switch try settings.optional("verify-assets", verifyAssets) {
         case nil, "compatible"?: return .compatible
         case "strict"?: return .strict
         case let text?:
@@ -321,7 +321,7 @@ enum Wiring {
 
     /// A device that only launches what is here.
     static func launch(_ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings) throws -> Launched {
-        let configuration = ShellConfiguration(device: try device(place, shell, settings))
+        let configuration = ShellConfiguration(device: try device(place.store, shell, settings))
         // Where there is nothing to launch, no store is made for it.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
         return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launch()
@@ -336,23 +336,23 @@ enum Wiring {
         shell.seed = options.seed
         shell.verifyOnLaunch = verifies
         shell.sources = options.sources
-        shell.platform = options.meteor.platform
-        var configuration = ShellConfiguration(device: try device(options.place, shell, settings))
+        shell.platform = options.platform
+        var configuration = ShellConfiguration(device: try device(options.store, shell, settings))
         configuration.keep = try settings.keep(options.keep)
         return configuration
     }
 
     /// Who and where the device is.
     private static func device(
-        _ place: StoreOptions, _ shell: ShellOptions, _ settings: Settings
+        _ store: String?, _ shell: ShellOptions, _ settings: Settings
     ) throws -> Launcher.Device {
         let version = try settings.required("shell-version", shell.shellVersion)
         var device = Launcher.Device(
-            store: try settings.required("store", place.store),
+            store: try settings.required("store", store),
             shell: try settings.parsed("shell-version", version) { try SemanticVersion(parsingArgument: $0) },
             seed: try settings.optional("seed", shell.seed),
             verifies: try settings.isOn("verify-on-launch", shell.verifyOnLaunch),
-            sources: try shell.sources.order(settings))
+            sources: try SourceOrder.chosen(shell.sources, settings))
         device.layout = MeteorBundles(platform: try platform(shell.platform, settings))
         return device
     }
