@@ -208,6 +208,21 @@ import Testing
         #expect(installed["bytesDownloaded"] == .integer(0))
     }
 
+    /// Each thread fails with the first bytes that it sends: to wake libcurl, or to the server.
+    @Test(.enabled(if: Strace.works, "no strace, or it may not trace"))
+    func `an installation whose wake-up of libcurl is lost ends, and leaves the store to the next`() throws {
+        serve { _ in }
+        let calls = site.folder.file("calls")
+        let ending = try Program.run(
+            [
+                "timeout", "120", "strace", "-f", "-qq", "-o", calls, "-e", "trace=sendto", "-e",
+                "inject=sendto:error=EPIPE:when=1", Clientctl.path,
+            ] + site.arguments("install", url), environment: Clientctl.environment())
+        #expect(String(decoding: try contents(ofFile: calls), as: UTF8.self).contains("INJECTED"))
+        #expect(ending.status != 124, "it waits for good")
+        #expect(try ["installed", "upToDate"].contains(site.install(url).outcome))
+    }
+
     /// openat2, and the walk in its place.
     @Test(
         .enabled(if: Strace.works, "no strace, or it may not trace"),

@@ -152,12 +152,14 @@ final class CurlLoop: Sendable {
         running.removeValue(forKey: handle)?.finish(outcome)
     }
 
+    /// The longest wait for an arrival whose wake-up was lost. The caller of the transfer can hold the store's lock.
+    private static let idle = Duration.seconds(5)
+
     /// Milliseconds until something is due; libcurl shortens it for its own time-outs, an arrival by waking.
     private func pause(_ running: [UnsafeMutableRawPointer: CurlTransfer]) -> Int32 {
-        let idle = Duration.seconds(3600)
         let now = SuspendingClock.now
         let pauses = running.values.compactMap { $0.nextCheck.map { now.duration(to: $0) } }
-        return Int32(clamping: min(idle, pauses.min() ?? idle).wholeMilliseconds)
+        return Int32(clamping: min(Self.idle, pauses.min() ?? Self.idle).wholeMilliseconds)
     }
 }
 
