@@ -60,7 +60,11 @@ let package = Package(
         .executable(name: "clientctl", targets: ["clientctl"]),
         .library(
             name: "ClientBundles",
-            targets: ["ClientShell", "ShellListening", "BundleCore", "BundleValues", "MeteorSource", "ShellBoot"]),
+            targets: [
+                "ClientShell", "ShellListening", "BundleCore", "BundleValues", "BundlePush", "BundlePlatform",
+                "MeteorSource",
+                "ShellBoot",
+            ]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),

@@ -3,30 +3,32 @@ import Synchronization
 /// Adapts a WebSocket owned by a delegate, such as Apple's URLSession, to a transport.
 ///
 /// The delegate has one socket at a time. A new connection abandons the previous one.
-package final class DelegateConnector: TransportConnector {
+public final class DelegateConnector: TransportConnector {
     /// The limits of one transport.
-    package struct Limits: Sendable {
+    public struct Limits: Sendable {
         /// The largest message in either direction, in bytes.
-        package var message = 1 << 20
+        public var message = 1 << 20
         /// The number of messages that may wait to be received.
-        package var waitingMessages = 16
+        public var waitingMessages = 16
         /// The bytes that may wait to be received.
-        package var waitingBytes = 256 << 10
+        public var waitingBytes = 256 << 10
 
-        package init() {}
+        /// The recommended limits.
+        public init() {}
     }
 
     private let delegate: any WebSocketDelegate
     private let limits: Limits
     private let current = Mutex<SyncBridge?>(nil)
 
-    package init(_ delegate: any WebSocketDelegate, limits: Limits = Limits()) {
+    /// Connects through `delegate`.
+    public init(_ delegate: any WebSocketDelegate, limits: Limits = Limits()) {
         self.delegate = delegate
         self.limits = limits
     }
 
     /// Opens a socket through the delegate.
-    package func connect(_ url: SocketURL) async throws -> any SyncTransport {
+    public func connect(_ url: SocketURL) async throws -> any SyncTransport {
         let bridge = SyncBridge(
             MessageQueue.Limit(messages: limits.waitingMessages, bytes: limits.waitingBytes),
             maximumMessage: limits.message)

@@ -1,7 +1,7 @@
 package import BundleValues
 
 /// The URL of a WebSocket: `ws` or `wss`, strictly parsed.
-package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
+public struct SocketURL: Sendable, Hashable, CustomStringConvertible {
     /// The URL of the handshake (RFC 6455, section 3): http for `ws`, https for `wss`.
     package let start: FetchURL
 
@@ -12,7 +12,7 @@ package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
     /// Parses `ws://host[:port][/path][?query]` or `wss`. http and https are accepted as `ws` and `wss`.
     ///
     /// Throws for user names, fragments and invalid characters.
-    package init(parsing text: String) throws(TransportError) {
+    public init(parsing text: String) throws(TransportError) {
         do throws(FetchError) {
             try self.init(Self.start(of: text))
         } catch {
@@ -47,35 +47,37 @@ package struct SocketURL: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Whether the scheme is `wss`.
-    package var isSecure: Bool { start.scheme == .https }
+    public var isSecure: Bool { start.scheme == .https }
 
     /// The host in lower case: a name, an IPv4 address, or an IPv6 address without brackets.
-    package var host: String {
+    public var host: String {
         let host = start.origin.host
         return host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
     }
 
     /// The port, or the default port of the scheme.
-    package var port: Int { start.origin.port }
+    public var port: Int { start.origin.port }
 
     /// The path and query of the request line.
-    package var target: String {
+    public var target: String {
         start.target
     }
 
     /// The host as in a URL, with the port unless it is the default.
-    package var authority: String {
+    public var authority: String {
         port == (isSecure ? 443 : 80) ? start.origin.host : "\(start.origin.host):\(port)"
     }
 
-    package var description: String { "\(isSecure ? "wss" : "ws")://\(authority)\(target)" }
+    /// The whole URL.
+    public var description: String { "\(isSecure ? "wss" : "ws")://\(authority)\(target)" }
 
     /// Compares the destinations, whatever the spelling.
-    package static func == (one: SocketURL, other: SocketURL) -> Bool {
+    public static func == (one: SocketURL, other: SocketURL) -> Bool {
         one.start.origin == other.start.origin && one.target == other.target
     }
 
-    package func hash(into hasher: inout Hasher) {
+    /// Hashes what `==` compares.
+    public func hash(into hasher: inout Hasher) {
         hasher.combine(start.origin)
         hasher.combine(target)
     }

@@ -1,7 +1,7 @@
 /// Receives the events of one socket from its owner.
 ///
 /// Events after the end, or of an abandoned socket, are ignored.
-package final class SyncBridge: Sendable {
+public final class SyncBridge: Sendable {
     let opened = Promised<Void>()
     let queue: MessageQueue
     private let maximumMessage: Int
@@ -12,25 +12,25 @@ package final class SyncBridge: Sendable {
     }
 
     /// The handshake is complete.
-    package func onConnected() { opened.settle(.success(())) }
+    public func onConnected() { opened.settle(.success(())) }
 
     /// A binary message arrived. Returns when the next one may be read.
-    package func onBinaryMessage(_ bytes: [UInt8]) async { await pass(.binary(bytes)) }
+    public func onBinaryMessage(_ bytes: [UInt8]) async { await pass(.binary(bytes)) }
 
     /// A text message arrived. Returns when the next one may be read.
-    package func onTextMessage(_ text: String) async { await pass(.text(text)) }
+    public func onTextMessage(_ text: String) async { await pass(.text(text)) }
 
     /// The peer answered a ping.
-    package func onPong() { queue.add(.pong) }
+    public func onPong() { queue.add(.pong) }
 
     /// The socket was closed normally.
-    package func onDisconnected() {
+    public func onDisconnected() {
         opened.settle(.failure(TransportError.lost("it was closed before it was open")))
         queue.end(nil)
     }
 
     /// The socket failed to open, or was lost.
-    package func onError(_ message: String) {
+    public func onError(_ message: String) {
         opened.settle(.failure(TransportError.unreachable(message)))
         queue.end(.lost(message))
     }

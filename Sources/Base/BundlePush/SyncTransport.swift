@@ -4,7 +4,7 @@
 /// before the peer's end are received before the end. A call whose task is cancelled, or whose transport is closed,
 /// returns soon. Memory is bounded: an implementation reads from the network only as fast as messages are received, and
 /// sends only as fast as the peer reads.
-package protocol SyncTransport: Sendable {
+public protocol SyncTransport: Sendable {
     /// Sends a binary message. Returns when the operating system has accepted it.
     ///
     /// Throws `TransportError` for a message that is too large, and the connection stays open. If the task is cancelled,
@@ -27,21 +27,22 @@ package protocol SyncTransport: Sendable {
 }
 
 /// Opens transports.
-package protocol TransportConnector: Sendable {
+public protocol TransportConnector: Sendable {
     /// Opens a transport. It does not follow redirects. Throws `TransportError`.
     ///
     /// It returns soon after its task is cancelled and then leaves no connection open.
     func connect(_ url: SocketURL) async throws -> any SyncTransport
 }
 
-package enum TransportMessage: Sendable, Equatable {
+/// A message of a transport.
+public enum TransportMessage: Sendable, Equatable {
     case text(String)
     case binary([UInt8])
     /// The peer answered a ping.
     case pong
 
     /// The size of the content in bytes.
-    package var byteCount: Int {
+    public var byteCount: Int {
         switch self {
         case .text(let text): text.utf8.count
         case .binary(let bytes): bytes.count
@@ -60,7 +61,7 @@ package protocol StreamConnector: Sendable {
 }
 
 /// Why a connection could not be opened or has ended.
-package enum TransportError: Error, Equatable, Sendable {
+public enum TransportError: Error, Equatable, Sendable {
     /// The text is not the URL of a WebSocket.
     case unsupportedURL(String, reason: String)
     /// The server could not be reached.
@@ -86,7 +87,7 @@ package enum TransportError: Error, Equatable, Sendable {
     case lost(String)
 
     /// The step that timed out.
-    package enum Step: Sendable, Equatable {
+    public enum Step: Sendable, Equatable {
         /// Name resolution, connection, TLS and handshake together.
         case connecting
         /// Sending without any progress.
@@ -105,7 +106,7 @@ extension TransportError {
 
 extension TransportError: CustomStringConvertible {
     /// The failure and, if possible, the remedy.
-    package var description: String {
+    public var description: String {
         switch self {
         case .unsupportedURL(let text, let reason): "cannot connect to \"\(text)\": \(reason)"
         case .unreachable(let reason): "no connection: \(reason)"

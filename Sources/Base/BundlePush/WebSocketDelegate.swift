@@ -2,7 +2,7 @@
 ///
 /// It has one socket at a time and reports its events to the bridge. Methods that do not wait can be written without
 /// `async`. A method must not call its caller and wait for it.
-package protocol WebSocketDelegate: Sendable {
+public protocol WebSocketDelegate: Sendable {
     /// Starts to open a socket. Its events go to `bridge` and to no earlier bridge.
     func openWebSocket(_ url: SocketURL, reportingTo bridge: SyncBridge) async
 

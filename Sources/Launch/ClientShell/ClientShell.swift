@@ -101,7 +101,7 @@ public actor ClientShell {
     }
 
     /// A session ended: no page is busy any more, and the launch goes on. The caller refuses what pages of that session say from now on.
-    package func sessionDidEnd() { _ = carryOut(.sessionEnded) }
+    public func sessionDidEnd() { _ = carryOut(.sessionEnded) }
 
     /// The shell ends in good order: a client on trial has neither failed nor proved itself. Nothing is shown any more.
     public func stop() async {

@@ -1,7 +1,7 @@
 package import ArchiveSource
 public import BundleCore
 public import BundleValues
-package import BundlePlatform
+public import BundlePlatform
 import BundleSigning
 public import MeteorSource
 public import ShellBoot
@@ -60,6 +60,9 @@ public struct DeviceContainer: Sendable {
             configuration.device.layout = MeteorBundles(platform: server.source.platform)
         }
     }
+    /// Called before the download of a version that the rules accept. With false, the device keeps its client, and the next check
+    /// calls it again. That is not reported as a failure.
+    public var shouldDownload: @Sendable (ClientVersion) async -> Bool = { _ in true }
     /// What updates under way are told to.
     package var report: @Sendable (UpdateEvent) -> Void = { _ in }
     private let now: @Sendable () -> Timestamp
@@ -156,7 +159,7 @@ public struct DeviceContainer: Sendable {
         let (seed, now, warn) = (configuration.device.seed, now, warn)
         let layout = configuration.device.layout ?? MeteorBundles(platform: .android)
         return JoinedSource(
-            Updater(source: source, device: device, now: now, warn: warn),
+            Updater(source: source, device: device, shouldDownload: shouldDownload, now: now, warn: warn),
             repair: {
                 StoreRepair(
                     store: device.store, seed: try seed.map { try SeedFolder(at: $0, layout: layout) },
@@ -241,7 +244,7 @@ private final class LateSource: Sendable {
 
 extension DeviceContainer {
     /// What remembers who is signed in on the device with the store at `path`.
-    package static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
+    public static func sessions(store path: String) -> any SessionRepository { FileSessionRepository(store: path) }
 
     /// What asks for updates over HTTP, under the name `userAgent`.
     public static func fetcher(userAgent: String) throws -> any Fetcher {
@@ -258,13 +261,17 @@ extension DeviceContainer {
         try fetcher(FetchOptions(userAgent: userAgent), for: url, sessions: sessions, report: report)
     }
 
-    package static func fetcher(_ options: FetchOptions) throws -> any Fetcher {
+    /// Returns what asks for updates over HTTP, with a proxy, authorities and limits of the caller's choice.
+    public static func fetcher(_ options: FetchOptions) throws -> any Fetcher {
         // libcurl's TLS shares OpenSSL with our verification; no openssl.cnf may change either.
         try OpenSSLIsolation.begin()
         return CurlFetcher(options: options)
     }
 
-    package static func fetcher(
+    /// The same for a feed at `url` that asks for a token: that of the session, which only the feed's origin is shown.
+    ///
+    /// `report` hears why the session could not be read or ended.
+    public static func fetcher(
         _ options: FetchOptions, for url: FetchURL, sessions: any SessionRepository,
         report: @escaping @Sendable (any Error) -> Void
     ) throws -> any Fetcher {

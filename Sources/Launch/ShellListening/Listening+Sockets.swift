@@ -1,7 +1,7 @@
 import ArchiveSource
 package import BundleCore
 package import BundlePlatform
-package import BundlePush
+public import BundlePush
 import BundleSigning
 import BundleSockets
 package import BundleValues
@@ -10,12 +10,15 @@ import MeteorSource
 package import ShellBoot
 
 extension DeviceContainer {
-    /// What listens for this device: to the host at the WebSocket URL `push`, if there is one, to the Meteor server that is
-    /// followed, and to the network. `say` hears sentences for people.
+    /// Returns what listens for this device: to the host at the WebSocket URL `push`, if there is one, to the Meteor server that is
+    /// followed, and to the network. `say` receives sentences for people.
     ///
-    /// Throws where `push` is no URL of a WebSocket, or the device follows no feed that a host could announce.
+    /// `sockets` opens the WebSockets of a program that owns them, such as a `DelegateConnector`. The token of the session is not added
+    /// to these. By default the container opens them, and sends the token to the origin of the feed only.
+    /// Throws where `push` is not the URL of a WebSocket, or the device follows no feed that a host could announce.
     public func listening(
-        push: String?, userAgent: String, say: @escaping @Sendable (String) -> Void
+        push: String?, userAgent: String, sockets: (any TransportConnector)? = nil,
+        say: @escaping @Sendable (String) -> Void
     ) throws -> Listening {
         let store = configuration.device.store
         let options = FetchOptions(userAgent: userAgent)
@@ -25,18 +28,21 @@ extension DeviceContainer {
                 throw UpdateFailure(
                     .usage, subject: text, "The host \(text) announces a feed, and the device has none: name a feed.")
             }
-            let connector = try Listening.connector(
-                options, for: feed.source.url, sessions: sessions, userAgent: userAgent,
-                maximumMessage: Listening.hostMessage)
+            let connector =
+                try sockets
+                ?? Listening.connector(
+                    options, for: feed.source.url, sessions: sessions, userAgent: userAgent,
+                    maximumMessage: Listening.hostMessage)
             return try Listening.Host(
                 url: try SocketURL(parsing: text), of: feed.source, store: store, connector: connector)
         }
         let server = try followedServer.map { server in
             Listening.Server(
                 rootURL: server.rootURL,
-                connector: try Listening.connector(
-                    options, for: server.rootURL, sessions: sessions, userAgent: userAgent,
-                    maximumMessage: Listening.serverMessage))
+                connector: try sockets
+                    ?? Listening.connector(
+                        options, for: server.rootURL, sessions: sessions, userAgent: userAgent,
+                        maximumMessage: Listening.serverMessage))
         }
         return Listening(host: host, server: server, network: hasSource ? NetworkWatch() : nil, say: say)
     }

@@ -273,7 +273,9 @@ import Testing
             for host in ["127.0.0.1", "localhost"] {
                 let url = try FetchURL(parsing: "http://\(host):\(server.port)/m")
                 let credential = try BearerCredential(tokenFile: Array("secret".utf8), origin: url.origin)
-                let fetcher = CurlFetcher(options: FetchOptions(userAgent: "t", credential: credential))
+                var options = FetchOptions(userAgent: "t")
+                options.credential = credential
+                let fetcher = CurlFetcher(options: options)
                 #expect(try await fetcher.fetchBytes(url, maximumBytes: 100) == Array("straight".utf8))
             }
             #expect(proxy.connectionCount == 0)

@@ -65,7 +65,9 @@ import Testing
     func fetcher(for server: LoopbackServer) throws -> CurlFetcher {
         let credential = try BearerCredential(
             tokenFile: Array(" abc.DEF-1~+/=\n".utf8), origin: try server.url("/").origin)
-        return CurlFetcher(options: FetchOptions(userAgent: "t", credential: credential))
+        var options = FetchOptions(userAgent: "t")
+        options.credential = credential
+        return CurlFetcher(options: options)
     }
 
     @Test func `goes to its origin, also after a redirect there`() async throws {
@@ -108,7 +110,8 @@ import Testing
     @Test func `is not shown`() throws {
         let credential = try BearerCredential(
             tokenFile: Array("secret".utf8), origin: try FetchURL(parsing: "https://h/").origin)
-        let options = FetchOptions(userAgent: "t", credential: credential)
+        var options = FetchOptions(userAgent: "t")
+        options.credential = credential
         var dumped = ""
         dump(options, to: &dumped)
         #expect(!"\(options) \(credential) \(dumped) \(String(reflecting: options))".contains("secret"))

@@ -29,16 +29,21 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     private let source: Source
     private let device: Device
+    private let shouldDownload: @Sendable (ClientVersion) async -> Bool
     private let now: @Sendable () -> Timestamp
     private let warn: @Sendable (String) -> Void
 
-    /// Joins a source and a device; `now` is what the ledger says about when, `warn` hears about repairs.
+    /// Joins a source and a device. `shouldDownload` can decline a version before its download; `now` is the time for the ledger, and
+    /// `warn` receives sentences about repairs.
     package init(
-        source: Source, device: Device, now: @escaping @Sendable () -> Timestamp = { .now },
+        source: Source, device: Device,
+        shouldDownload: @escaping @Sendable (ClientVersion) async -> Bool = { _ in true },
+        now: @escaping @Sendable () -> Timestamp = { .now },
         warn: @escaping @Sendable (String) -> Void
     ) {
         self.source = source
         self.device = device
+        self.shouldDownload = shouldDownload
         self.now = now
         self.warn = warn
     }
@@ -178,6 +183,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         default: break
         }
 
+        guard await shouldDownload(offer.clientVersion) else { return try await decline(offer, in: store) }
         let staged = try await stage(offer, in: store)
         let inventory = try await store.install(staged, at: now(), with: changes(offer, nil))
         // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
@@ -187,6 +193,14 @@ package struct Updater<Source: UpdateSource>: Sendable {
                 .installed(staged.identity.version), inventory, bytesDownloaded: staged.bytesDownloaded,
                 route: staged.route,
                 retention: await retain(in: store, inventory)))
+    }
+
+    /// Keeps what is here: the program around the updater does not take the version now.
+    private func decline(_ offer: Source.Offer, in store: BundleStore) async throws -> UpdateOutcome {
+        let inventory = try await store.apply(changes(offer, nil))
+        return .notInRollout(
+            offer.clientVersion, inventory: inventory, newest: inventory.ledger.pending ?? inventory.ledger.current,
+            detail: "the program that shows clients does not take it now")
     }
 
     private func isNew(_ feed: FeedUpdate?, _ inventory: Inventory) -> Bool {

@@ -1,5 +1,6 @@
 import BundleDisk
 import BundleTesting
+import Synchronization
 import Testing
 
 @testable import BundleCore
@@ -124,6 +125,32 @@ struct UpdaterTests {
         verdict: Decision.Verdict, code: FailureCode, answer: WantedRule.Answer
     ) {
         #expect(WantedRule.judge(verdict, after: UpdateFailure(code, subject: "", "")) == answer)
+    }
+
+    // MARK: What the program around it declines
+
+    @Test func `a version that the program declines is not downloaded, and comes when it is accepted`() async throws {
+        let bench = try await StoreBench(installing: "1.0.0")
+        let asked = Mutex<[ClientVersion]>([])
+        func updater(accepting isAccepted: Bool) throws -> Updater<MemorySource> {
+            Updater(
+                // What is staged fails, so that a download would show.
+                source: MemorySource(
+                    try MemoryOffer("1.1.0"),
+                    failure: isAccepted ? nil : UpdateFailure(.internal, subject: "x", "It was downloaded.")),
+                device: .init(store: bench.path, shell: try Sample.version("1.0.0"), appId: nil, keep: 5),
+                shouldDownload: { version in
+                    asked.withLock { $0.append(version) }
+                    return isAccepted
+                }, warn: { _ in })
+        }
+        #expect(Self.word(try await updater(accepting: false).update()) == "notInRollout 1.0.0")
+        #expect(try Self.wanted(bench) == [] && bench.names("staging").isEmpty)
+        #expect(Self.word(try await updater(accepting: true).update()) == "installed 1.1.0")
+        #expect(asked.withLock { $0.map(\.description) } == ["1.1.0", "1.1.0"])
+        // It is asked about what would be downloaded, and nothing else.
+        #expect(Self.word(try await updater(accepting: false).update()) == "upToDate 1.1.0")
+        #expect(asked.withLock { $0.count } == 2)
     }
 
     // MARK: Nothing to do

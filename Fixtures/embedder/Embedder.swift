@@ -1,0 +1,92 @@
+import BundleCore
+import BundlePlatform
+import BundlePush
+import BundleValues
+import ClientShell
+import ShellBoot
+import ShellListening
+import Synchronization
+
+/// A program of another package that brings its own WebSocket and screen, chooses how to fetch, and declines versions.
+/// `Scripts/checks/library` builds it against the product ClientBundles.
+@main
+struct Embedder {
+    static func main() async throws {
+        guard CommandLine.arguments.count == 5 else {
+            print("usage: Embedder STORE SHELL-VERSION CHANNEL-URL TRUST")
+            return
+        }
+        let arguments = CommandLine.arguments
+        let store = arguments[1]
+        let feed = try FetchURL(parsing: arguments[3])
+        let sessions = DeviceContainer.sessions(store: store)
+        var options = FetchOptions(userAgent: "Embedder/1.0")
+        options.proxy = ""
+        options.stallTimeout = .seconds(10)
+
+        let device = Launcher.Device(
+            store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
+        var container = DeviceContainer(ShellConfiguration(device: device)) { print("shell: \($0)") }
+        container.feed = DeviceContainer.Feed(
+            .channel(feed), trust: arguments[4], appId: nil,
+            fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions) { print("session: \($0)") })
+        container.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
+
+        let screen = Screen()
+        let shell = try container.shell(bridge: screen)
+        let listening = try container.listening(
+            push: "wss://updates.example.com/push", userAgent: "Embedder/1.0",
+            sockets: DelegateConnector(OwnSocket())
+        ) { print("push: \($0)") }
+        let restore = RestoreSession(sessions, now: { .now }) { print("session: \($0)") }
+        let boot = AppBootstrapper(restoreSession: restore, prepareLaunch: Preparation(shell: shell), router: screen)
+        await boot.start()
+        await withTaskGroup { group in
+            group.addTask { await shell.run() }
+            group.addTask { await listening.run(shell) }
+        }
+        try await sessions.change { $0.signOut(at: .now) }
+        await shell.sessionDidEnd()
+    }
+}
+
+/// Makes the client ready for whoever is signed in.
+private struct Preparation: PrepareLaunchUseCase {
+    let shell: ClientShell
+
+    func execute(for session: SessionStatus) async -> LaunchReadiness {
+        do {
+            try await shell.start()
+            return .ready
+        } catch {
+            return .failed(UpdateFailure(error))
+        }
+    }
+}
+
+/// A screen that prints what it shows.
+private final class Screen: ShellBridge, LaunchRouting {
+    func setServerBasePath(_ client: ReadyClient) { print("showing \(client.name) from \(client.root.path)") }
+
+    func reload() { print("loading again") }
+
+    func route(to state: LaunchState) async { print("state: \(state)") }
+}
+
+/// A WebSocket that never opens, of a program whose system owns the sockets.
+private final class OwnSocket: WebSocketDelegate {
+    private let current = Mutex<SyncBridge?>(nil)
+
+    func openWebSocket(_ url: SocketURL, reportingTo bridge: SyncBridge) {
+        current.withLock { $0 = bridge }
+        bridge.onError("\(url.host):\(url.port) is not opened in this example")
+    }
+
+    func sendBinary(_ bytes: [UInt8]) async throws { throw TransportError.isClosed }
+
+    func sendText(_ text: String) async throws { throw TransportError.isClosed }
+
+    func sendPing() async throws { throw TransportError.isClosed }
+
+    func closeWebSocket() { current.withLock { $0 = nil } }
+}
