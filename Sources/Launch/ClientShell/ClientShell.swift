@@ -26,6 +26,7 @@ public actor ClientShell {
     private let localTime: @Sendable () -> ActivationWindows.LocalTime
     private let now: @Sendable () -> Timestamp
     private let thread: ShellThread
+    private let remover: RemovalThread
     private let warn: @Sendable (String) -> Void
     private var launcher: Launcher
     private var verdicts: Verdicts
@@ -67,6 +68,7 @@ public actor ClientShell {
         self.now = now
         checks = UpdateChecks(update, configuration.polling, clock: clock, reading: reading, random: random)
         thread = try ShellThread()
+        remover = try RemovalThread()
         launcher = try Launcher(configuration.device, now: now, warn: warn)
         verdicts = try Verdicts(store: configuration.device.store, now: now, warn: warn)
         work = ShellWork(launcher, verdicts, bridge, configuration.visibility)
@@ -273,9 +275,10 @@ public actor ClientShell {
         try handle(.confirm(token))
     }
 
-    /// The page that has just confirmed its start does not wait for it; the next check does.
+    /// Removes older clients on a thread of their own: the page that has just confirmed its start waits for its answer, and on one
+    /// processor the tasks of the whole program share one thread. The next check waits for the removal.
     private func removeOlder() {
-        removal = Task { [verdicts, keep = configuration.keep, before = removal] in
+        removal = Task(executorPreference: remover) { [verdicts, keep = configuration.keep, before = removal] in
             await before?.value
             _ = await verdicts.retain(keep)
         }
@@ -369,6 +372,18 @@ private final class ShellThread: SerialExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         worker.submit { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}
+
+/// A thread that works on files for as long as they take, while no thread of the tasks' pool waits.
+private final class RemovalThread: TaskExecutor {
+    private let worker: SerialWorker
+
+    init() throws(ThreadFailure) { worker = try SerialWorker() }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        worker.submit { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }
 
