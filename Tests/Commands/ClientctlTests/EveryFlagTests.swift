@@ -69,7 +69,8 @@ import Testing
         case "trust remove-key": return ["trust.json", "--role", "all", "--public", "spare.pub.pem"]
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
-            return ["web", "--version", "2.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell", "1.0.0"]
+            // Without --channel, publish refuses a feed that has the channel stable.
+            return ["web", "--version", "2.0.0", "--feed", "plain", "--key", "release.key.pem", "--min-shell", "1.0.0"]
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
@@ -114,6 +115,7 @@ import Testing
     /// The same where `flag` only counts beside others, or where others on the command line win over it.
     private static func base(of words: [String], for flag: String) -> [String] {
         var arguments = base(of: words)
+        func useChannel() { arguments = arguments.map { $0 == "plain" ? "feed" : $0 } + ["--channel", "beta"] }
         func drop(_ names: String...) {
             for name in names {
                 if let index = arguments.firstIndex(of: name) { arguments.removeSubrange(index...index + 1) }
@@ -141,13 +143,16 @@ import Testing
         case ("feed", "credential-command") where words == ["feed", "check"]: arguments += ["--origin", "s3://bucket"]
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
         case (_, "credential-command"), (_, "document-max-age"):
-            arguments = arguments.map { $0 == "feed" ? "s3://bucket" : $0 }
+            arguments = arguments.map { $0 == "feed" || $0 == "plain" ? "s3://bucket" : $0 }
         case (_, let flag) where words == ["release", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
             arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }
-        case ("publish", "channel-key"), ("publish", "expires-in"): arguments += ["--channel", "beta"]
+        case ("publish", "channel-key"), ("publish", "expires-in"): useChannel()
         case ("publish", "channel-sign-command"):
-            arguments += ["--channel", "beta", "--channel-public", "release.pub.pem"]
-        case ("publish", "channel-public"): arguments += ["--channel", "beta", "--channel-sign-command", "exit 3"]
+            useChannel()
+            arguments += ["--channel-public", "release.pub.pem"]
+        case ("publish", "channel-public"):
+            useChannel()
+            arguments += ["--channel-sign-command", "exit 3"]
         case (_, "sign-command"):
             drop("--key", "--channel-key")
             arguments += ["--public", "release.pub.pem"]
@@ -252,6 +257,8 @@ import Testing
             "publish", "web", "--version", "1.0.0", "--feed", "feed", "--key", "release.key.pem", "--min-shell",
             "1.0.0",
             "--level", "1", "--channel", "stable")
+        try Clientctl.stock(["cp", "-a", "feed", "plain"], in: site)
+        try Clientctl.stock(["rm", "-r", "plain/channels"], in: site)
         try run(
             "release", "promote", "--version", "1.0.0", "--feed", "feed", "--channel", "stable", "--to", "beta",
             "--create",
