@@ -348,7 +348,7 @@ private final class DeltaPress: Sendable {
     private func work() {
         do {
             let writer = try PrefixedFrameWriter()
-            while let number = take() {
+            while let number = nextGroup() {
                 let frame = try press(plan[number], with: writer)
                 let done = state.withLock { state in
                     state.frames[number] = frame
@@ -363,7 +363,7 @@ private final class DeltaPress: Sendable {
         }
     }
 
-    private func take() -> Int? {
+    private func nextGroup() -> Int? {
         state.withLock { state in
             guard state.failure == nil, state.size <= options.largestSize, state.next < plan.count else { return nil }
             state.next += 1

@@ -60,7 +60,7 @@ final class SocketHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     func channelInactive(context: ChannelHandlerContext) {
-        settle(.lost("the peer closed it without a close frame"))
+        finishClosing(.lost("the peer closed it without a close frame"))
         context.fireChannelInactive()
     }
 
@@ -301,7 +301,7 @@ final class SocketHandler: ChannelDuplexHandler {
         context?.close(promise: nil)
     }
 
-    private func settle(_ error: TransportError) {
+    private func finishClosing(_ error: TransportError) {
         // After a close frame the end is normal.
         if phase == .open { end = end ?? error }
         phase = .closed

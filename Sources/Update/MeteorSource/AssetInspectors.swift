@@ -3,7 +3,7 @@ import BundleDownload
 import BundleSigning
 import Synchronization
 
-/// Judges one asset by the ladder of METEOR section 1.5.
+/// Inspects an asset by the checks of METEOR section 1.5.
 final class LadderInspector: DownloadInspector {
     private let asset: MeteorAsset
     private let verifier: AssetVerifier
@@ -18,7 +18,7 @@ final class LadderInspector: DownloadInspector {
 
     func begin(_ head: FetchHead) throws {
         self.head = head
-        // A label of other content says enough, before the first byte.
+        // A label of other content decides before the first byte.
         try verifier.refuseOtherLabel(asset, entityTag: head.entityTag)
     }
 
@@ -27,7 +27,7 @@ final class LadderInspector: DownloadInspector {
     func finish() throws -> DownloadReceipt {
         guard let digests = try digester.take()?.finish() else {
             throw UpdateFailure(
-                .internal, subject: asset.urlPath, "\(asset.urlPath) was judged twice. Please report it.")
+                .internal, subject: asset.urlPath, "\(asset.urlPath) was inspected twice. Please report it.")
         }
         let evidence = try verifier.evidence(for: asset, digests, entityTag: head?.entityTag)
         if !evidence.isProof { try head?.requireEnd() }
@@ -35,7 +35,7 @@ final class LadderInspector: DownloadInspector {
     }
 }
 
-/// Judges the index page, which no manifest describes, by what it says (METEOR section 2.3).
+/// Inspects the index page by its content, because no manifest describes it (METEOR section 2.3).
 final class PageInspector: DownloadInspector {
     private let version: MeteorVersion
     private let stored: PageCheck.Stored
@@ -55,25 +55,25 @@ final class PageInspector: DownloadInspector {
 
     func finish() throws -> DownloadReceipt {
         try head?.requireEnd()
-        accepted.take(try PageCheck.check(try RuntimeConfig.read(page: page), version: version, stored: stored))
+        accepted.store(try PageCheck.check(try RuntimeConfig.read(page: page), version: version, stored: stored))
         return DownloadReceipt(size: page.count, sha256: try .of(page), evidence: AssetEvidence.none.rawValue)
     }
 }
 
 extension FetchHead {
-    /// Refuses a body that may have been cut short, where no hash proves that it is whole.
+    /// Rejects a body that can be truncated if no hash proves that it is complete.
     fileprivate func requireEnd() throws(FetchError) {
         if isDelimited { return }
         throw .invalidResponse(
-            effectiveURL, reason: "it has no Content-Length, and no hash proves that nothing of it is missing")
+            effectiveURL, reason: "it has no Content-Length, and no hash proves that it is complete")
     }
 }
 
-/// What the index page of an attempt said, once it is accepted.
+/// The content of an accepted index page.
 final class AcceptedPage: Sendable {
     private let state = Mutex<PageCheck.Accepted?>(nil)
 
-    func take(_ page: PageCheck.Accepted) { state.withLock { $0 = page } }
+    func store(_ page: PageCheck.Accepted) { state.withLock { $0 = page } }
 
     var page: PageCheck.Accepted? { state.withLock { $0 } }
 }

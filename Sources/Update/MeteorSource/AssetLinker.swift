@@ -2,12 +2,12 @@ import BundleCore
 import BundleValues
 import BundleDisk
 
-/// Gives files that are here already their places in a new tree: hard links, else copies.
+/// Places existing files in a new tree by hard links, or by copies.
 struct AssetLinker: Sendable {
     let tree: Directory
     let attempt: Directory
 
-    /// Places files that an interrupted attempt brought, and notes them in this attempt's journal: it may be interrupted, too.
+    /// Places files of an interrupted attempt and adds them to the journal of this attempt, which can be interrupted too.
     func keep(_ links: [AssetPlan.Link]) throws {
         try link(links[...])
         if links.isEmpty { return }

@@ -4,39 +4,40 @@ import BundleDisk
 import BundleDownload
 import BundleSigning
 
-/// Where each file of a new bundle comes from.
+/// The source of each file of a new bundle.
 struct AssetPlan {
-    /// A file that is here already, to be linked.
+    /// An existing file to link.
     struct Link: Sendable {
         let file: BundlePath
         let source: Place
         let size: Int
         let digest: SHA256Digest
-        /// The journal's words about it, where an interrupted attempt brought it; the next attempt may need them again.
+        /// The journal entry of a file from an interrupted attempt, which the next attempt can need again.
         var kept: (key: String, receipt: DownloadReceipt)?
     }
 
-    /// Where a file is. Not its open folder: a plan may have thousands of them, a process often only 1024 descriptors.
+    /// The location of a file. It does not hold the folder open, because a plan can have thousands of files and a process
+    /// only 1024 descriptors.
     struct Place: Sendable {
         let tree: Directory
         let file: BundlePath
     }
 
-    /// All that a manifest says about a content.
+    /// All properties of a content in a manifest.
     private struct Content: Hashable {
         let hash: String
         let size: Int?
         let sri: [UInt8]?
     }
 
-    /// Files that are linked.
+    /// The files to link.
     var links: [Link] = []
-    /// Assets that must come over the network, in the order of their downloads; the index page first.
+    /// The assets to download in order, the index page first.
     var missing: [MeteorAsset] = []
-    /// Assets with the content of a missing one, by its file: linked to it once it is here.
+    /// The assets with the same content as a missing one, by its file. They are linked to it after its download.
     var twins: [BundlePath: [MeteorAsset]] = [:]
 
-    /// The room that the missing assets need, as far as the manifest knows their sizes.
+    /// The space that the missing assets need, as far as the manifest states their sizes.
     var footprint: Footprint {
         var bytes = 0
         for asset in missing {
@@ -46,10 +47,10 @@ struct AssetPlan {
         return Footprint(downloadBytes: nil, installedBytes: bytes, fileCount: missing.count)
     }
 
-    /// What tells the content of `asset` from all other, across attempts and versions.
+    /// Identifies the content of an asset across attempts and versions.
     static func key(_ asset: MeteorAsset) -> String { "\(asset.urlPath) \(asset.hash ?? "-")" }
 
-    /// Adds assets that must come over the network; of those with one content, the first one does.
+    /// Adds assets to download. Only the first of several with the same content is downloaded.
     mutating func download(_ assets: [MeteorAsset]) {
         var first: [Content: BundlePath] = [:]
         for asset in assets {
@@ -65,7 +66,7 @@ struct AssetPlan {
         }
     }
 
-    /// The links that follow from what was downloaded into `tree`.
+    /// Returns the links to files that were downloaded into `tree`.
     func twins(of downloaded: DownloadedFiles, in tree: Directory) -> [Link] {
         downloaded.files.sorted { $0.job < $1.job }.flatMap { asset in
             let file = missing[asset.job].file
@@ -78,9 +79,9 @@ struct AssetPlan {
     }
 }
 
-/// Finds out what need not be downloaded (METEOR section 3.3): the seed's files, those of installed bundles and of an
-/// interrupted attempt by URL path and hash, and whatever an installed client of either source has under any name if its bytes
-/// prove themselves. Reads only.
+/// Finds the files that need no download (METEOR section 3.3): those of the seed, those of installed bundles and of an
+/// interrupted attempt by URL path and hash, and files of any installed client under any name if their digests match. It
+/// only reads.
 struct AssetPlanner {
     let manifest: AssetManifest
     let verifier: AssetVerifier
@@ -97,13 +98,14 @@ struct AssetPlanner {
         for source in installed.sources(of: .meteor) where !open.isEmpty {
             if try link(&open, from: source, &plan) { namesakes.insert(source.identity.version) }
         }
-        try takeInterrupted(&open, &plan)
+        try linkInterrupted(&open, &plan)
         try linkProven(&open, besides: namesakes, &plan)
         plan.download([MeteorAsset.index] + open.sorted { Self.urgency($0.kind) < Self.urgency($1.kind) })
         return plan
     }
 
-    /// One asset for each file: of those that share one, the one under `/__cordova`, which every server has (METEOR 3.3).
+    /// Returns one asset for each file. Of several it prefers the one under `/__cordova`, which every server has (METEOR
+    /// section 3.3).
     private func groups() throws -> [MeteorAsset] {
         var places: [BundlePath: Int] = [:]
         var chosen: [MeteorAsset] = []
@@ -121,7 +123,7 @@ struct AssetPlanner {
     private func inherit(_ open: inout [MeteorAsset]) throws {
         guard let seed, let seedManifest = try? bundles.manifest(of: seed.directory) else { return }
         let rule = InheritanceRule(seed: seedManifest.assets, in: seed.directory)
-        // A file is inherited only if the seed answers for every URL that it has.
+        // A file is inherited only if the seed has it for all its URLs.
         var foreign: Set<BundlePath> = []
         for asset in manifest.assets where asset.kind != .index {
             if try !isInherited(asset, rule, seed) { foreign.insert(asset.file) }
@@ -137,12 +139,13 @@ struct AssetPlanner {
 
     // MARK: Installed Meteor bundles
 
-    /// By hash, under any name; without one by a URL path that names the content. Not a file of another size than it was installed
-    /// with, and in the strict mode none that has a hash: what spoke for it is not known. Tells whether a hash was found.
+    /// Links files by hash under any name, or without a hash by a URL path that names the content. It skips files whose
+    /// size changed since their installation, and in the strict mode files with a hash, because their evidence is not
+    /// known. Returns whether it found a hash.
     private func link(
         _ open: inout [MeteorAsset], from source: ReuseIndex.Source, _ plan: inout AssetPlan
     ) throws -> Bool {
-        // A bundle whose manifest cannot be read is of no use here; recovery deals with it.
+        // A bundle with an unreadable manifest cannot be used; recovery handles it.
         guard let manifest = try? bundles.manifest(of: source.tree) else { return false }
         let records = try source.records()
         var byHash: [String: Receipt.FileRecord] = [:]
@@ -177,37 +180,38 @@ struct AssetPlanner {
 
     // MARK: Interrupted attempts
 
-    private func takeInterrupted(_ open: inout [MeteorAsset], _ plan: inout AssetPlan) throws {
+    private func linkInterrupted(_ open: inout [MeteorAsset], _ plan: inout AssetPlan) throws {
         guard let interrupted else { return }
         var left: [MeteorAsset] = []
-        var byHash: [String: TakenAsset] = [:]
+        var byHash: [String: VerifiedAsset] = [:]
         for asset in open {
-            guard let taken = try interrupted.take(key: AssetPlan.key(asset)),
-                verifier.accepts(asset, AssetEvidence(rawValue: taken.receipt.evidence))
+            guard let verified = try interrupted.verified(key: AssetPlan.key(asset)),
+                verifier.accepts(asset, AssetEvidence(rawValue: verified.receipt.evidence))
             else {
                 left.append(asset)
                 continue
             }
-            if let hash = asset.hash { byHash[hash] = taken }
-            plan.links.append(Self.link(asset, taken))
+            if let hash = asset.hash { byHash[hash] = verified }
+            plan.links.append(Self.link(asset, verified))
         }
-        // Those with one content came once.
+        // Of assets with the same content, one was downloaded.
         open = left.filter { asset in
-            guard let taken = asset.hash.flatMap({ byHash[$0] }) else { return true }
-            plan.links.append(Self.link(asset, taken))
+            guard let verified = asset.hash.flatMap({ byHash[$0] }) else { return true }
+            plan.links.append(Self.link(asset, verified))
             return false
         }
     }
 
-    private static func link(_ asset: MeteorAsset, _ taken: TakenAsset) -> AssetPlan.Link {
+    private static func link(_ asset: MeteorAsset, _ verified: VerifiedAsset) -> AssetPlan.Link {
         AssetPlan.Link(
-            file: asset.file, source: AssetPlan.Place(tree: taken.tree, file: taken.file), size: taken.receipt.size,
-            digest: taken.receipt.sha256, kept: (AssetPlan.key(asset), taken.receipt))
+            file: asset.file, source: AssetPlan.Place(tree: verified.tree, file: verified.file),
+            size: verified.receipt.size,
+            digest: verified.receipt.sha256, kept: (AssetPlan.key(asset), verified.receipt))
     }
 
     // MARK: Content under any name
 
-    /// Bundles that name contents as this server does (`namesakes`) have been asked by hash: they have no more of them.
+    /// Bundles of a server that names contents in the same way (`namesakes`) were searched by hash already.
     private func linkProven(
         _ open: inout [MeteorAsset], besides namesakes: Set<ClientVersion>, _ plan: inout AssetPlan
     ) throws {
@@ -219,7 +223,7 @@ struct AssetPlanner {
         open = left
     }
 
-    /// The digests of `file` if they prove that it is `asset`; nil otherwise.
+    /// Returns the digests of `file` if they match `asset`.
     private func proof(_ asset: MeteorAsset, _ file: File?) throws -> AssetDigests? {
         guard let file else { return nil }
         var digester = try AssetDigester(for: asset)
@@ -237,7 +241,7 @@ struct AssetPlanner {
         }
     }
 
-    /// Scripts and style sheets first, what is for developers last.
+    /// Downloads scripts and style sheets first, and source maps last.
     private static func urgency(_ kind: MeteorAsset.Kind) -> Int {
         switch kind {
         case .index, .script, .stylesheet: 0

@@ -5,7 +5,7 @@ import BundleDownload
 import BundleSigning
 import BundleThreads
 
-/// One attempt at a bundle: plan, link and download, write down. It reads from top to bottom.
+/// One attempt at a bundle: it plans, links, downloads and writes the receipt.
 struct BundleStaging {
     let offer: MeteorOffer
     let server: MeteorServerOptions
@@ -34,9 +34,9 @@ struct BundleStaging {
         let page = AcceptedPage()
         let jobs = try plan.missing.map { try job($0, verifier, page) }
         let linker = AssetLinker(tree: area.tree, attempt: area.folder)
-        // Before the downloads, which write the same journal.
+        // Precedes the downloads, which write the same journal.
         try await onThread { try linker.keep(plan.links.filter { $0.kept != nil }) }
-        // Links need the disk, downloads the network.
+        // Links use the disk, and downloads use the network.
         let links = plan.links.filter { $0.kept == nil }
         async let linked: Void = onThread { try linker.link(links[..<(links.count / 2)]) }
         async let linkedToo: Void = onThread { try linker.link(links[(links.count / 2)...]) }
@@ -77,7 +77,7 @@ struct BundleStaging {
         ) { try LadderInspector(asset, verifier) }
     }
 
-    /// A server adds a comment to some files after it has measured them.
+    /// A server adds a comment to some files after it measured them.
     private func maximumBytes(_ asset: MeteorAsset) -> Int {
         min(asset.size.map { $0.addingReportingOverflow(1 << 20).partialValue } ?? .max, server.maximumFileBytes)
     }
@@ -87,19 +87,19 @@ struct BundleStaging {
     private func accepted(_ page: AcceptedPage) throws -> PageCheck.Accepted {
         guard let accepted = page.page else {
             throw UpdateFailure(
-                .internal, subject: "/", "The index page was placed without being judged. Please report it.")
+                .internal, subject: "/", "The index page was placed without an inspection. Please report it.")
         }
         return accepted
     }
 
-    /// What single files cannot tell, all of them together may (METEOR section 1.5).
+    /// Rejects files that only the whole bundle shows to be wrong (METEOR section 1.5).
     private func refuseInconsistencies(_ plan: AssetPlan, _ downloaded: DownloadedFiles) throws {
-        var judged: [AssetVerifier.Judged] = []
+        var inspected: [AssetVerifier.Inspected] = []
         for asset in downloaded.files {
             guard let word = AssetEvidence(rawValue: asset.receipt.evidence) else { continue }
-            judged.append((plan.missing[asset.job], word, asset.receipt.size))
+            inspected.append((plan.missing[asset.job], word, asset.receipt.size))
         }
-        if let refusal = AssetVerifier.inconsistencies(judged).first { throw refusal }
+        if let refusal = AssetVerifier.inconsistencies(inspected).first { throw refusal }
     }
 
     private func seal(
@@ -120,7 +120,7 @@ struct BundleStaging {
         files += downloaded.files.map {
             (plan.missing[$0.job].file, $0.receipt.size, $0.receipt.sha256)
         }
-        // However a file came, by link or over the network, the receipt of the same bundle is the same.
+        // A receipt must not depend on whether a file was linked or downloaded.
         files.sort { $0.0.bytes.lexicographicallyPrecedes($1.0.bytes) }
         var content = try SHA256Hasher()
         var line: [UInt8] = []

@@ -3,8 +3,8 @@ import BundleValues
 import BundleDisk
 import BundleSigning
 
-/// Finds files of installed clients whose bytes prove that they are an asset, under any name. Each content is read once at most,
-/// whatever it is compared with. Used by one thread at a time.
+/// Finds files of installed clients whose digests match an asset, under any name. It reads each content at most once.
+/// Only one thread may use it at a time.
 final class ContentSearch {
     fileprivate typealias Name = ArraySlice<UInt8>
 
@@ -14,13 +14,13 @@ final class ContentSearch {
         let digest: SHA256Digest
     }
 
-    /// All files of one size.
+    /// The files of one size.
     fileprivate struct Group {
-        /// Files that were not read yet, by their names.
+        /// Unread files by their names.
         var unread: [Name: [ReuseIndex.Candidate]] = [:]
-        /// Contents that were read, by what they prove.
+        /// Read contents by what their digests prove.
         var proven: [AssetProof: Content] = [:]
-        /// The same by digest.
+        /// The read contents by digest.
         var digests: Set<SHA256Digest> = []
         let withSHA512: Bool
     }
@@ -28,7 +28,7 @@ final class ContentSearch {
     private var groups: [Int: Group] = [:]
     private var folders: [ObjectIdentifier: FolderCache] = [:]
 
-    /// Looks for `assets` alone, among the files of `installed` but for those of `known`.
+    /// Searches for `assets` only, in the files of `installed` except those of `known`.
     init(_ installed: ReuseIndex, besides known: Set<ClientVersion>, for assets: [MeteorAsset]) throws {
         var withSHA512: [Int: Bool] = [:]
         for asset in assets where asset.hash != nil || asset.sri != nil {
@@ -43,7 +43,7 @@ final class ContentSearch {
         }
     }
 
-    /// A link to a file with the content of `asset`; nil where none proves to have it.
+    /// Returns a link to a file with the content of `asset`, or nil if there is none.
     func link(for asset: MeteorAsset) throws -> AssetPlan.Link? {
         let wanted = AssetProof.all(for: asset)
         guard !wanted.isEmpty, let size = asset.size, var group = groups.removeValue(forKey: size) else { return nil }
@@ -54,7 +54,7 @@ final class ContentSearch {
 
     private func content(_ wanted: [AssetProof], named name: Name, in group: inout Group) throws -> Content? {
         if let known = group.proven(wanted) { return known }
-        // Those with the same name first: among many files of one size it is most likely theirs.
+        // Reads files of the same name first, because they most likely match.
         for candidate in group.unread.removeValue(forKey: name) ?? [] { try read(candidate, &group) }
         if let found = group.proven(wanted) { return found }
         while let (_, candidates) = group.unread.popFirst() {
@@ -64,7 +64,7 @@ final class ContentSearch {
         return nil
     }
 
-    /// What a receipt says is a hint; what counts is what the file holds now.
+    /// Hashes the present content; the digest of a receipt is only a hint.
     private func read(_ candidate: ReuseIndex.Candidate, _ group: inout Group) throws {
         if group.digests.contains(candidate.record.digest) { return }
         let id = ObjectIdentifier(candidate.tree)
@@ -90,17 +90,17 @@ extension ContentSearch.Group {
     }
 }
 
-/// What bytes and manifests can agree on (METEOR section 1.5).
+/// The kinds of agreement between a manifest and bytes (METEOR section 1.5).
 enum AssetProof: Hashable {
     case hash(String)
     case sri([UInt8])
 
-    /// What would prove bytes to be `asset`.
+    /// Returns the proofs that would confirm `asset`.
     static func all(for asset: MeteorAsset) -> [AssetProof] {
         (asset.hash.map { [.hash($0)] } ?? []) + (asset.sri.map { [.sri($0)] } ?? [])
     }
 
-    /// What bytes with these digests prove.
+    /// Returns the proofs that these digests provide.
     static func all(from digests: AssetDigests) throws(OpenSSLFailure) -> [AssetProof] {
         [.hash(LabelHasher.hex(digests.sha1)), .hash(try digests.publicHash)]
             + (digests.sha512.map { [.sri($0)] } ?? [])

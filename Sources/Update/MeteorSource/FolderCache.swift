@@ -1,15 +1,15 @@
 import BundleValues
 import BundleDisk
 
-/// Looks files up below one folder. Keeps the folder that was used last open: neighbours in a manifest are neighbours on the
-/// disk. Used by one thread at a time.
+/// Looks up files below a folder and keeps the last folder open, because neighbours in a manifest are in the same folder.
+/// Only one thread may use it at a time.
 final class FolderCache {
     private let root: Directory
     private var last: (path: ArraySlice<UInt8>, folder: Directory)?
 
     init(_ root: Directory) { self.root = root }
 
-    /// The bytes of the regular file at `path`; nil where there is none.
+    /// Returns the size of the regular file at `path`, or nil if there is none.
     func size(of path: BundlePath) throws(DiskError) -> Int? {
         do {
             guard case .file(let size)? = try folder(of: path).kind(of: path.name) else { return nil }
@@ -20,7 +20,7 @@ final class FolderCache {
         }
     }
 
-    /// The file at `path`, open; nil where there is none.
+    /// Opens the file at `path`, or returns nil if there is none.
     func file(_ path: BundlePath) throws(DiskError) -> File? {
         do {
             return try folder(of: path).file(path.name)
@@ -30,7 +30,7 @@ final class FolderCache {
         }
     }
 
-    /// The folder that holds `path`.
+    /// Returns the folder that contains `path`.
     func folder(of path: BundlePath) throws(DiskError) -> Directory {
         guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return root }
         let path = path.bytes[..<slash]

@@ -1,11 +1,11 @@
 package import BundleCore
 import BundleValues
 
-/// Take this hot code push? The decision table of METEOR section 3.2 as a pure rule: the first row that applies decides.
+/// The decision table of METEOR section 3.2: the first row that applies decides.
 ///
-/// Rows a and e, about a download under way, are `UpdateRunner`'s.
+/// `UpdateRunner` implements rows a and e, about a running download.
 package enum HotCodePushRule {
-    /// Decides about `offer` on a device with `inventory`, whose shell brings `seed`.
+    /// Decides about an offer. `seed` is the shell's own client.
     package static func decide(_ offer: MeteorOffer, _ inventory: Inventory, seed: MeteorFacts?) -> Decision {
         let version = offer.manifest.version
         let ledger = inventory.ledger
@@ -16,7 +16,7 @@ package enum HotCodePushRule {
         let known = facts(inventory, seed)?.compatibility
         let isCompatible = known.map { $0 == offer.compatibility } ?? true
 
-        // No key signs a hot code push.
+        // No key signs a hot code push, so its text is not trusted.
         let (offered, here) = (UntrustedName.display(offer.compatibility), known.map { UntrustedName.display($0) })
 
         let verdict: Decision.Verdict
@@ -29,7 +29,7 @@ package enum HotCodePushRule {
         } else if !isCompatible {
             verdict = .unsuitable(incompatible(offer, offered, here))
         } else if let client = client(version, inventory, seed) {
-            // Another source may come first; what has been noted need not be noted again.
+            // Another source can have priority. A version that is already offered needs no change of the ledger.
             verdict = ledger.offered == client ? .upToDate(newest: client) : .choose(client)
         } else {
             verdict = .install
@@ -49,13 +49,13 @@ package enum HotCodePushRule {
             ])
     }
 
-    /// What the device knows of its application: the facts of the bundle that runs, else of the seed (METEOR section 4.1).
+    /// Returns the properties of the running bundle, or otherwise of the seed (METEOR section 4.1).
     static func facts(_ inventory: Inventory, _ seed: MeteorFacts?) -> MeteorFacts? {
         guard let version = running(inventory.ledger).version else { return seed ?? inventory.ledger.seedFacts }
         return inventory.ledger.entry(version)?.identity.meteor ?? seed ?? inventory.ledger.seedFacts
     }
 
-    /// The client that runs; after a failed launch, the one that is shown instead.
+    /// Returns the running client, or after a failed launch the client that is shown instead.
     private static func running(_ ledger: Ledger) -> ClientName {
         guard let launch = ledger.launch, launch.verdict == .faulty, launch.name == ledger.current else {
             return ledger.current
@@ -67,7 +67,7 @@ package enum HotCodePushRule {
         name == .embedded ? seed?.version == version : name.version?.meteor == version
     }
 
-    /// The client of that version that the device has: the seed, or a bundle.
+    /// Returns the seed or the installed bundle of that version, or nil if the device does not have it.
     private static func client(_ version: MeteorVersion, _ inventory: Inventory, _ seed: MeteorFacts?) -> ClientName? {
         if seed?.version == version { return .embedded }
         guard let bundle = inventory.bundle(.meteor(version)) else { return nil }

@@ -1,13 +1,14 @@
 import BundleDisk
 
-/// Which file of the seed can stand for an asset of a new bundle (METEOR section 3.3). It is inherited, never copied, so the
-/// same answer must be found again when the bundle is organized: it depends on both manifests and the seed's files only.
+/// Decides which file of the seed replaces an asset of a new bundle (METEOR section 3.3). Files of the seed are
+/// inherited, never copied, so the decision must be the same when the bundle is launched. It depends only on both
+/// manifests and the files of the seed.
 struct InheritanceRule {
     private var byURL: [String: MeteorAsset] = [:]
     private var byHash: [String: MeteorAsset] = [:]
     private let folders: FolderCache
 
-    /// The seed in `folder`, whose manifest lists `assets`.
+    /// `assets` is the manifest of the seed in `folder`.
     init(seed assets: [MeteorAsset], in folder: Directory) {
         folders = FolderCache(folder)
         for asset in assets where asset.kind != .index {
@@ -16,8 +17,8 @@ struct InheritanceRule {
         }
     }
 
-    /// The seed's asset that has the content of `asset` by the word of both manifests: under the same URL path, else under
-    /// another one with the same hash. Nil where the seed has no such file.
+    /// Returns the seed's asset with the same content by both manifests: under the same URL path, or otherwise under
+    /// another one with the same hash. Returns nil if the seed has no such file.
     func equal(to asset: MeteorAsset) throws -> MeteorAsset? {
         if asset.kind == .index { return nil }
         if let same = byURL[asset.urlPath], same.isReusable(for: asset), try exists(same) { return same }
@@ -25,7 +26,8 @@ struct InheritanceRule {
         return nil
     }
 
-    /// The seed's asset under the same URL path, whatever its hash says: a newer server may call the same bytes otherwise.
+    /// Returns the seed's asset under the same URL path with any hash, because a newer server can name the same content
+    /// differently.
     func neighbour(of asset: MeteorAsset) throws -> MeteorAsset? {
         guard asset.kind != .index, let same = byURL[asset.urlPath], try exists(same) else { return nil }
         return same

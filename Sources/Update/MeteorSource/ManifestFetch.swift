@@ -1,8 +1,8 @@
 import BundleValues
 
-/// Brings an asset manifest (METEOR sections 1.9, 1.10 and 3.1).
+/// Downloads an asset manifest (METEOR sections 1.9, 1.10 and 3.1).
 struct ManifestFetch {
-    /// A device that wakes may be faster than its network.
+    /// The waits before retries. A device that wakes up can be faster than its network.
     private static let pauses = [Duration.milliseconds(100), .seconds(1)]
 
     private let fetcher: any Fetcher

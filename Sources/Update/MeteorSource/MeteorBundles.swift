@@ -2,19 +2,18 @@ package import BundleCore
 package import BundleValues
 package import BundleDisk
 
-/// Reads Meteor bundles on the disk: `program.json`, `index.html` and the assets by their paths.
+/// Reads Meteor bundles on disk: `program.json`, `index.html` and the assets.
 package struct MeteorBundles: MeteorLayout {
-    /// The asset manifest of a bundle.
     static let manifestName = "program.json"
     static let indexName = "index.html"
     static let maximumPageBytes = 16 << 20
 
     private let platform: MeteorPlatform
 
-    /// Reads what counts on `platform`.
+    /// `platform` selects the compatibility version.
     package init(platform: MeteorPlatform) { self.platform = platform }
 
-    /// The asset manifest in `folder`; nil where it has none.
+    /// Returns the asset manifest in `folder`, or nil if there is none.
     func manifest(of folder: Directory) throws -> AssetManifest? {
         guard case .file(let size)? = try folder.kind(of: Self.manifestName) else { return nil }
         let limit = AssetManifestLimits.none.bytes
@@ -23,18 +22,18 @@ package struct MeteorBundles: MeteorLayout {
         return try AssetManifest(rereading: bytes)
     }
 
-    /// What the manifest and the page of `folder` say.
+    /// Returns the properties of a bundle from its manifest and its page.
     package func facts(of folder: Directory) throws -> MeteorFacts? {
         guard let manifest = try manifest(of: folder) else { return nil }
         let page = try folder.contents(Self.indexName, maximumBytes: Self.maximumPageBytes) ?? []
-        // A page without a runtime config still belongs to its bundle; it just decides nothing (METEOR section 2.3).
+        // A page without a runtime configuration is valid, but has no values (METEOR section 2.3).
         let config = try? RuntimeConfig.read(page: page)
         return MeteorFacts(
             version: manifest.version, appId: config?.appId, rootURL: config?.rootURL,
             compatibility: manifest.compatibility[platform])
     }
 
-    /// Which file answers for which URL path; what only Cordova has is there, too.
+    /// Returns the file for each URL path, including those that only Cordova has.
     package func assets(of folder: Directory, owned: Set<BundlePath>?, inheriting seed: Directory?) throws -> AssetMap {
         guard let manifest = try manifest(of: folder) else {
             throw UpdateFailure(
@@ -52,7 +51,7 @@ package struct MeteorBundles: MeteorLayout {
             } else if let seed, let rule, let same = try rule.equal(to: asset) ?? rule.neighbour(of: asset) {
                 placed.append(AssetMap.PlacedAsset(url: asset.urlPath, source: seed, file: same.file.string))
             } else {
-                // It is missing, which the organizer tells; of source maps it says nothing.
+                // The organizer reports a missing file, except for source maps.
                 placed.append(AssetMap.PlacedAsset(url: asset.urlPath, source: folder, file: asset.file.string))
             }
         }

@@ -1,25 +1,25 @@
 public import BundleValues
 
-/// A Meteor server that pushes code, and how its word is taken.
+/// The settings for a Meteor server.
 public struct MeteorServerOptions: Sendable {
-    /// The application's address, sub-path included.
+    /// The URL of the application, including its path.
     public var rootURL: FetchURL
-    /// Whose compatibility version counts.
+    /// The platform whose compatibility version applies.
     public var platform: MeteorPlatform
-    /// The application, in Meteor's words; nil for whatever the first bundle says.
+    /// The application ID; nil to accept that of the first bundle.
     public var appId: String?
-    /// Whether files that no hash can prove are taken.
+    /// Whether the device accepts files that no hash can prove.
     public var verification = VerificationMode.compatible
-    /// The most entries of a manifest.
+    /// The largest number of entries in a manifest.
     public var maximumFiles = AssetManifestLimits().entries
-    /// The largest file that is downloaded.
+    /// The largest file in bytes.
     public var maximumFileBytes = 256 << 20
-    /// Downloads at once.
+    /// The number of parallel downloads.
     public var downloads = 6
-    /// The client that is asked for, in Meteor's words.
+    /// The architecture of the client.
     public var architecture = "web.cordova"
 
-    /// A server with the usual limits.
+    /// Creates the settings with default limits.
     public init(rootURL: FetchURL, platform: MeteorPlatform) {
         self.rootURL = rootURL
         self.platform = platform
@@ -32,7 +32,7 @@ public struct MeteorServerOptions: Sendable {
     }
 }
 
-/// Whose compatibility version a device reads out of an asset manifest (METEOR section 1.2).
+/// The platform whose compatibility version a device reads from an asset manifest (METEOR section 1.2).
 public enum MeteorPlatform: String, Sendable, CaseIterable {
     case ios, android
 }

@@ -2,8 +2,8 @@ package import BundleCore
 package import BundleValues
 import BundleDisk
 
-/// Meteor's hot code push: an asset manifest, and the files that it lists, of which only those come over the network that the
-/// device does not have.
+/// Meteor's hot code push: an asset manifest, and the files that it lists. The device downloads only the files that it
+/// does not have.
 package struct MeteorSource: UpdateSource {
     private let server: MeteorServerOptions
     private let urls: MeteorURLs
@@ -11,9 +11,9 @@ package struct MeteorSource: UpdateSource {
     private let fetcher: any Fetcher
     private let report: @Sendable (UpdateEvent) -> Void
 
-    /// Follows `server`. `seed` is the shell's own client; what it has is inherited.
+    /// Creates a source for `server`. `seed` is the shell's own client, whose files are inherited.
     ///
-    /// Throws where the server's address cannot be that of a Meteor application.
+    /// Throws if the URL of the server is invalid.
     package init(
         _ server: MeteorServerOptions, seed: SeedFolder?, fetcher: any Fetcher,
         report: @escaping @Sendable (UpdateEvent) -> Void
@@ -25,7 +25,7 @@ package struct MeteorSource: UpdateSource {
         urls = try MeteorURLs(rootURL: server.rootURL, architecture: server.architecture)
     }
 
-    /// Fetches the asset manifest and reads it strictly, before anything in it is used.
+    /// Downloads the asset manifest and parses it strictly.
     package func latestOffer(for request: OfferRequest) async throws -> OfferStep<MeteorOffer> {
         let bytes = try await ManifestFetch(fetcher, maximumBytes: server.limits.bytes).fetch(urls.manifest)
         let manifest = try AssetManifest(parsing: bytes, limits: server.limits)
@@ -33,14 +33,14 @@ package struct MeteorSource: UpdateSource {
             MeteorOffer(manifest: manifest, compatibility: try manifest.requireCompatibility(of: server.platform)))
     }
 
-    /// `HotCodePushRule`; the device's own application is asked for when the page is there.
+    /// Decides by `HotCodePushRule`. The page is checked for the device's application after its download.
     package func decide(
         _ offer: MeteorOffer, _ inventory: Inventory, shell: SemanticVersion, appId: String?
     ) -> Decision {
         HotCodePushRule.decide(offer, inventory, seed: seed?.facts)
     }
 
-    /// Links what the device has, downloads the rest, the index page first, and verifies every file that is downloaded.
+    /// Links existing files and downloads the rest, the index page first. It verifies every downloaded file.
     package func stage(
         _ offer: MeteorOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) async throws -> StagedBundle {
@@ -54,9 +54,8 @@ package struct MeteorSource: UpdateSource {
     }
 }
 
-/// An asset manifest that has passed every check that needs no device; only `MeteorSource` makes one.
+/// An asset manifest that passed all checks that do not depend on the device. Only `MeteorSource` creates it.
 package struct MeteorOffer: UpdateOffer {
-    /// What the server lists.
     package let manifest: AssetManifest
     /// The compatibility version for the device's platform.
     package let compatibility: String
@@ -66,10 +65,9 @@ package struct MeteorOffer: UpdateOffer {
         self.compatibility = compatibility
     }
 
-    /// The version offered.
     package var clientVersion: ClientVersion { .meteor(manifest.version) }
 
-    /// Whether the manifest vouches for itself.
+    /// Whether the version is the digest of the list.
     package var evidence: [Decision.Outcome] {
         let detail =
             switch manifest.identity {
@@ -79,6 +77,6 @@ package struct MeteorOffer: UpdateOffer {
         return [Decision.Outcome(rule: "manifest", passed: true, detail: detail)]
     }
 
-    /// Not known yet: it is what the device lacks, and is asked for when that is planned.
+    /// The footprint is not known yet; staging checks the space after planning.
     package var footprint: Footprint { Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil) }
 }

@@ -4,11 +4,11 @@ import Glibc
 import MeteorTesting
 import Testing
 
-/// The golden vectors of METEOR appendix A, and what a built bundle looks like on disk.
-@Suite struct BuilderTests {
+/// Tests the golden vectors of METEOR appendix A, and the files of a built bundle.
+@Suite("MeteorBundleBuilder") struct BuilderTests {
     let hello = BundleContent.text("hello\n")
 
-    @Test func `Every generation of hashes is the one of the golden vectors`() throws {
+    @Test func `computes the hashes of every generation as in the golden vectors`() throws {
         let digests = try ContentDigests(of: hello)
         #expect(digests.size == 6)
         #expect(
@@ -24,7 +24,7 @@ import Testing
             try HashScheme.modern.hash(of: digests, isPublicAsset: true) == "0a1d9560bd5d0a32f9466a450fbcae2dc50f01be")
     }
 
-    @Test func `Salted hashes are those of the salt and what follows it`() throws {
+    @Test func `computes salted hashes from the salt and the content`() throws {
         let digests = try ContentDigests(of: hello)
         #expect(try HashScheme.saltedContents.hash(of: digests, isPublicAsset: true) == SHA1.hex(of: "1hello\n"))
         #expect(try HashScheme.saltedSRI.hash(of: digests, isPublicAsset: true) == SHA1.hex(of: "1" + digests.sri))
@@ -36,7 +36,7 @@ import Testing
             (.object([:]), "8bdfa18676bd658066238f76cce45667c3c505b8"),
             (.object(["a": .integer(1)]), "2efbfe437f91303272d30ce951c54c259083054d"),
         ] as [(JSONValue?, String)])
-    func `The version is the digest of settings and entries`(settings: JSONValue?, expected: String) throws {
+    func `computes the version from settings and entries`(settings: JSONValue?, expected: String) throws {
         var entries = [
             BundleEntry("app/app.js", type: "js", nil), BundleEntry("app/logo.png", nil), .fragment("head.html", hello),
         ]
@@ -47,12 +47,12 @@ import Testing
         #expect(bundle.version == expected)
     }
 
-    @Test func `The compatibility version is the one of the golden vector`() throws {
+    @Test func `computes the compatibility version of the golden vector`() throws {
         let text = try CompatibilityDigest.text(platform: "6.1.0", plugins: ["b-plugin": "2.0.0", "a-plugin": "1.0.0"])
         #expect(text == "ec35f02fa027464661a7607c9d866f836af021ad")
     }
 
-    @Test func `The runtime config is written as encodeURIComponent does`() {
+    @Test func `encodes the runtime config as encodeURIComponent does`() {
         let config: JSONObject = [
             "ROOT_URL": .string("http://localhost:3000/"), "appId": .string("abc"), "note": .string("a \"q\" + 💻"),
         ]
@@ -67,7 +67,7 @@ import Testing
         #expect(URIComponent.decode("%ff") == nil)
     }
 
-    @Test func `A prefixed bundle lists public assets twice and stores them once`() throws {
+    @Test func `lists the public assets of a prefixed bundle twice and stores them once`() throws {
         let entries = [
             BundleEntry("app/app.js", url: "/app/app.js?hash={hash}", type: "js", hello, sourceMap: .init(.text("{}"))),
             BundleEntry("app/logo.png", url: "/logo.png", hello),
@@ -89,7 +89,7 @@ import Testing
             ])
     }
 
-    @Test func `Old and new pages say their version where their generation does`() throws {
+    @Test func `writes the version into pages of the generations that have it`() throws {
         let builder = MeteorBundleBuilder(.stated("v"), [])
         let old = try builder.with { $0.page.versionStyle = .autoupdateVersionCordova }.build()
         #expect(try config(in: old)["autoupdateVersionCordova"]?.stringValue == "v")
@@ -103,7 +103,7 @@ import Testing
                 == .string("w"))
     }
 
-    @Test func `A web folder becomes a bundle whose files are links`() throws {
+    @Test func `links the files of a web folder into a bundle`() throws {
         let folder = try TemporaryFolder()
         let web = try folder.writeTree(
             [
@@ -130,14 +130,14 @@ import Testing
         #expect(try inode(folder.file("seed/app/main.js")) == inode("\(web)/main.js"))
     }
 
-    @Test func `Two names that a colon makes one are refused`() throws {
+    @Test func `rejects two names that become equal by their colons`() throws {
         let folder = try TemporaryFolder()
         let web = try folder.writeTree(["a:b": [1], "a_b": [2]], to: "web")
         let error = #expect(throws: BundleFolderError.self) { try WebFolder.bundle(web) }
         #expect(error?.description.contains("app/a_b") == true)
     }
 
-    @Test func `A folder with something in it is not written to`() throws {
+    @Test func `rejects a target folder that is not empty`() throws {
         let folder = try TemporaryFolder()
         try folder.writeTree(["a": [1]], to: "full")
         let bundle = try MeteorBundleBuilder().build()

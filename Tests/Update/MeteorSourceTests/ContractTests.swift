@@ -5,9 +5,9 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// What channels and fetchers promise, over those of hot code push.
-struct ContractTests {
-    @Test func `hot code push keeps the contract of channels`() async throws {
+/// Checks the contracts of sources and fetchers for hot code push.
+@Suite("Contract") struct ContractTests {
+    @Test func `keeps the contract of UpdateSource`() async throws {
         let (device, _) = try PushedDevice.cordova(serving: .version2)
         let layout = MeteorBundles(platform: .android)
         let channel = try MeteorSource(
@@ -16,7 +16,7 @@ struct ContractTests {
         #expect(try await SourceContract(channel).broken() == [])
     }
 
-    @Test func `the fetchers of these tests keep the contract of fetchers`() async throws {
+    @Test func `keeps the contract of Fetcher in the fetchers of these tests`() async throws {
         let bytes = (0..<5000).map { UInt8(truncatingIfNeeded: $0) }
         let server = try LoopbackServer(["/a": .resource(bytes, entityTag: "\"e\"", lastModified: "date")])
         let place = FetcherContract.Place(

@@ -9,7 +9,7 @@ import Testing
 
 @testable import MeteorSource
 
-/// Accepts exactly the bytes with one SHA-256.
+/// Accepts only the bytes with one SHA-256.
 final class DigestInspector: DownloadInspector {
     private let expected: SHA256Digest
     private var hasher: SHA256Hasher
@@ -37,7 +37,7 @@ final class DigestInspector: DownloadInspector {
 
 struct WrongDigest: Error {}
 
-/// A folder with a tree to fill, a clock that stands still and all that a download needs.
+/// A folder with a tree, a stopped clock, and everything else that a download needs.
 struct DownloadBench {
     let folder: TemporaryFolder
     let attempt: Directory
@@ -54,7 +54,7 @@ struct DownloadBench {
         tree = try attempt.directory(creating: "tree")
     }
 
-    /// The same, changed.
+    /// Returns a changed copy.
     func with(_ change: (inout DownloadBench) -> Void) -> DownloadBench {
         var changed = self
         change(&changed)
@@ -77,7 +77,7 @@ struct DownloadBench {
         ).run(jobs)
     }
 
-    /// What the next attempt finds.
+    /// Returns the files that the next attempt finds.
     func interrupted() throws -> InterruptedDownload { try InterruptedDownload(reading: attempt, tree: "tree") }
 
     func contents(_ path: String) throws -> [UInt8]? { try tree.contents(path, maximumBytes: 16 << 20) }
@@ -85,7 +85,7 @@ struct DownloadBench {
     func partNames() throws -> [String] { try attempt.directory("parts").list() }
 }
 
-/// What a callback was told.
+/// Records the values that a callback receives.
 final class Record<Value: Sendable>: Sendable {
     private let told = Mutex<[Value]>([])
 
@@ -94,7 +94,7 @@ final class Record<Value: Sendable>: Sendable {
     func add(_ value: Value) { told.withLock { $0.append(value) } }
 }
 
-/// Sends the first requests for a path elsewhere, as a network does that comes and goes.
+/// Redirects the first requests of a path, like an unreliable network.
 struct Detour: Fetcher {
     let fetcher: any Fetcher
     let wrong: FetchURL
@@ -118,7 +118,7 @@ struct Detour: Fetcher {
 }
 
 extension FetchOptions {
-    /// A gate may hold an answer for as long as a busy machine takes.
+    /// A gate can delay a response on a busy machine.
     static var patient: FetchOptions {
         var options = FetchOptions(userAgent: "tests")
         options.stallTimeout = .seconds(300)
@@ -127,7 +127,7 @@ extension FetchOptions {
 }
 
 extension LoopbackServer {
-    /// Returns when there were `count` requests, or none came for long.
+    /// Returns after `count` requests, or when none has arrived for a long time.
     func hasRequests(_ count: Int) async {
         for _ in 0..<12_000 where requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
     }

@@ -10,14 +10,14 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite(.ownThread) struct `A download of many files` {
+@Suite("AssetDownloader", .ownThread) struct DownloaderTests {
     let index = Array("<html>".utf8)
 
     func server(_ files: [String: [UInt8]]) throws -> LoopbackServer {
         try LoopbackServer(files.mapValues { .resource($0, entityTag: "\"\($0.count)\"") })
     }
 
-    @Test func `fills the tree`() async throws {
+    @Test func `downloads all files into the tree`() async throws {
         let bench = try DownloadBench()
         let files = ["/": index, "/app/app.js": noise(5000), "/a/b/c.png": noise(700_000), "/empty.css": []]
         let server = try server(files)
@@ -37,11 +37,11 @@ import Testing
         #expect(server.requests.allSatisfy { $0["Accept-Encoding"] == nil })
     }
 
-    @Test func `of nothing is nothing`() async throws {
+    @Test func `completes without jobs`() async throws {
         #expect(try await DownloadBench().run([]).files == [])
     }
 
-    @Test func `accepts the first file before it asks for any other`() async throws {
+    @Test func `accepts the first file before it requests another`() async throws {
         let bench = try DownloadBench()
         let gate = try Gate()
         let server = try server(["/a.js": [1]])
@@ -55,7 +55,7 @@ import Testing
         #expect(try await result.files.map(\.job) == [0, 1])
     }
 
-    @Test func `asks for nothing more when the first file is refused`() async throws {
+    @Test func `requests nothing more after the first file is rejected`() async throws {
         let bench = try DownloadBench()
         let server = try server(["/": noise(3), "/a.js": [1]])
         await #expect(throws: WrongDigest.self) {
@@ -66,7 +66,7 @@ import Testing
         #expect(try bench.partNames() == [])
     }
 
-    @Test func `P33: never has more requests under way than allowed`() async throws {
+    @Test func `P33: limits the number of parallel requests`() async throws {
         let fetcher = Counting(CurlFetcher(options: FetchOptions(userAgent: "test")))
         let bench = try DownloadBench().with { $0.fetcher = fetcher }
         let gate = try Gate()
@@ -84,7 +84,7 @@ import Testing
         #expect(server.requests.prefix(7).map(\.target).sorted() == (["/"] + paths.prefix(6)).sorted())
     }
 
-    @Test func `AN-06: comes after two answers of 500`() async throws {
+    @Test func `AN-06: succeeds after two responses of 500`() async throws {
         let bench = try DownloadBench()
         let server = try LoopbackServer(["/": Route([], status: 500)])
         let jobs = [try bench.job(server, "/", index)]
@@ -98,7 +98,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    @Test func `N-15: survives a burst of 503 with Retry-After, and the others go on meanwhile`() async throws {
+    @Test func `N-15: waits for Retry-After of several 503 responses while other files continue`() async throws {
         let bench = try DownloadBench()
         let paths = (0..<20).map { "/\($0).js" }
         let server = try server(["/": index])
@@ -108,7 +108,7 @@ import Testing
         }
         let jobs = [try bench.job(server, "/", index)] + (try paths.map { try bench.job(server, $0, Array($0.utf8)) })
         async let result = bench.run(jobs)
-        // Whoever begins to sleep after the clock has advanced is never woken.
+        // A sleep that starts after the clock has advanced never ends.
         await bench.clock.sleeper(until: .seconds(7), count: 10)
         while bench.progress.values.last?.files != 11 { try await Task.sleep(for: .milliseconds(2)) }
         #expect(server.requests.count == 21)
@@ -118,7 +118,7 @@ import Testing
         #expect(server.requests.count == 31)
     }
 
-    @Test func `N-06: a refused connection is tried again`() async throws {
+    @Test func `N-06: retries after a refused connection`() async throws {
         let gone = try LoopbackServer()
         let dead = try gone.url("/")
         gone.stop()
@@ -131,7 +131,7 @@ import Testing
         #expect(try await result.files.count == 1)
     }
 
-    @Test func `a connection that ends before the header is tried again, until five brought nothing`() async throws {
+    @Test func `retries a connection that ends before the header, at most five times without progress`() async throws {
         let bench = try DownloadBench()
         let server = try LoopbackServer(["/": Route().with { $0.raw = [] }])
         let jobs = [try bench.job(server, "/", index)]
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(arguments: [3000, 1_000_000])
-    func `N-07: a file cut on the way goes on where it was cut`(size: Int) async throws {
+    func `N-07: resumes a file after a lost connection`(size: Int) async throws {
         let bench = try DownloadBench()
         let content = noise(size)
         let whole = Route.resource(content, entityTag: "\"e\"")
@@ -169,7 +169,7 @@ import Testing
         #expect(try bench.partNames() == [])
     }
 
-    @Test func `N-07: a file that has changed since the cut starts over`() async throws {
+    @Test func `N-07: starts a file again if it has changed on the server`() async throws {
         let bench = try DownloadBench()
         let content = noise(1_000_000)
         let old = Route.resource(noise(1_000_000, seed: 9), entityTag: "\"old\"")
@@ -185,7 +185,7 @@ import Testing
         #expect(try bench.partNames() == [])
     }
 
-    @Test func `a cut file without a strong validator starts over`() async throws {
+    @Test func `starts a file again without a strong validator`() async throws {
         let bench = try DownloadBench()
         let content = noise(1_000_000)
         let whole = Route.resource(content, entityTag: "W/\"e\"")
@@ -200,7 +200,7 @@ import Testing
         #expect(try bench.partNames() == [])
     }
 
-    @Test func `a part with nothing behind it on the server (416) starts over`() async throws {
+    @Test func `starts a part again if the server has no more bytes (416)`() async throws {
         let bench = try DownloadBench()
         let content = noise(400_000)
         let old = Route.resource(noise(1_000_000), entityTag: "\"e\"").with { $0.pace = .cut(after: 600_000) }
@@ -210,7 +210,7 @@ import Testing
         await bench.clock.sleeper(until: .milliseconds(100))
         server.set("/a.js", .resource(content, entityTag: "\"e\""))
         bench.clock.advance(by: .milliseconds(100))
-        // That first attempt had brought something, the second brings nothing.
+        // The first attempt made progress, the second did not.
         await bench.clock.sleeper(until: .milliseconds(1100))
         bench.clock.advance(by: .seconds(1))
         #expect(try await result.files.count == 1)
@@ -218,7 +218,7 @@ import Testing
         #expect(try bench.contents("a.js") == content)
     }
 
-    @Test func `a resumed file that is refused is fetched once more from its first byte`() async throws {
+    @Test func `downloads a rejected resumed file once more from its first byte`() async throws {
         let bench = try DownloadBench()
         let content = noise(1_000_000)
         let other = Route.resource(noise(1_000_000, seed: 9), entityTag: "\"e\"")
@@ -235,7 +235,7 @@ import Testing
         #expect(try bench.contents("a.js") == content)
     }
 
-    @Test func `a 404 ends the run, names the file, and leaves what is complete`() async throws {
+    @Test func `ends after a 404, names the file, and keeps complete files`() async throws {
         let bench = try DownloadBench()
         let server = try server(["/": index, "/a.js": [1]])
         server.set("/slow.js", Route([1, 2]).with { $0.pace = .stall(after: 1) })
@@ -246,12 +246,12 @@ import Testing
         #expect(failure?.code == .httpStatus)
         #expect(failure?.message.contains("Non-success status code 404 for asset: /app/gone.js") == true)
         let left = try bench.interrupted()
-        #expect(try left.take(key: jobs[0].key)?.receipt.size == index.count)
-        #expect(try left.take(key: jobs[3].key) == nil)
+        #expect(try left.verified(key: jobs[0].key)?.receipt.size == index.count)
+        #expect(try left.verified(key: jobs[3].key) == nil)
         #expect(try bench.contents("app/gone.js") == nil)
     }
 
-    @Test func `N-23: a redirect from https to http is final`() async throws {
+    @Test func `N-23: does not retry a redirect from https to http`() async throws {
         let plain = try server(["/": index])
         let secure = try TLSServer(redirect: try plain.url("/").description)
         let bench = try DownloadBench().with {
@@ -268,7 +268,7 @@ import Testing
         #expect(plain.requests.isEmpty)
     }
 
-    @Test func `an optional file that is not there is named and not written`() async throws {
+    @Test func `reports a missing optional file without writing it`() async throws {
         let bench = try DownloadBench()
         let server = try server(["/": index])
         let jobs = [try bench.job(server, "/", index), try bench.job(server, "/app.js.map", [1], isOptional: true)]
@@ -278,7 +278,7 @@ import Testing
         #expect(try bench.contents("app.js.map") == nil)
     }
 
-    @Test func `N-08: cancelling ends it at once and leaves what is complete`() async throws {
+    @Test func `N-08: ends at once when it is cancelled and keeps complete files`() async throws {
         let bench = try DownloadBench()
         let large = noise(900_000)
         let server = try server(["/": index, "/a.js": [1]])
@@ -293,12 +293,12 @@ import Testing
         await #expect(throws: CancellationError.self) { _ = try await task.value }
         let left = try bench.interrupted()
         #expect(left.keys.count == 2)
-        #expect(try left.take(key: jobs[1].key)?.file.name == "a.js")
+        #expect(try left.verified(key: jobs[1].key)?.file.name == "a.js")
         #expect(try (left.unfinished(key: jobs[2].key)?.size ?? 0) > 500_000)
         #expect(try bench.contents("large.js") == nil)
     }
 
-    @Test func `what the caller throws for want of room ends it unchanged`() async throws {
+    @Test func `throws the caller's error about free space unchanged`() async throws {
         struct NoRoom: Error {}
         let looks = Record<Void>()
         let bench = try DownloadBench().with {
@@ -317,7 +317,7 @@ import Testing
         #expect(try bench.interrupted().keys.count == 2)
     }
 
-    @Test func `N-18: a full disk is said to be full`() async throws {
+    @Test func `N-18: reports a full disk`() async throws {
         guard let disk = try SmallDisk() else {
             print("disk full: KNOWN LIMITATION: no tmpfs can be mounted here; not run")
             return
@@ -329,8 +329,8 @@ import Testing
         let error = await #expect(throws: DiskError.self) { _ = try await bench.run(jobs) }
         #expect(error?.kind == .full)
         #expect(try bench.partNames() == [])
-        #expect(try bench.interrupted().take(key: jobs[0].key) != nil)
-        // A program that another test starts has a copy of every open file until it runs.
+        #expect(try bench.interrupted().verified(key: jobs[0].key) != nil)
+        // Programs that other tests start inherit open files until their exec.
         let deadline = ContinuousClock.now + .seconds(60)
         while try bench.attempt.freeSpace().bytes <= 500_000, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(10))
@@ -338,7 +338,7 @@ import Testing
         #expect(try bench.attempt.freeSpace().bytes > 500_000)
     }
 
-    @Test func `brings a thousand files`() async throws {
+    @Test func `downloads a thousand files`() async throws {
         let bench = try DownloadBench()
         let files = Dictionary(
             uniqueKeysWithValues: (0..<1000).map { ("/f\($0 % 130)/g\($0 % 3)/\($0).js", Array("\($0)".utf8)) })
@@ -349,7 +349,7 @@ import Testing
     }
 }
 
-/// Counts the requests that are under way at once.
+/// Counts the parallel requests.
 final class Counting: Fetcher {
     private let fetcher: any Fetcher
     private let count = Mutex((now: 0, most: 0))
@@ -370,12 +370,12 @@ final class Counting: Fetcher {
     }
 }
 
-/// A file system of one megabyte, in a mount namespace of a process that does nothing else.
+/// A file system of one megabyte, in the mount namespace of a separate process.
 struct SmallDisk {
     private let process: Command
     let path: String
 
-    /// Nil where none can be mounted: neither root nor user namespaces.
+    /// Returns nil if it cannot be mounted, without root and user namespaces.
     init?() throws {
         let script = "mount -t tmpfs -o size=1m,mode=777 tmpfs /mnt && echo $$ && exec sleep 600"
         for unshare in [["unshare", "-m"], ["unshare", "-Urm"]] {

@@ -3,8 +3,8 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// The generated fixtures against the table of METEOR section 8.2.
-@Suite struct FixtureTests {
+/// Compares the generated fixtures with the table of METEOR section 8.2.
+@Suite("CordovaFixtures") struct FixtureTests {
     static let table: [(path: String, size: Int, hash: String)] = [
         ("merged-stylesheets.css", 30, "20ae2c8d51b2507244e598844414ecdec2615ce3"),
         ("app/some-data.json", 15, "3edc8875bc0dd76d9f5fce5e823dca6f17a26da7"),
@@ -27,7 +27,8 @@ import Testing
         fixtures = try CordovaFixtures(in: folder.path)
     }
 
-    @Test(arguments: table) func `A file has the hash of the table`(row: (path: String, size: Int, hash: String)) throws
+    @Test(arguments: table) func `gives each file the hash of the table`(row: (path: String, size: Int, hash: String))
+        throws
     {
         let entry = try #require(try fixtures.bundle(.version1).entry(row.path))
         #expect(entry.hash == row.hash)
@@ -36,7 +37,7 @@ import Testing
         #expect(try SHA1.hex(of: contents("seed/\(row.path)")) == row.hash)
     }
 
-    @Test func `Changed files have the hashes of the table`() {
+    @Test func `gives changed files the hashes of the table`() {
         #expect(fixtures.hash(of: "app/some-file", in: .version2) == "20242aa2ac9c728ca21c7cbbee841fd87e8277aa")
         #expect(fixtures.hash(of: "app/some-file", in: .version3) == "eb436b5a9ae39f7b8faef931024a86b73729da9e")
         #expect(fixtures.hash(of: "app/some-other-file", in: .version3) == "aa4405bb6a2eb7d79af8488b44d91e5c66c123a5")
@@ -46,7 +47,7 @@ import Testing
         #expect(fixtures.sourceMapURL(of: template, in: .version2) == "/app/\(hashes[1]).map")
     }
 
-    @Test func `The seed has fifteen entries, fourteen of them for the client, and files beside them`() throws {
+    @Test func `lists fifteen entries in the seed, fourteen of them for the client, and has other files`() throws {
         let manifest = try manifest("seed/program.json")
         let entries = try #require(manifest["manifest"]?.arrayValue).compactMap(\.objectValue)
         #expect(entries.count == 15)
@@ -60,13 +61,13 @@ import Testing
         }
     }
 
-    @Test func `A source map names its source`() throws {
+    @Test func `names the source in a source map`() throws {
         let path = fixtures.sourceMapURL(of: "app/mobileapp.js", in: .version1)
         let map = try JSONScanner.parse(contents("versions/version1\(path)"), maximumBytes: 1000).objectValue
         #expect(map?["sources"]?.arrayValue == [.string("app/mobileapp.js")])
     }
 
-    @Test func `The broken versions of version2 differ where they should`() throws {
+    @Test func `changes the broken variants of version2 in the right places`() throws {
         let template = "app/template.mobileapp.js"
         let good = try manifestBytes(.version2)
         for version in [CordovaVersion.missingAsset, .invalidAsset, .versionMismatch] {
@@ -79,7 +80,7 @@ import Testing
         #expect(try page(.versionMismatch).contains("autoupdateVersionCordova%22%3A%22version3"))
     }
 
-    @Test func `The pages with a wrong runtime config are wrong`() throws {
+    @Test func `writes pages with a wrong runtime config`() throws {
         #expect(try !page(.missingRootURL).contains("%22ROOT_URL%22"))
         #expect(try page(.loopbackRootURL).contains("http%3A%2F%2F127.0.0.1%3A3000%2F"))
         #expect(try page(.wrongRootURL).contains("http%3A%2F%2Flocalhost%3A3001%2F"))
@@ -92,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `Compatibility is missing or different where it should be`() throws {
+    @Test func `omits or changes the compatibility version`() throws {
         let missing = try manifest("versions/\(CordovaVersion.missingCompatibility.rawValue)/manifest.json")
         #expect(missing["cordovaCompatibilityVersions"] == nil)
         #expect(missing["manifest"]?.arrayValue?.count == 15)
@@ -101,7 +102,7 @@ import Testing
         #expect(versions?["ios"] == .string("9a02a7998ece3cf17379eec42582b3618825dc91"))
     }
 
-    @Test func `The partial version2 has the manifest, the page and two files`() throws {
+    @Test func `has the manifest, the page and two files in the partial version2`() throws {
         #expect(
             try FolderSnapshot(of: fixtures.partialVersion2).paths == [
                 "app", "app/some-file", "app/some-other-file", "index.html", "program.json",
@@ -109,7 +110,7 @@ import Testing
         #expect(try contents("partial-version2/program.json") == manifestBytes(.version2))
     }
 
-    @Test func `A bundle of the Capacitor suite has neither format nor sizes`() throws {
+    @Test func `omits format and sizes in a bundle of the Capacitor suite`() throws {
         let bundle = try CapacitorBundles.bundle("v1", [CapacitorBundles.asset("app/main.js", "1")]).build()
         let manifest = try #require(try JSONScanner.parse(bundle.manifest, maximumBytes: 10_000).objectValue)
         #expect(manifest["format"] == nil)

@@ -3,13 +3,13 @@ import BundleTesting
 import Glibc
 import Testing
 
-/// The program MockMeteor, run as a user would.
-@Suite(.ownThread) struct MockMeteorTests {
+/// Runs the program MockMeteor.
+@Suite("MockMeteor", .ownThread) struct MockMeteorTests {
     let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }
 
-    @Test func `It bundles a web folder in both layouts`() throws {
+    @Test func `bundles a web folder in both layouts`() throws {
         let web = try folder.writeTree(["index.html": Array("<p>hello".utf8), "a.js": [1]], to: "web")
         let ending = try Program.run(
             [Built.mockMeteor, "bundle", web, folder.file("out"), "--layout", "both", "--version", "v1"],
@@ -24,7 +24,7 @@ import Testing
             ])
     }
 
-    @Test func `It serves its demo, obeys commands and writes a seed`() throws {
+    @Test func `serves its demo, obeys commands and writes a seed`() throws {
         let commands = "versions\nserve version2\nserve version9\nfault 404 /a 2\nfault x /a\nnonsense\nquit\n"
         try folder.write(Array(commands.utf8), to: "commands")
         let line =

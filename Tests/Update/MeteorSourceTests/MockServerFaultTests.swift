@@ -3,8 +3,8 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// What a test can make the server do wrong.
-@Suite(.ownThread) struct MockServerFaultTests {
+/// Tests the faults that a test can set on the server.
+@Suite("MockMeteorServer faults", .ownThread) struct MockServerFaultTests {
     let folder: TemporaryFolder
     let server: MeteorServer
     let tag: String
@@ -17,7 +17,7 @@ import Testing
         tag = fixtures.hash(of: "app/some-file", in: .version2)
     }
 
-    /// The head and what follows it until the server ends the connection or falls silent for half a second.
+    /// Returns the head and the following bytes until the server ends the connection or sends nothing for half a second.
     private func ask(_ path: String = "/some-file") throws -> RawResponse {
         let connection = try send(path)
         return try connection.receiveAnswer()
@@ -29,7 +29,9 @@ import Testing
         return connection
     }
 
-    @Test(arguments: [404, 408, 425, 429, 500, 503]) func `A status comes for as many requests as told`(status: Int)
+    @Test(arguments: [404, 408, 425, 429, 500, 503]) func `returns a status for the given number of requests`(
+        status: Int
+    )
         throws
     {
         server.fault("/some-file", .status(status, retryAfter: "7"), times: 2)
@@ -41,7 +43,7 @@ import Testing
         #expect(try ask().status == 200)
     }
 
-    @Test func `Faults take turns, and a path without any has those of the star`() throws {
+    @Test func `applies faults in turn, and those of the star to other paths`() throws {
         server.fault("/some-file", .none, times: 1)
         server.fault("/some-file", .status(500))
         server.fault("*", .status(503), times: 1)
@@ -53,7 +55,7 @@ import Testing
         #expect(try ask().status == 200)
     }
 
-    @Test func `Entity tags come in every wrong form`() throws {
+    @Test func `returns invalid entity tags of every kind`() throws {
         let forms: [(Fault, String?)] = [
             (.entityTag(nil), nil), (.entityTag("x"), "x"), (.weakTag, "W/\"\(tag)\""), (.gzipTag, "\"\(tag)-gzip\""),
             (.upperCaseTag, "\"\(tag.uppercased())\""),
@@ -68,7 +70,7 @@ import Testing
         #expect(try ask().fields.map(\.name).contains("etag"))
     }
 
-    @Test func `Bodies come corrupt, replaced, short or never`() throws {
+    @Test func `returns corrupt, replaced, short or missing bodies`() throws {
         server.fault("/some-file", .corrupt(at: 1), times: 1)
         #expect(try ask().text == "snme-file (changed)\n")
         server.fault("/some-file", .captivePortal, times: 1)
@@ -92,21 +94,21 @@ import Testing
         }
     }
 
-    @Test func `A chunked body has no length`() throws {
+    @Test func `returns a chunked body without a length`() throws {
         server.fault("/some-file", .chunked)
         let text = String(decoding: try send().receive(upTo: "\r\n0\r\n\r\n"), as: UTF8.self)
         #expect(!text.contains("Content-Length"))
         #expect(text.hasSuffix("\r\n\r\n14\r\nsome-file (changed)\n\r\n0\r\n\r\n"))
     }
 
-    @Test func `A redirect leads elsewhere`() throws {
+    @Test func `redirects a request`() throws {
         server.fault("/some-file", .redirect(to: "https://elsewhere.test/"), times: 1)
         let answer = try ask()
         #expect(answer.status == 302)
         #expect(answer["Location"] == "https://elsewhere.test/")
     }
 
-    @Test func `An answer waits for its gate, and one is late`() throws {
+    @Test func `holds a response for its gate and delays another`() throws {
         let gate = try Gate()
         server.fault("/some-file", .hold(gate), times: 2)
         let impatient = try send(patience: 300)

@@ -3,8 +3,8 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// The test server against what a real one answers (METEOR sections 1.9 and 8.1).
-@Suite(.ownThread) struct MockServerTests {
+/// Compares the test server with a real one (METEOR sections 1.9 and 8.1).
+@Suite("MockMeteorServer", .ownThread) struct MockServerTests {
     let folder: TemporaryFolder
     let fixtures: CordovaFixtures
     let flag = "?meteor_dont_serve_index=true"
@@ -31,7 +31,7 @@ import Testing
         return try connection.receiveAnswer(toHead: method == "HEAD")
     }
 
-    @Test func `The manifest is always 200 and labelled with the version`() throws {
+    @Test func `returns the manifest with 200 and the version as its label`() throws {
         let server = try start()
         let answer = try ask(server, "/__cordova/manifest.json", "If-None-Match: \"version2\"\r\n")
         #expect(answer.status == 200)
@@ -41,7 +41,7 @@ import Testing
         #expect(try answer.body == fixtures.bundle(.version2).manifest)
     }
 
-    @Test func `An asset has the headers of a real server`() throws {
+    @Test func `returns an asset with the headers of a real server`() throws {
         let server = try start()
         let answer = try ask(server, "/__cordova\(template)\(flag)")
         #expect(try answer.body == fixtures.content(of: "app/template.mobileapp.js", in: .version2))
@@ -57,14 +57,14 @@ import Testing
         #expect(map["Cache-Control"] == "public, max-age=31536000")
     }
 
-    @Test func `The test server of the Cordova suite labels with the digest of the bytes`() throws {
+    @Test func `labels assets of the Cordova suite with the digest of their bytes`() throws {
         let server = try start(.invalidAsset, tags: .contentDigest)
         let answer = try ask(server, "/__cordova\(template)")
         #expect(answer["ETag"] == "\"\(fixtures.hash(of: "app/template.mobileapp.js", in: .version3))\"")
         #expect(answer["Cache-Control"] == nil)
     }
 
-    @Test func `An unknown path is the page, or 404 with the flag`() throws {
+    @Test func `returns the page for an unknown path, or 404 with the flag`() throws {
         let server = try start(.missingAsset)
         let missing = try ask(server, "/__cordova\(template)\(flag)")
         #expect(missing.status == 404)
@@ -82,7 +82,7 @@ import Testing
         #expect(try ask(server, "/").status == 404)
     }
 
-    @Test func `Other methods are refused`() throws {
+    @Test func `rejects other methods`() throws {
         let server = try start()
         let refused = try ask(server, "/__cordova/", method: "DELETE")
         #expect(refused.status == 405)
@@ -93,7 +93,7 @@ import Testing
         #expect(try ask(server, "/__cordova/", method: "OPTIONS").status == 200)
     }
 
-    @Test func `Ranges and conditions are honoured`() throws {
+    @Test func `supports ranges and conditional requests`() throws {
         let server = try start()
         let tag = "\"\(fixtures.hash(of: "app/some-file", in: .version2))\""
         let rest = try ask(server, "/__cordova/some-file", "Range: bytes=5-\r\nIf-Range: \(tag)\r\n")
@@ -109,7 +109,7 @@ import Testing
         #expect(try ask(server, "/__cordova/some-file", "If-None-Match: \(tag)\r\n").status == 304)
     }
 
-    @Test func `A prefixed manifest is served under one prefix and under two, an old one only under one`() throws {
+    @Test func `serves a prefixed manifest under one and two prefixes, and an old one under one`() throws {
         let old = try start()
         #expect(try ask(old, "/__cordova/__cordova/some-file\(flag)").status == 404)
         let entry = BundleEntry("app/images/x y.png", url: "/images/x y.png", .text("picture"))
@@ -127,7 +127,7 @@ import Testing
         #expect(server.rootURL == "http://127.0.0.1:\(server.port)/sub/")
     }
 
-    @Test func `Another architecture has another prefix`() throws {
+    @Test func `uses another prefix for another architecture`() throws {
         let entry = BundleEntry("app/app.js", url: "/app/app.js", type: "js", .text("1"), sourceMap: .init(.text("{}")))
         let builder = MeteorBundleBuilder(.computed, [entry]).with { builder in
             builder.hasPrefixedURLs = true
@@ -143,7 +143,7 @@ import Testing
         #expect(try ask(server, "/__cordova/app/app.js").status == 404)
     }
 
-    @Test func `The log counts requests and starts anew with a version`() throws {
+    @Test func `counts requests and resets the log with a new version`() throws {
         let server = try start()
         _ = try ask(server, "/__cordova/manifest.json")
         try server.serve(version: "version3")
@@ -157,7 +157,7 @@ import Testing
         #expect(server.servedVersion == "version3")
     }
 
-    @Test func `A deployment comes between two requests`() throws {
+    @Test func `deploys a version between two requests`() throws {
         let server = try start()
         try server.serve(version: "version3", fromRequest: 2)
         #expect(try ask(server, "/__cordova/manifest.json")["ETag"] == "\"version2\"")
@@ -166,7 +166,7 @@ import Testing
         #expect(server.requestsSinceLastSwitch.count == 1)
     }
 
-    @Test func `One connection carries many requests`() throws {
+    @Test func `serves many requests on one connection`() throws {
         let server = try start()
         let connection = try RawConnection(port: server.port)
         for _ in 0..<500 {

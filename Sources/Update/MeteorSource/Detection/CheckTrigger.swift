@@ -1,12 +1,12 @@
 import BundleValues
 
-/// When a version that the server states is a reason to check for updates (METEOR section 7.4).
+/// Decides whether a version that the server reports needs an update check (METEOR section 7.4).
 ///
-/// All clients of a fleet learn of a deploy at the same moment, so each waits a while of its own. A check that does not lead
-/// to the version is repeated once, with the next subscription, and then no more: a server may state a version that it does
-/// not have (P31).
+/// All clients of a fleet receive a deployment at the same moment, so each waits a random time. A check that does not
+/// lead to the version is repeated once after the next subscription, and then not again: a server can report a version
+/// that it does not have (P31).
 struct CheckTrigger: Sendable {
-    /// How soon and how often.
+    /// The timing of checks.
     struct Pace: Sendable, Equatable {
         /// The longest random wait before a check.
         var spread = Duration.seconds(30)
@@ -14,13 +14,12 @@ struct CheckTrigger: Sendable {
         var apart = Duration.seconds(5)
     }
 
-    /// What to do about the version stated last.
+    /// The decision about the latest reported version.
     enum Answer: Sendable, Equatable {
-        /// Nothing: it runs.
+        /// Nothing, because the version runs.
         case rest
-        /// Check for updates.
         case check(MeteorVersion)
-        /// Nothing more; one sentence for people the first time.
+        /// No more checks. The first time it has a sentence for the log.
         case stop(String?)
     }
 
@@ -32,7 +31,7 @@ struct CheckTrigger: Sendable {
     private var isAnew = false
     private var last: Duration?
     private var checked: (target: MeteorVersion, running: MeteorVersion?, times: Int)?
-    /// When to ask `decide`; nil for not at all.
+    /// The time at which to call `decide`; nil if there is nothing to decide.
     private(set) var due: Duration?
 
     init(pace: Pace, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
@@ -40,12 +39,12 @@ struct CheckTrigger: Sendable {
         self.random = random
     }
 
-    /// A subscription has begun: what is stated now counts although it was stated before.
+    /// A subscription started: its first version counts even if it was reported before.
     mutating func subscribed() {
         isAnew = true
     }
 
-    /// The server states a version at the clock's reading `now`.
+    /// The server reported a version at the time `now`.
     mutating func state(_ version: MeteorVersion, at now: Duration) {
         guard isAnew || version != stated else { return }
         isAnew = false
@@ -55,7 +54,7 @@ struct CheckTrigger: Sendable {
         due = max(moment, last.map { $0 + pace.apart } ?? moment)
     }
 
-    /// Decides at `due`, with the version that runs at that moment; nil when it is not known.
+    /// Decides about the reported version. `running` is the version that runs, if known.
     mutating func decide(running: MeteorVersion?, at now: Duration) -> Answer {
         due = nil
         guard let stated, stated != running else {
@@ -71,7 +70,7 @@ struct CheckTrigger: Sendable {
     }
 
     private func reason(_ stated: MeteorVersion, _ running: MeteorVersion?) -> String {
-        "the server states version \(stated), and \(Self.mostChecks) checks did not lead there from "
+        "the server reports version \(stated), but \(Self.mostChecks) checks did not lead to it from "
             + "\(running.map { "version \($0)" } ?? "an unknown version"); no more checks for it until either changes"
     }
 }

@@ -1,59 +1,59 @@
-/// What the server says about its clients' versions: one document for each architecture (METEOR section 7.3).
+/// The client versions that the server publishes, one document for each architecture (METEOR section 7.3).
 struct ClientVersions: Sendable, Equatable {
-    /// The document of servers before Meteor 1.7.1; on later ones a tombstone.
+    /// The document of servers before Meteor 1.7.1. Later servers publish a tombstone under this name.
     static let legacy = "version-cordova"
-    /// The text of a tombstone.
+    /// The version in a tombstone.
     static let outdated = "outdated"
     private static let mostDocuments = 32
 
     private let architecture: String
-    /// The versions by document; nil where a document states none.
+    /// The versions by document; nil for a document without a version.
     private var documents: [String: String?] = [:]
-    /// Documents sent since the subscription began.
+    /// The documents received since the subscription started.
     private var sent: Set<String> = []
     private var hasArchitectures = false
-    /// Whether the server has sent all that it had when the subscription began.
+    /// Whether the server has sent all documents of the subscription.
     private(set) var isReady = false
 
     init(architecture: String) {
         self.architecture = architecture
     }
 
-    /// A subscription begins: the server sends everything again, and what it does not send is gone when it is `ready`.
+    /// A subscription starts. The server sends all documents again, and those missing at `ready` no longer exist.
     mutating func begin() {
         isReady = false
         hasArchitectures = false
         sent = []
     }
 
-    /// The server has sent everything.
+    /// The server has sent all documents.
     mutating func ready() {
         isReady = true
         documents = documents.filter { sent.contains($0.key) }
     }
 
-    /// A document came; it replaces one of the same name.
+    /// The server sent a document, which replaces an earlier one.
     mutating func added(_ change: DocumentChange) {
         guard mayKeep(change.id) else { return }
         documents[change.id] = .some(nil)
         merge(change)
     }
 
-    /// Fields of a document changed; those that are not mentioned stay.
+    /// The server sent changed fields of a document.
     mutating func changed(_ change: DocumentChange) {
         guard mayKeep(change.id) else { return }
         merge(change)
     }
 
-    /// A document is gone: its version is not known.
+    /// The server removed a document.
     mutating func removed(_ id: String) {
         documents[id] = nil
         sent.remove(id)
     }
 
-    /// The version of the watched client on the server; nil while it is not known.
+    /// The server's version of the watched client, if known.
     ///
-    /// What is stated for the architecture counts; before 1.7.1, when there were no architectures, the one document of that time.
+    /// It is the version of the architecture, or of the single document before Meteor 1.7.1.
     var current: String? {
         guard isReady else { return nil }
         let stated = hasArchitectures ? documents[architecture] : documents[Self.legacy]
@@ -71,7 +71,7 @@ struct ClientVersions: Sendable, Equatable {
         }
     }
 
-    /// Others do not matter, and a server must not fill the memory.
+    /// Ignores other documents, so that a server cannot fill the memory.
     private func mayKeep(_ id: String) -> Bool {
         if id == architecture || id == Self.legacy || documents[id] != nil { return true }
         return isArchitecture(id) && documents.count < Self.mostDocuments

@@ -2,45 +2,42 @@ import BundleCore
 import BundleValues
 import BundlePush
 
-/// Talks DDP with one server, connection after connection: events in, actions out (METEOR sections 7.2 to 7.5).
+/// A DDP conversation with one server over any number of connections: it maps events to actions (METEOR sections 7.2 to
+/// 7.5).
 ///
-/// Time comes in as the reading of a clock that the caller chose, as a duration since any fixed moment of it.
+/// Times are durations since any fixed moment of the caller's clock.
 struct DDPConversation: Sendable {
-    /// What happened.
     enum Event: Sendable, Equatable {
-        /// A connection is begun; whoever begins it gives it up in time.
+        /// A connection attempt starts. The caller limits its time.
         case connecting
-        /// The socket is open.
         case opened
-        /// A text frame came.
+        /// A text frame arrived.
         case received(String)
-        /// A binary frame came, which means nothing in DDP.
+        /// A binary frame arrived, which has no meaning in DDP.
         case receivedBinary
-        /// The socket could not be opened, or is closed.
+        /// The socket failed to open or was closed.
         case closed
-        /// The moment that was asked for has come.
+        /// The time of a `wake` action has come.
         case woken
     }
 
-    /// What to do.
     enum Action: Sendable, Equatable {
-        /// Send this text frame.
         case send(String)
-        /// Send `woken` at this reading of the clock. At most one wake-up is asked for at a time; the connection's end lets it go.
+        /// Send the `woken` event at this time. A new `wake` replaces an earlier one, and the end of the connection
+        /// cancels it.
         case wake(at: Duration)
-        /// The connection is given up for this reason.
+        /// The connection is closed for this reason.
         case lost(String)
-        /// Close the socket.
         case close
-        /// Send `connecting` after this wait.
+        /// Send the `connecting` event after this wait.
         case reconnect(after: Duration)
-        /// The server cannot be talked with; nothing more will come.
+        /// The server does not speak a known protocol, so the conversation ends.
         case giveUp(String)
-        /// The server has sent all that it had when the subscription began.
+        /// The server has sent all documents of the subscription.
         case ready
-        /// The server has this version now. Said after every `ready` as well.
+        /// The server now has this version. It also follows every `ready`.
         case versionChanged(MeteorVersion)
-        /// One sentence for people, at most a few until a connection has lasted.
+        /// A sentence for the log. The number per connection is limited.
         case log(String)
     }
 
@@ -67,7 +64,7 @@ struct DDPConversation: Sendable {
     private var logs = 0
     private var unreadable = 0
 
-    /// A conversation about the client of `architecture` in the application `appId`; nil asks for whatever application there is.
+    /// `architecture` is the watched client. `appId` selects the application; nil accepts any.
     init(appId: String?, architecture: String, random: @escaping @Sendable (ClosedRange<Double>) -> Double) {
         self.appId = appId
         self.architecture = architecture
@@ -75,7 +72,7 @@ struct DDPConversation: Sendable {
         versions = ClientVersions(architecture: architecture)
     }
 
-    /// Takes in `event` at the clock's reading `now`. What makes no sense in the present state changes nothing.
+    /// Handles an event at the time `now`. Events that do not fit the present state are ignored.
     mutating func handle(_ event: Event, at now: Duration) -> [Action] {
         switch (state, event) {
         case (.apart, .connecting): return begin()
@@ -84,9 +81,9 @@ struct DDPConversation: Sendable {
             let end = now + DDPTimers.connect
             state = .greeting(until: end)
             return [.send(DDPRequest.connect(version: proposed)), .wake(at: end)]
-        case (.greeting, .received(let text)), (.talking, .received(let text)): return hear(text, now)
+        case (.greeting, .received(let text)), (.talking, .received(let text)): return receive(text, now)
         case (.greeting, .receivedBinary), (.talking, .receivedBinary):
-            notice(now)
+            recordActivity(now)
             return ignore("it is binary", now)
         case (_, .closed): return lose(now)
         case (.greeting(let end), .woken): return wake(now, end, "no DDP answer within 10s")
@@ -103,7 +100,7 @@ struct DDPConversation: Sendable {
         return []
     }
 
-    /// The connection is gone. One whose subscription lasted was a success, and the next attempt is the first again.
+    /// Handles the end of a connection. A connection with a long subscription was successful, which resets the waits.
     private mutating func lose(_ now: Duration) -> [Action] {
         if case .talking(let talk) = state, let since = talk.readySince, now - since >= DDPTimers.success {
             (losses, logs) = (0, 0)
@@ -128,7 +125,7 @@ struct DDPConversation: Sendable {
         var talk = talk
         var actions: [Action] = []
         if let pinged = talk.pinged, now >= pinged + DDPTimers.answer { return drop(now, "the server is silent") }
-        if talk.pinged == nil, now >= talk.heard + DDPTimers.idle {
+        if talk.pinged == nil, now >= talk.lastReceived + DDPTimers.idle {
             talk.pinged = now
             actions.append(.send(DDPRequest.ping))
         }
@@ -143,8 +140,8 @@ struct DDPConversation: Sendable {
 
     // MARK: Messages
 
-    private mutating func hear(_ text: String, _ now: Duration) -> [Action] {
-        notice(now)
+    private mutating func receive(_ text: String, _ now: Duration) -> [Action] {
+        recordActivity(now)
         let message: DDPMessage
         do throws(JSONError) {
             message = try DDPFrame.message(in: text)
@@ -156,20 +153,20 @@ struct DDPConversation: Sendable {
         case .error(let reason): return log("the server reports an error: \(Self.shown(reason))")
         case .connected: return greet(now)
         case .failed(let version): return refuse(version, now)
-        case .ready, .noSubscription, .added, .changed, .removed: return take(message, now)
+        case .ready, .noSubscription, .added, .changed, .removed: return handle(message, now)
         case .other: return []
         }
     }
 
-    /// Whatever comes is a sign of life.
-    private mutating func notice(_ now: Duration) {
+    /// Any frame shows that the server is alive.
+    private mutating func recordActivity(_ now: Duration) {
         guard case .talking(var talk) = state else { return }
-        talk.heard = now
+        talk.lastReceived = now
         talk.pinged = nil
         state = .talking(talk)
     }
 
-    /// A frame that cannot be read counts for nothing; a server that sends many speaks something else.
+    /// Ignores an unreadable frame. Closes the connection if there are many.
     private mutating func ignore(_ reason: String, _ now: Duration) -> [Action] {
         unreadable += 1
         if unreadable < Self.mostUnreadable { return log("a frame was ignored: \(reason)") }
@@ -179,12 +176,12 @@ struct DDPConversation: Sendable {
     private mutating func greet(_ now: Duration) -> [Action] {
         guard case .greeting = state else { return [] }
         refused = []
-        let talk = DDPTalk(heard: now)
+        let talk = DDPTalk(lastReceived: now)
         state = .talking(talk)
         return [subscribe(talk)]
     }
 
-    /// The server wants another version of DDP.
+    /// Handles a server that requires another version of DDP.
     private mutating func refuse(_ version: String, _ now: Duration) -> [Action] {
         guard case .greeting = state else { return [] }
         refused.insert(proposed)
@@ -203,8 +200,8 @@ struct DDPConversation: Sendable {
         return .send(DDPRequest.subscribe(id: String(talk.subscription), appId: appId))
     }
 
-    /// What comes only when somebody is subscribed.
-    private mutating func take(_ message: DDPMessage, _ now: Duration) -> [Action] {
+    /// Handles a message of a subscription.
+    private mutating func handle(_ message: DDPMessage, _ now: Duration) -> [Action] {
         guard case .talking(var talk) = state else { return [] }
         switch message {
         case .ready(let subscriptions):
@@ -224,22 +221,22 @@ struct DDPConversation: Sendable {
         case .removed(DDPRequest.clientVersions, let id): versions.removed(id)
         default: return []
         }
-        return tell()
+        return versionChanges()
     }
 
     private mutating func becomeReady() -> [Action] {
         refusedSubscriptions = 0
         versions.ready()
         told = nil
-        guard versions.current == nil else { return [.ready] + tell() }
+        guard versions.current == nil else { return [.ready] + versionChanges() }
         return [.ready]
             + log(
                 "the server states no version for \(architecture) yet; if that stays so, check that the appId is the server's"
             )
     }
 
-    /// The version, when it is another one than was told before.
-    private mutating func tell() -> [Action] {
+    /// Returns the version if it differs from the last reported one.
+    private mutating func versionChanges() -> [Action] {
         guard versions.isReady, versions.current != told else { return [] }
         told = versions.current
         guard let text = versions.current else { return [] }
@@ -250,7 +247,7 @@ struct DDPConversation: Sendable {
         }
     }
 
-    // MARK: Words
+    // MARK: Log messages
 
     private mutating func log(_ sentence: String) -> [Action] {
         logs += 1

@@ -1,8 +1,8 @@
 import BundleValues
 
-/// Reads one text frame: one JSON object of which what is not known is skipped, whatever it holds.
+/// Parses a text frame: one JSON object whose unknown members are skipped.
 struct DDPFrame {
-    /// The largest frame that is read, in bytes.
+    /// The largest frame in bytes.
     static let maximumBytes = 1 << 20
     private static let longestText = 8192
     private static let deepest = 64
@@ -16,9 +16,10 @@ struct DDPFrame {
     private var version = DocumentChange.Version.unmentioned
     private var reason: String?
 
-    /// Refuses what is no JSON object, is longer than 1 MiB, deeper than 64, or has one of the known members twice.
+    /// Throws if the frame is not a JSON object, has more than 1 MiB, is nested deeper than 64, or repeats a known
+    /// member.
     static func message(in text: String) throws(JSONError) -> DDPMessage {
-        // Looked at before it is copied.
+        // Checks the length before it copies the text.
         guard text.utf8.count <= maximumBytes else { throw .tooLong(bytes: text.utf8.count, limit: maximumBytes) }
         var frame = DDPFrame(
             reader: try JSONReader(Array(text.utf8), maximumBytes: maximumBytes, maximumDepth: deepest))

@@ -1,31 +1,31 @@
 import BundleValues
 
-/// What the server says; messages that mean nothing here are `other`.
+/// A message of the server. Messages without a meaning here are `other`.
 enum DDPMessage: Sendable, Equatable {
     case connected
-    /// The server speaks another version of DDP, this one.
+    /// The server requires this version of DDP.
     case failed(version: String)
     case ready(subscriptions: [String])
-    /// A subscription is refused, or over.
+    /// The server refused or ended a subscription.
     case noSubscription(id: String, reason: String?)
     case ping(id: String?)
     case added(DocumentChange)
     case changed(DocumentChange)
     case removed(collection: String, id: String)
-    /// The server did not understand something.
+    /// The server did not understand a message.
     case error(reason: String?)
     case other
 }
 
-/// What a message says about one document; of its fields only `version` counts here.
+/// A change of a document, of which only the field `version` matters.
 struct DocumentChange: Sendable, Equatable {
-    /// What the message says about the field `version`.
+    /// The change of the field `version`.
     enum Version: Sendable, Equatable {
-        /// Nothing.
+        /// The message does not mention the field.
         case unmentioned
-        /// It is this text.
+        /// The field has this text.
         case stated(String)
-        /// It is gone, or no text.
+        /// The field was removed or is not a string.
         case none
     }
 
@@ -34,11 +34,11 @@ struct DocumentChange: Sendable, Equatable {
     var version: Version
 }
 
-/// What the client says.
+/// The messages of the client.
 enum DDPRequest {
-    /// Versions of DDP that are spoken here, best first.
+    /// The supported versions of DDP, most preferred first.
     static let versions = ["1", "pre2", "pre1"]
-    /// The collection of the versions, and the publication of it.
+    /// The collection and publication of client versions.
     static let clientVersions = "meteor_autoupdate_clientVersions"
 
     static func connect(version: String) -> String {

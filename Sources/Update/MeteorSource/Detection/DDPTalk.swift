@@ -1,19 +1,19 @@
-/// What is known of a connection once the server has said `connected`.
+/// The state of a connection after the server's `connected`.
 struct DDPTalk: Sendable {
-    /// When the server last said anything.
-    var heard: Duration
-    /// When it was asked whether it is there, while it has not answered.
+    /// The time of the last frame from the server.
+    var lastReceived: Duration
+    /// The time of an unanswered ping.
     var pinged: Duration?
-    /// The present subscription, counted from 1.
+    /// The number of the present subscription, from 1.
     var subscription = 1
-    /// When to subscribe once more.
+    /// The time of the next attempt to subscribe.
     var subscribeAgain: Duration?
-    /// When the first subscription was answered.
+    /// The time at which the first subscription became ready.
     var readySince: Duration?
 
-    /// When something is to be done although nothing happens.
+    /// The time of the next action without an event.
     var deadline: Duration {
-        let silence = pinged.map { $0 + DDPTimers.answer } ?? heard + DDPTimers.idle
+        let silence = pinged.map { $0 + DDPTimers.answer } ?? lastReceived + DDPTimers.idle
         return min(silence, subscribeAgain ?? silence)
     }
 }

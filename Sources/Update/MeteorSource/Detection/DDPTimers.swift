@@ -1,18 +1,19 @@
 import BundlePush
 
-/// How long things take, and when they are tried again (METEOR section 7.5).
+/// The timeouts and retries of a conversation (METEOR section 7.5).
 enum DDPTimers {
-    /// From the beginning of a connection to the open socket, and from there to the server's `connected`.
+    /// The timeout for opening the socket, and then for the server's `connected`.
     static let connect = Duration.seconds(10)
-    /// How long the server may say nothing before it is asked.
+    /// The silence after which the client sends a ping.
     static let idle = Duration.milliseconds(17_500)
-    /// How long it may take to answer then.
+    /// The timeout of the answer.
     static let answer = Duration.seconds(15)
-    /// How long a subscription must last for the connection to count as a success.
+    /// The duration of a subscription after which its connection counts as successful.
     static let success = Duration.seconds(10)
-    /// When to connect again; losses count from the last success.
+    /// The waits before a reconnection, counted from the last successful connection.
     static let reconnect = backoff { $0.soonLosses = 2 }
-    /// When to subscribe again; refusals count from the last success, and the first of them as one.
+    /// The waits before another subscription, counted from the last successful connection. The first refusal counts as
+    /// one loss.
     static let resubscribe = backoff { $0.first = .seconds(30) }
 
     private static func backoff(_ change: (inout BackoffRule) -> Void) -> BackoffRule {

@@ -1,21 +1,20 @@
 package import BundleValues
 package import BundlePush
 
-/// Where a Meteor server talks DDP: a WebSocket, `ws` or `wss`, at `websocket` below the server's path (METEOR section 7.1).
+/// The URL of a Meteor server's DDP socket: `ws` or `wss`, with `websocket` below the server's path (METEOR section 7.1).
 package struct DDPURL: Sendable, Hashable, CustomStringConvertible {
-    /// What a transport opens.
+    /// The URL for a transport.
     package let socket: SocketURL
 
-    /// The whole URL; a port that is the scheme's own is left out.
+    /// The URL without the default port of its scheme.
     package var description: String { socket.description }
 
-    /// Whether it is at this very machine.
     var isThisMachine: Bool { socket.start.origin.isThisMachine }
 
-    /// The socket that a page's configuration states: `DDP_DEFAULT_CONNECTION_URL`, else `ROOT_URL`.
+    /// Creates the URL that a page's configuration states: `DDP_DEFAULT_CONNECTION_URL`, or otherwise `ROOT_URL`.
     ///
-    /// The former may be a path on the server of `ROOT_URL`. Throws `FetchError.unsupportedURL` where neither is there, where
-    /// the one that counts is no URL, and where a page that came inside TLS names a socket in the clear.
+    /// The former can be a path on the server of `ROOT_URL`. Throws `FetchError.unsupportedURL` if both are missing, if
+    /// the URL is invalid, or if it is not encrypted although `ROOT_URL` is https.
     package init(_ config: RuntimeConfig) throws(FetchError) {
         let root = config.rootURL.flatMap { $0.isEmpty ? nil : $0 }
         guard let stated = config.ddpURL, !stated.isEmpty else {
@@ -43,7 +42,7 @@ package struct DDPURL: Sendable, Hashable, CustomStringConvertible {
         try self.init(below: server)
     }
 
-    /// A socket that somebody named: http, https, ws or wss; `/websocket` is added where it is missing.
+    /// Parses an http, https, ws or wss URL from an operator, and adds a missing `/websocket`.
     package init(parsing text: String) throws(FetchError) {
         try self.init(below: Self.page(text))
     }
@@ -64,7 +63,7 @@ package struct DDPURL: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension String {
-    /// Without the slashes at its end.
+    /// The text without trailing slashes.
     fileprivate var trimmingSlashes: String {
         var rest = Substring(self)
         while rest.hasSuffix("/") { rest = rest.dropLast() }

@@ -1,33 +1,31 @@
 package import BundleValues
 package import BundlePush
 
-/// Hears from a Meteor server at once when it has another version of the client (METEOR section 7).
+/// Watches a Meteor server for new versions of the client (METEOR section 7).
 ///
-/// It keeps one socket open, and opens it again when it is lost. Where no socket can be had, updates are found by checking
-/// from time to time. What METEOR section 7.5 asks for beyond connections (signs of life in DDP, an end where the server speaks another
-/// protocol) is the conversation's, so `SyncClient` does not hold them; `Reconnection` opens them for both.
+/// It keeps one socket open and reconnects after a loss. Without a socket, periodic checks find updates.
+/// `DDPConversation` implements the heartbeats and protocol versions of METEOR section 7.5, so the watcher uses
+/// `Reconnection` instead of `SyncClient`.
 package struct VersionWatcher: Sendable {
-    /// What is watched.
     package struct Configuration: Sendable, Equatable {
-        /// The socket.
         package var url: DDPURL
-        /// The application's id, as its page states it; a server of another application states no version. Nil asks without.
+        /// The application ID that its page states. A server of another application reports no version. nil accepts any
+        /// application.
         package var appId: String?
         /// The architecture of the client.
         package var architecture = "web.cordova"
-        /// The longest random wait between hearing of a version and checking; spreads a fleet's requests after a deploy.
+        /// The longest random wait between a new version and the check, which spreads the requests of a fleet.
         package var spread = Duration.seconds(30)
 
-        /// The defaults, for `url`.
         package init(url: DDPURL, appId: String? = nil) {
             self.url = url
             self.appId = appId
         }
 
-        /// What `page` states about its server, of the device's own server at `root` where it states nothing that can be used.
+        /// Derives the URL from the page's configuration, or otherwise from the device's server at `root`.
         ///
-        /// Not used is a socket in the clear for a server inside TLS, and, for a server elsewhere, one of this very machine: what
-        /// a bundle states that was built on a developer's.
+        /// It ignores an unencrypted socket for an https server. It also ignores a socket of this machine for another
+        /// server, because such a bundle was built on a developer's machine.
         package init(server root: FetchURL, page: RuntimeConfig?) throws(FetchError) {
             let own = try DDPURL(parsing: root.description)
             let config = RuntimeConfig(rootURL: root.description, appId: page?.appId, ddpURL: page?.ddpURL)
@@ -36,11 +34,11 @@ package struct VersionWatcher: Sendable {
         }
     }
 
-    /// Why a watch is over.
+    /// Why a watch ended.
     package enum End: Sendable, Equatable {
-        /// Its task was cancelled.
+        /// The task was cancelled.
         case cancelled
-        /// The server cannot be talked with, for this reason.
+        /// The server does not speak a known protocol, for this reason.
         case refused(String)
     }
 
@@ -52,11 +50,9 @@ package struct VersionWatcher: Sendable {
     private let onNewVersion: @Sendable (MeteorVersion) async -> Void
     private let report: @Sendable (LinkReport) -> Void
 
-    /// A watch that has not begun.
-    ///
-    /// `running` tells the version of the page that runs, nil where it is not known; it is asked before each check.
-    /// `onNewVersion` checks for updates; it gets the version that the server states, one call at a time. `report`
-    /// hears of the connection, once for each change: it is one when the server has told its versions. `random` draws from a range.
+    /// `running` returns the version of the running page, if known, before each check. `onNewVersion` checks for updates;
+    /// it receives the reported version, one call at a time. `report` receives each change of the connection once; it is
+    /// connected when the server has sent all versions. `random` returns a number in a range.
     package init(
         _ configuration: Configuration, connector: any TransportConnector,
         clock: any Clock<Duration> = SuspendingClock(),
@@ -74,9 +70,9 @@ package struct VersionWatcher: Sendable {
         self.report = report
     }
 
-    /// Watches until the task is cancelled, or the server turns out to speak another protocol.
+    /// Watches until the task is cancelled or the server turns out to speak another protocol.
     ///
-    /// Cancelling closes the socket and cancels a check under way; nothing is left running.
+    /// A cancellation closes the socket and cancels a running check. No task remains.
     package func run() async -> End {
         let (wanted, asking) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let state = WatchState(
@@ -102,7 +98,7 @@ package struct VersionWatcher: Sendable {
                 guard case .reconnect(let wait)? = state.end else { return nil }
                 return wait
             })
-        // Also where the watch was cancelled after that.
+        // The watch can be cancelled after this end.
         guard case .giveUp(let reason)? = state.end else { return .cancelled }
         return .refused(reason)
     }
@@ -113,7 +109,7 @@ package struct VersionWatcher: Sendable {
             group.addTask { await receive(transport, state) }
             group.addTask { await send(state.texts, transport) }
             group.addTask { await alarms(state) }
-            // Whoever ends first ends the connection: also the alarms, when the task is cancelled.
+            // The first task to end ends the connection. A cancellation ends the alarms.
             let error = await group.next() ?? .isClosed
             group.cancelAll()
             return error
@@ -126,7 +122,7 @@ package struct VersionWatcher: Sendable {
                 switch message {
                 case .text(let text): state.handle(.received(text))
                 case .binary: state.handle(.receivedBinary)
-                // Signs of life are DDP's own; nobody asked for this one.
+                // DDP has its own pings, so no WebSocket ping was sent.
                 case .pong: break
                 }
             }
@@ -145,7 +141,7 @@ package struct VersionWatcher: Sendable {
         }
     }
 
-    /// Wakes the conversation whenever it wants to be; ends with the connection.
+    /// Sends `woken` events until the connection ends.
     private func alarms(_ state: WatchState) async -> TransportError {
         while let left = state.untilAlarm {
             do { try await clock.sleep(for: left) } catch { break }
@@ -156,7 +152,7 @@ package struct VersionWatcher: Sendable {
 
     // MARK: Checks
 
-    /// One check after the other.
+    /// Runs checks one after another.
     private func checks(_ wanted: AsyncStream<Void>, _ state: WatchState) async {
         for await _ in wanted {
             while let left = state.untilDue {

@@ -3,9 +3,9 @@ import BundleValues
 import BundlePush
 import Synchronization
 
-/// The conversation of a watch and what it has asked for; shared by the watch's tasks.
+/// The conversation of a watch and its pending actions, shared by the tasks of the watch.
 final class WatchState: Sendable {
-    /// How a connection ended.
+    /// Why a connection ended.
     enum End: Sendable, Equatable {
         case reconnect(after: Duration)
         case giveUp(String)
@@ -19,11 +19,11 @@ final class WatchState: Sendable {
         var alarm: Duration?
         var end: End?
         var news = LinkEvent()
-        /// Whether there was too much to send.
+        /// Whether too many messages are waiting to be sent.
         var isStuck = false
     }
 
-    /// Texts that wait for being sent; a server that does not take them is left.
+    /// The number of messages that may wait to be sent. A server that does not read them is disconnected.
     private static let mostUnsent = 64
 
     private let fields: Mutex<Fields>
@@ -43,7 +43,7 @@ final class WatchState: Sendable {
 
     // MARK: The connection
 
-    /// Begins a connection.
+    /// Starts a connection.
     func begin() {
         let (texts, outbox) = AsyncStream<String>.makeStream(bufferingPolicy: .bufferingOldest(Self.mostUnsent))
         fields.withLock { fields in
@@ -54,17 +54,17 @@ final class WatchState: Sendable {
         handle(.connecting)
     }
 
-    /// What the connection has to send, as it comes.
+    /// The messages to send on the connection.
     var texts: AsyncStream<String> { fields.withLock { $0.texts } }
 
-    /// Takes in an event, and does what it leads to.
+    /// Handles an event and performs its actions.
     func handle(_ event: DDPConversation.Event) {
         let now = reading()
         let reports = fields.withLock { fields in
-            var reports = Self.take(fields.conversation.handle(event, at: now), &fields, now)
+            var reports = Self.perform(fields.conversation.handle(event, at: now), &fields, now)
             if fields.isStuck, fields.end == nil {
-                reports += Self.take([.lost("it takes nothing from its connection")], &fields, now)
-                reports += Self.take(fields.conversation.handle(.closed, at: now), &fields, now)
+                reports += Self.perform([.lost("the server stopped reading")], &fields, now)
+                reports += Self.perform(fields.conversation.handle(.closed, at: now), &fields, now)
             }
             return reports
         }
@@ -72,21 +72,21 @@ final class WatchState: Sendable {
         if untilDue != nil { wanted.yield() }
     }
 
-    /// The socket is gone, or could not be opened, for this reason; one that the conversation gave up went for a reason of its own.
+    /// The socket failed to open or was lost for this reason. If the conversation closed it, its own reason counts.
     func lose(_ reason: String) {
         let told = fields.withLock { $0.end == nil ? $0.news.lost(reason) : nil }
         if let told { report(told) }
         handle(.closed)
     }
 
-    /// The time left until `woken` is to be sent; nil when the connection is over.
+    /// The time until `woken` must be sent; nil after the end of the connection.
     var untilAlarm: Duration? { left(until: fields.withLock { $0.alarm }) }
 
-    /// How the connection ended; nil while it has not.
+    /// Why the connection ended; nil while it is open.
     var end: End? { fields.withLock { $0.end } }
 
-    /// Does what can be done at once, and gives what people are to be told.
-    private static func take(
+    /// Performs the actions that do not wait, and returns the reports.
+    private static func perform(
         _ actions: [DDPConversation.Action], _ fields: inout Fields, _ now: Duration
     ) -> [LinkReport] {
         var reports: [LinkReport?] = []
@@ -117,17 +117,17 @@ final class WatchState: Sendable {
 
     // MARK: Checks
 
-    /// The time left until `decide` is to be called; nil while no version waits for it.
+    /// The time until `decide` must be called; nil if there is nothing to decide.
     var untilDue: Duration? { left(until: fields.withLock { $0.trigger.due }) }
 
     private func left(until moment: Duration?) -> Duration? { moment.map { max(.zero, $0 - reading()) } }
 
-    /// Decides about the version stated last.
+    /// Decides about the latest reported version.
     func decide(running: MeteorVersion?) -> CheckTrigger.Answer {
         let now = reading()
         return fields.withLock { $0.trigger.decide(running: running, at: now) }
     }
 
-    /// No version will be stated any more.
+    /// No more versions will be reported.
     func finish() { wanted.finish() }
 }

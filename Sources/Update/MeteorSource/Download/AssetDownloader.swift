@@ -2,17 +2,17 @@ import BundleValues
 import BundleDisk
 import BundleDownload
 
-/// One file of a bundle to bring.
+/// A file of a bundle to download.
 struct AssetJob: Sendable {
-    /// For messages: the URL path, `/app/app.js`.
+    /// The URL path for messages, such as `/app/app.js`.
     let name: String
-    /// Where it goes in the tree. No two jobs of a run have the same.
+    /// The location in the tree, unique within a run.
     let file: BundlePath
-    /// What tells the wanted content from all other, across attempts and versions.
+    /// Identifies the content across attempts and versions.
     let key: String
     let download: DownloadJob
 
-    /// `isOptional`: the response 404 counts as done, with nothing written; a source map.
+    /// `isOptional` is for source maps: a 404 response completes the job without a file.
     init(
         url: FetchURL, name: String, file: BundlePath, key: String, maximumBytes: Int, isOptional: Bool = false,
         makeInspector: @escaping @Sendable () throws -> any DownloadInspector
@@ -25,7 +25,7 @@ struct AssetJob: Sendable {
         self.download = download
     }
 
-    /// Puts the end of a run into words that name the file.
+    /// Returns an error that names the file.
     fileprivate func failure(_ error: FetchError) -> UpdateFailure {
         let failure = error.failure
         let what =
@@ -37,16 +37,15 @@ struct AssetJob: Sendable {
     }
 }
 
-/// Brings many files into a tree, some at once, and goes on where an earlier attempt stopped.
+/// Downloads files in parallel into a tree and resumes earlier attempts.
 ///
-/// A file has its name in the tree only when it is complete and its inspector has accepted it. What is complete, and the beginning of
-/// what is not, is recorded in a journal beside the tree (`InterruptedDownload` reads it).
+/// A file appears in the tree only when it is complete and its inspector accepted it. A journal beside the tree records
+/// complete and partial files; `InterruptedDownload` reads it.
 struct AssetDownloader: Sendable {
-    /// The tree to fill.
     let tree: Directory
-    /// The folder of journal and unfinished files, of the same file system.
+    /// The folder of the journal and the partial files, on the file system of the tree.
     let attempt: Directory
-    /// The attempt that is gone on with.
+    /// The attempt to resume.
     let earlier: InterruptedDownload?
     let fetcher: any Fetcher
     let policy: DownloadPolicy
@@ -54,10 +53,10 @@ struct AssetDownloader: Sendable {
     let random: @Sendable (ClosedRange<Double>) -> Double
     /// Called before each file and every few megabytes.
     let requireRoom: @Sendable () throws -> Void
-    /// Called after, by one thread at a time.
+    /// Called by one thread at a time.
     let report: @Sendable (DownloadProgress) -> Void
 
-    /// Brings the files as `Downloader` does. Throws an `UpdateFailure` that names the file in place of a `FailedJob`.
+    /// Downloads the files. Throws `UpdateFailure` with the name of the file instead of `FailedJob`.
     func run(_ jobs: [AssetJob]) async throws -> DownloadedFiles {
         let places = try AssetPlaces(
             jobs, tree: tree, attempt: attempt, earlier: earlier, requireRoom: requireRoom, report: report)

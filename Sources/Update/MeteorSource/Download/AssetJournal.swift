@@ -3,21 +3,21 @@ import BundleDisk
 import BundleDownload
 import BundleSigning
 
-/// The journal of one attempt's downloads, which lies beside its tree and only grows. Used by one thread at a time.
+/// The journal of an attempt's downloads. It is beside the tree and is only appended to. Only one thread may use it at a
+/// time.
 final class AssetJournal {
-    /// Its name in the attempt's folder.
     static let name = "assets.journal"
-    /// The folder of unfinished files beside it.
+    /// The folder of partial files.
     static let parts = "parts"
 
     private let file: File
 
-    /// Opens it for adding lines.
+    /// Opens the journal for appending.
     init(in folder: Directory) throws {
         file = try folder.file(appending: Self.name)
         let size = try file.size()
         try file.truncate(to: size)
-        // The last line may be torn; the next one must not become a part of it.
+        // The last line can be incomplete, so the next one needs a new line.
         if size > 0 { try write("\n") }
     }
 
@@ -31,11 +31,11 @@ final class AssetJournal {
     }
 }
 
-/// One line of a download's journal: words with a tab between them, the key last.
+/// A line of the journal: words separated by tabs, with the key last.
 enum JournalRecord: Equatable {
-    /// A file is complete at its place in the tree.
+    /// A file in the tree is complete.
     case complete(key: JournalText, CompleteAsset)
-    /// A part of a file grows in the folder of parts.
+    /// A partial file is in the folder of parts.
     case part(key: JournalText, AssetPartRecord)
 
     var line: String {
@@ -48,7 +48,7 @@ enum JournalRecord: Equatable {
         }
     }
 
-    /// Nil for a line that is torn or otherwise not ours.
+    /// Returns nil for an incomplete or foreign line.
     init?(parsing line: Substring) {
         let words = line.split(separator: "\t", omittingEmptySubsequences: false)
         switch words.first {
@@ -61,7 +61,7 @@ enum JournalRecord: Equatable {
             self = .complete(
                 key: JournalText(escaped: String(words[5])), CompleteAsset(file: file, receipt: receipt))
         case "part" where words.count == 4:
-            // A name, not a path: nothing outside the folder of parts is looked at.
+            // Accepts a name only, so that no file outside the folder of parts is read.
             guard let name = try? BundlePath(parsing: words[1]), name.parent == nil else { return nil }
             let part = AssetPartRecord(
                 name: String(words[1]), validator: JournalText(escaped: String(words[2])).plain)
@@ -72,19 +72,19 @@ enum JournalRecord: Equatable {
     }
 }
 
-/// A complete file, as the journal has it.
+/// The journal entry of a complete file.
 struct CompleteAsset: Sendable, Equatable {
     let file: BundlePath
     let receipt: DownloadReceipt
 }
 
-/// A part of a file, as the journal has it.
+/// The journal entry of a partial file.
 struct AssetPartRecord: Sendable, Equatable {
     let name: String
     let validator: String
 }
 
-/// Any text in a form without control characters: those, and the percent sign, are percent-encoded.
+/// A text whose control characters and percent signs are percent-encoded.
 struct JournalText: Sendable, Hashable {
     let escaped: String
 
@@ -107,7 +107,7 @@ struct JournalText: Sendable, Hashable {
         escaped = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The text again.
+    /// The original text.
     var plain: String {
         guard escaped.utf8.contains(UInt8(ascii: "%")) else { return escaped }
         var bytes: [UInt8] = []

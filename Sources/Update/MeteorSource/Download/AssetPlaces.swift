@@ -4,17 +4,17 @@ import BundleDisk
 import BundleDownload
 import Synchronization
 
-/// How far a run is.
+/// The progress of a run.
 struct DownloadProgress: Sendable, Equatable {
-    /// Body bytes taken from the network.
+    /// The body bytes from the network.
     var bytes = 0
-    /// Files placed in the tree.
+    /// The files in the tree.
     var files = 0
 }
 
-/// The disk's side of a run: the tree, the parts and the journal.
+/// The tree, the parts and the journal of a run.
 ///
-/// Sendable, unchecked: folders and journal are the writing thread's, the progress is behind a mutex.
+/// Unchecked sendable: only the writing thread uses folders and journal, and a mutex guards the progress.
 final class AssetPlaces: DownloadPlaces, @unchecked Sendable {
     private let jobs: [AssetJob]
     private let folders: TreeFolders
@@ -40,7 +40,7 @@ final class AssetPlaces: DownloadPlaces, @unchecked Sendable {
 
     func hasEarlierPart(of job: Int) throws -> Bool { try earlier?.unfinished(key: jobs[job].key) != nil }
 
-    /// Makes an earlier attempt's part one of ours.
+    /// Moves the part of an earlier attempt into this one.
     func earlierPart(of job: Int) throws -> PartFile? {
         guard let unfinished = try earlier?.unfinished(key: jobs[job].key) else { return nil }
         let name = randomName("part-")

@@ -3,9 +3,9 @@ import BundleDisk
 import BundleDownload
 import BundleSigning
 
-/// What an attempt that did not reach its end has left: complete files in its tree, and unfinished ones.
+/// The files of an attempt that did not complete: complete ones in its tree, and partial ones.
 struct InterruptedDownload: Sendable {
-    /// A journal of more bytes is none of ours.
+    /// The largest journal in bytes.
     private static let maximumJournalBytes = 16 << 20
 
     private let tree: Directory?
@@ -13,12 +13,12 @@ struct InterruptedDownload: Sendable {
     private var complete: [JournalText: CompleteAsset] = [:]
     private var unfinished: [JournalText: AssetPartRecord] = [:]
 
-    /// Reads the journal in `folder`, the attempt's own; `tree` names the tree below it. Without a journal there is nothing.
+    /// Reads the journal in the attempt's `folder`; `tree` is the name of its tree. Without a journal there are no files.
     init(reading folder: Directory, tree name: String) throws {
         let bytes = try Self.journal(in: folder)
         tree = try Self.directory(name, in: folder)
         parts = try Self.directory(AssetJournal.parts, in: folder)
-        // What follows the last line end is torn.
+        // The text after the last line feed is incomplete.
         var rest = bytes[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
             if let line = String(validating: rest[..<end], as: UTF8.self) { add(JournalRecord(parsing: line[...])) }
@@ -54,12 +54,11 @@ struct InterruptedDownload: Sendable {
         }
     }
 
-    /// The keys of what is said to be complete.
+    /// The keys of the files that the journal lists as complete.
     var keys: [String] { complete.keys.map(\.plain) }
 
-    /// The complete file of `key`, read and hashed at this moment; nil where there is none, or where its bytes are not
-    /// those that were accepted.
-    func take(key: String) throws -> TakenAsset? {
+    /// Returns the complete file of `key` after hashing it again, or nil if it is missing or its content changed.
+    func verified(key: String) throws -> VerifiedAsset? {
         guard let tree, let asset = complete[JournalText(key)] else { return nil }
         do {
             let folder =
@@ -68,14 +67,14 @@ struct InterruptedDownload: Sendable {
             guard try file.size() == asset.receipt.size, try Self.digest(of: file) == asset.receipt.sha256 else {
                 return nil
             }
-            return TakenAsset(tree: tree, file: asset.file, receipt: asset.receipt)
+            return VerifiedAsset(tree: tree, file: asset.file, receipt: asset.receipt)
         } catch let error as DiskError {
             if [.missing, .unsuitable].contains(error.kind) { return nil }
             throw error
         }
     }
 
-    /// The unfinished file of `key`; nil where there is none that can be gone on with.
+    /// Returns the partial file of `key`, or nil if there is none that can be resumed.
     func unfinished(key: String) throws(DiskError) -> UnfinishedAsset? {
         guard let parts, let record = unfinished[JournalText(key)],
             case .file(let size)? = try parts.kind(of: record.name),
@@ -99,17 +98,16 @@ struct InterruptedDownload: Sendable {
     }
 }
 
-/// A file of an earlier attempt whose bytes have been checked, to be linked.
-struct TakenAsset: Sendable {
-    /// The tree it is in.
+/// A verified file of an earlier attempt, to link.
+struct VerifiedAsset: Sendable {
     let tree: Directory
-    /// Its place there.
+    /// The path in the tree.
     let file: BundlePath
-    /// Size, digest and what spoke for it when it came.
+    /// The size, digest and evidence of its download.
     let receipt: DownloadReceipt
 }
 
-/// The beginning of a file, from an earlier attempt.
+/// A partial file of an earlier attempt.
 struct UnfinishedAsset: Sendable {
     let folder: Directory
     let name: String

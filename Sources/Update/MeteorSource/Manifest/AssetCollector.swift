@@ -1,17 +1,17 @@
 import BundleValues
 
-/// Makes assets of entries, and sees to it that all of them can be served and stored side by side.
+/// Creates assets from entries and checks that all of them can be served and stored together.
 struct AssetCollector {
-    /// Nil where the names were found to fit together before.
+    /// nil if the names were checked before.
     private let folderLimit: Int?
     private var assets: [MeteorAsset] = []
-    /// Which asset has a URL path, and which was the first with a file.
+    /// The index of the asset for each URL path, and of the first asset for each file.
     private var byURL: [BundlePath: Int] = [:]
     private var byFile: [BundlePath: Int] = [:]
     private var urlNames = PathCollisions(of: "URL path")
     private var fileNames = PathCollisions(of: "file path")
 
-    /// What the client's folder has beside the listed has its place from the start, so that it is the others who collide.
+    /// Reserves the other files of a client's folder first, so that entries collide with them.
     init(folderLimit: Int) {
         self.folderLimit = folderLimit
         _ = urlNames.add(.index)
@@ -19,17 +19,17 @@ struct AssetCollector {
         _ = fileNames.add(.assetManifest)
     }
 
-    /// Collects what was checked before.
+    /// Collects entries that were checked before.
     init() { folderLimit = nil }
 
-    /// The assets, and the index page behind them.
+    /// Returns the assets, with the index page last.
     func finished() -> [MeteorAsset] { assets + [.index] }
 
     mutating func add(_ entry: ManifestEntry) throws(AssetManifestError) {
         let location = try entry.location()
         let map = try entry.sourceMapLocation()
         let asset = try entry.asset(at: location, sourceMap: map)
-        // The page that the server makes of its own takes the place of any entry for it.
+        // The index page of the server replaces any entry for it.
         if location.url == .index { return }
         try add(asset, at: location, of: entry, url: .url, file: .path)
         guard let map else { return }
@@ -54,7 +54,7 @@ struct AssetCollector {
         try refuse(urlNames, beyond: folderLimit)
         if let twin = byFile[location.file] {
             guard asset.mayShareFile(with: assets[twin]) else {
-                throw entry.refusal(file, "names the file \(location.file) a second time, with another content")
+                throw entry.refusal(file, "names the file \(location.file) again, with other content")
             }
         } else {
             if let finding = fileNames.add(location.file).first { throw entry.refusal(file, "is refused: \(finding)") }
@@ -71,7 +71,7 @@ struct AssetCollector {
 }
 
 extension MeteorAsset {
-    /// Whether both can be the same file: nothing that is said about their content differs.
+    /// Whether both can share a file, because no property of their contents differs.
     fileprivate func mayShareFile(with other: MeteorAsset) -> Bool {
         guard hash == other.hash else { return false }
         if let size, let otherSize = other.size, size != otherSize { return false }

@@ -1,32 +1,32 @@
 package import BundleValues
 
-/// The list of a Meteor client's files, `web-program-pre1` (METEOR section 1): in a bundle `program.json`, on the server
-/// `manifest.json`.
+/// The list of files of a Meteor client in the format `web-program-pre1` (METEOR section 1). It is `program.json` in a
+/// bundle and `manifest.json` on a server.
 package struct AssetManifest: Sendable {
-    /// What a format member must say.
+    /// The value of the member `format`.
     package static let format = "web-program-pre1"
 
-    /// The bundle's version.
+    /// The version of the bundle.
     package let version: MeteorVersion
-    /// What the native side of an application must be, for each platform that is listed.
+    /// The required compatibility version of the shell for each listed platform.
     package let compatibility: [MeteorPlatform: String]
-    /// The client's files: its entries in their order, each followed by its source map where the manifest has one, and last
-    /// the index page. No two have one URL path; two may share one file, then with one hash.
+    /// The files of the client: the entries in order, each followed by its source map if there is one, and the index page
+    /// last. URL paths are unique. Two assets with the same hash can share a file.
     package let assets: [MeteorAsset]
-    /// Whether the version is the digest of what is listed.
+    /// Whether the version is the digest of the list.
     package let identity: ManifestIdentity
     /// The document as received.
     package let bytes: [UInt8]
 
-    /// Reads a manifest strictly; unknown members are ignored, and only entries for the client are held to the rules.
+    /// Parses a manifest strictly. Unknown members are ignored, and the rules apply to entries for the client only.
     ///
-    /// Throws `AssetManifestError` for the first thing that is wrong; beyond that only if OpenSSL cannot work.
+    /// Throws `AssetManifestError` for the first problem, or an error of OpenSSL.
     package init(parsing bytes: [UInt8], limits: AssetManifestLimits = AssetManifestLimits()) throws {
         try self.init(bytes, AssetManifestReader(bytes, limits: limits))
     }
 
-    /// Reads the manifest of a bundle on this device's disk: every entry by the rules, but what was found out when it came,
-    /// that its names can stand side by side and what its version vouches for, is not asked again.
+    /// Parses the manifest of an installed bundle. It checks every entry, but not again that the names fit together and
+    /// that the version is the digest.
     init(rereading bytes: [UInt8]) throws {
         try self.init(bytes, AssetManifestReader(bytes, limits: .none, collector: AssetCollector()))
     }
@@ -41,39 +41,39 @@ package struct AssetManifest: Sendable {
         self.bytes = bytes
     }
 
-    /// What the native side must be on `platform`; a manifest that does not say is of no use there.
+    /// Returns the compatibility version for `platform`. Throws if there is none.
     @discardableResult
     package func requireCompatibility(of platform: MeteorPlatform) throws(AssetManifestError) -> String {
         guard let version = compatibility[platform] else { throw .noCompatibility(platform) }
         return version
     }
 
-    /// The asset at a URL, whose query does not count; looks at one asset after the other.
+    /// Returns the asset at a URL, ignoring its query. The search is linear.
     package func asset(at url: String) -> MeteorAsset? {
         let path = MeteorAsset.urlPath(of: url)
         return assets.first { $0.urlPath.utf8.elementsEqual(path.utf8) }
     }
 
-    /// Whether files of the `public` folder are named by the public recipe here, so that their bytes can prove themselves:
-    /// Meteor 1.8.1 and later has an `sri` for scripts and style sheets, and for these none.
+    /// Whether hashes of files in the `public` folder follow the recipe of Meteor 1.8.1 and later, so that their bytes
+    /// can prove them. Such manifests have an `sri` for scripts and style sheets only.
     package var hasPublicRecipe: Bool {
         assets.contains { $0.sri != nil } && !assets.contains { $0.kind == .asset && $0.sri != nil }
     }
 }
 
-/// Bounds for one asset manifest. The device sets them.
+/// The limits of a manifest, set by the device.
 public struct AssetManifestLimits: Sendable, Equatable {
-    /// Bytes of the document.
+    /// The size of the document in bytes.
     public var bytes = 16 << 20
-    /// Entries that it lists, of any kind.
+    /// The number of entries of any kind.
     public var entries = 20_000
-    /// Folders that the files are in, and likewise those of the URLs.
+    /// The number of folders of the files, and of the URLs.
     public var folders = 20_000
 
-    /// The defaults.
+    /// The default limits.
     public init() {}
 
-    /// For what was taken before, by whatever limits.
+    /// No limits, for manifests that were accepted before.
     static let none: AssetManifestLimits = {
         var limits = AssetManifestLimits()
         (limits.bytes, limits.entries, limits.folders) = (256 << 20, .max, .max)

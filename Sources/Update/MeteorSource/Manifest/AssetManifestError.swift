@@ -2,35 +2,32 @@ package import BundleValues
 
 /// Why bytes are not the asset manifest of a Meteor client (METEOR section 1.10).
 package enum AssetManifestError: Error, Sendable, Equatable {
-    /// The word that stands in every message, for those who count.
+    /// The identifier in every message, for statistics.
     package static let word = "invalidAssetManifest"
 
-    /// There are more bytes than the device allows.
     case tooLarge(bytes: Int, limit: Int)
-    /// There are more entries than the device allows.
     case tooManyEntries(limit: Int)
-    /// Its files or URLs are in more folders than the device allows.
+    /// The files or URLs are in more folders than the device allows.
     case tooManyFolders(limit: Int)
-    /// It is an HTML page.
+    /// The document is an HTML page.
     case page
-    /// It is no JSON document.
+    /// The document is not JSON.
     case unreadable(JSONError)
-    /// It is a JSON document, but no object.
+    /// The document is not a JSON object.
     case notAnObject
-    /// It says that it is of another format.
+    /// The document has another format.
     case incompatibleFormat(String)
-    /// It has no version.
     case noVersion
-    /// Its version cannot be used.
+    /// The version is invalid.
     case version(MeteorVersionError)
-    /// It does not say what the native side must be on this platform.
+    /// The compatibility version for this platform is missing.
     case noCompatibility(MeteorPlatform)
-    /// A member is missing or not what it should be: `manifest[17].path`.
+    /// A member such as `manifest[17].path` is missing or invalid.
     case member(String, problem: String)
 }
 
 extension AssetManifestError: CustomStringConvertible {
-    /// What is wrong, in one clause.
+    /// The problem in one clause.
     package var description: String {
         switch self {
         case .tooLarge(let bytes, let limit):
@@ -51,7 +48,7 @@ extension AssetManifestError: CustomStringConvertible {
         }
     }
 
-    /// What to do about it.
+    /// The remedy.
     private var advice: String {
         switch self {
         case .tooLarge, .tooManyEntries, .tooManyFolders: "Raise the limit if the client is meant to be that large."
@@ -67,7 +64,7 @@ extension AssetManifestError: CustomStringConvertible {
 }
 
 extension AssetManifestError: ClassifiedFailure {
-    /// Always `manifestMalformed`.
+    /// The code is always `manifestMalformed`.
     package var failure: UpdateFailure {
         UpdateFailure(
             .manifestMalformed, subject: subject, "This manifest is refused (\(Self.word)): \(description). \(advice)")

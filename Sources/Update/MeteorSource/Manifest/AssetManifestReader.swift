@@ -1,10 +1,10 @@
 import BundleValues
 
-/// Goes through a manifest once; of the document's values it keeps only what it needs.
+/// Reads a manifest in one pass and keeps only the values that it needs.
 struct AssetManifestReader {
-    /// The longest text that counts, in bytes as written; a path of the greatest length with every byte escaped fits.
+    /// The longest accepted text as written, in bytes. The longest path fits with every byte escaped.
     static let longestText = 8192
-    /// Settings may be nested; what lists files is not.
+    /// The largest nesting. Settings can be nested.
     private static let deepest = 64
 
     private var reader: JSONReader
@@ -13,7 +13,7 @@ struct AssetManifestReader {
     private var versionText: JSONScalar = .null
     private var settings: Range<Int>?
     private var hasEntries = false
-    /// Nil where the version is not to be computed.
+    /// nil if the version is not to be computed.
     private var digestInput: [UInt8]?
     private let bytes: [UInt8]
 
@@ -52,7 +52,7 @@ struct AssetManifestReader {
         if !hasEntries { throw AssetManifestError.member("manifest", problem: "is missing") }
     }
 
-    /// The version; the last thing asked, so that what is wrong with the document itself is said first.
+    /// Returns the version. It is checked last, so that problems of the document itself are reported first.
     func version() throws(AssetManifestError) -> MeteorVersion {
         switch versionText {
         case .null: throw .noVersion
@@ -134,7 +134,7 @@ struct AssetManifestReader {
         }
     }
 
-    /// What the server digests (METEOR section 1.6); without a path or hash there is no telling what that was.
+    /// Appends what the server digests (METEOR section 1.6). Without a path or hash, the digest cannot be computed.
     private mutating func addToDigest(_ entry: ManifestEntry) {
         guard entry.isDigested else { return }
         guard let path = entry.text(.path), let hash = entry.text(.hash) else {

@@ -1,7 +1,7 @@
 import BundleSigning
 import BundleValues
 
-/// One entry of a manifest, its values not yet checked.
+/// An entry of a manifest with unchecked values.
 struct ManifestEntry {
     enum Field: Int, CaseIterable {
         case path, `where`, type, cacheable, url, hash, size, sri, sourceMap, sourceMapUrl
@@ -10,10 +10,10 @@ struct ManifestEntry {
     private static let fields = Dictionary(uniqueKeysWithValues: Field.allCases.map { ("\($0)", $0) })
 
     let index: Int
-    /// By the position of the field in the list of all.
+    /// The values in the order of the fields.
     private var values = [JSONScalar?](repeating: nil, count: Field.allCases.count)
 
-    /// Reads the element that comes next.
+    /// Reads the next element.
     init(_ reader: inout JSONReader, index: Int) throws {
         self.index = index
         guard try reader.kind() == .object else {
@@ -35,15 +35,16 @@ struct ManifestEntry {
         .member("manifest[\(index)].\(field)", problem: problem)
     }
 
-    /// Whether it is one of the client's files; whose it is must be said, for a lost file is a hole in the client.
+    /// Whether the entry is a file of the client. The field must be present, because a missing file would break the
+    /// client.
     var isForClient: Bool {
         get throws(AssetManifestError) { try string(.where) == "client" }
     }
 
-    /// Whether its path and hash go into the version.
+    /// Whether the version covers the path and hash.
     var isDigested: Bool { text(.where) == "client" || text(.where) == "internal" }
 
-    /// The text of a field, nil for anything else.
+    /// Returns the text of a field, or nil if it is not a string.
     func text(_ field: Field) -> String? { if case .string(let text) = values[field.rawValue] { text } else { nil } }
 
     func string(_ field: Field) throws(AssetManifestError) -> String {
@@ -51,7 +52,7 @@ struct ManifestEntry {
         return text
     }
 
-    /// Nil where it is absent or null.
+    /// Returns nil if the field is absent or null.
     func optionalString(_ field: Field) throws(AssetManifestError) -> String? {
         switch values[field.rawValue] ?? .null {
         case .null: return nil
@@ -68,7 +69,7 @@ struct ManifestEntry {
         }
     }
 
-    /// An integer of 0 or more; nil where it is absent or null.
+    /// Returns an integer of 0 or more, or nil if the field is absent or null.
     func optionalInteger(_ field: Field) throws(AssetManifestError) -> Int? {
         switch values[field.rawValue] ?? .null {
         case .null: return nil
@@ -78,13 +79,13 @@ struct ManifestEntry {
     }
 }
 
-/// The values of an entry, by the rules for assets.
+/// The validated values of an entry.
 extension ManifestEntry {
-    /// A path as the manifest names it and as the client's folder has it.
+    /// The path of an asset as a URL and in the client's folder.
     struct Location {
         let url: BundlePath
         let file: BundlePath
-        /// The URL path, with its leading slash; that of the index page is the root.
+        /// The URL path with its leading slash; `/` for the index page.
         let urlPath: String
 
         init(url: BundlePath, file: BundlePath) {
@@ -96,13 +97,13 @@ extension ManifestEntry {
 
     private static let longestHash = 128
 
-    /// Where the entry itself is.
+    /// Returns the location of the entry.
     func location() throws(AssetManifestError) -> Location {
         let file = try filePath(.path)
         return Location(url: try urlPath(.url), file: file)
     }
 
-    /// Where its source map is; nil unless the manifest says both.
+    /// Returns the location of the source map, or nil unless the manifest has both of its fields.
     func sourceMapLocation() throws(AssetManifestError) -> Location? {
         guard try optionalString(.sourceMap) != nil, try optionalString(.sourceMapUrl) != nil else { return nil }
         return Location(url: try urlPath(.sourceMapUrl), file: try filePath(.sourceMap))
@@ -127,17 +128,19 @@ extension ManifestEntry {
     private func urlPath(_ field: Field) throws(AssetManifestError) -> BundlePath {
         let text = try string(field)
         guard text.utf8.first == UInt8(ascii: "/") else {
-            throw refusal(field, "\"\(UntrustedName.display(text))\" is refused: it does not begin with a slash")
+            throw refusal(field, "\"\(UntrustedName.display(text))\" is refused: it does not start with a slash")
         }
         do throws(URLPathError) {
             return try BundlePath(url: text)
         } catch {
             throw refusal(
-                field, "\"\(UntrustedName.display(text))\" is refused: its path names no file of a client (\(error))")
+                field,
+                "\"\(UntrustedName.display(text))\" is refused: its path does not name a file of a client (\(error))")
         }
     }
 
-    /// It becomes part of an entity tag, whose letters these are (RFC 9110, section 8.8.3).
+    /// Returns the hash. It becomes part of an entity tag, so it must have the characters of one (RFC 9110, section
+    /// 8.8.3).
     private func contentHash() throws(AssetManifestError) -> String? {
         guard let hash = try optionalString(.hash) else { return nil }
         let isLegal = hash.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\"") }

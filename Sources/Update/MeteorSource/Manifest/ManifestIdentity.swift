@@ -1,16 +1,16 @@
 package import BundleSigning
 
-/// Whether a manifest's version proves what it lists (METEOR section 1.6).
+/// Whether the version of a manifest proves its list (METEOR section 1.6).
 package enum ManifestIdentity: Sendable, Equatable {
-    /// The version is the digest of the public settings and the entries: who changes one of them changes the version.
+    /// The version is the digest of the public settings and the entries, so each change of them changes the version.
     case computed
-    /// The version is a text that the server's operator chose, or the list was changed: there is no telling.
+    /// The server's operator chose the version, or the list was changed. The two cannot be distinguished.
     case stated
 
-    /// The version that Meteor computes, 40 hex digits.
+    /// Returns the version that Meteor computes, in 40 hexadecimal digits.
     ///
-    /// `publicSettings` is the compact JSON text of that member, nil where there is none; `pathsAndHashes` has, for every
-    /// entry for `client` or `internal` in their order, the path and behind it the hash.
+    /// `publicSettings` is the compact JSON of that member, if there is one. `pathsAndHashes` has the path and hash of
+    /// each entry for `client` or `internal`, in order.
     package static func version(
         publicSettings: [UInt8]?, pathsAndHashes: [UInt8]
     ) throws(OpenSSLFailure) -> String {
@@ -26,7 +26,7 @@ package enum ManifestIdentity: Sendable, Equatable {
         return LabelHasher.hex(try hasher.finish())
     }
 
-    /// A JSON text without the white space between its tokens.
+    /// Returns a JSON text without white space between its tokens.
     static func compact(_ text: ArraySlice<UInt8>) -> [UInt8] {
         var compact: [UInt8] = []
         compact.reserveCapacity(text.count)

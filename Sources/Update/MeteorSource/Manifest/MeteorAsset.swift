@@ -1,27 +1,22 @@
 package import BundleValues
 
-/// One file of a Meteor client as its manifest describes it (METEOR sections 1.3 and 1.7).
+/// A file of a Meteor client as described by its manifest (METEOR sections 1.3 and 1.7).
 package struct MeteorAsset: Sendable, Equatable {
-    /// What kind of file it is.
     package enum Kind: Sendable, Equatable, CaseIterable {
-        /// `js`.
         case script
-        /// `css`.
         case stylesheet
-        /// `dynamic js`: loaded by `import()`; the server appends a comment to it.
+        /// `dynamic js`, loaded by `import()`. The server appends a comment to it.
         case dynamicScript
-        /// `json`.
         case json
-        /// `asset`: a file of the application's `public` folder, served byte for byte.
+        /// A file of the application's `public` folder, served unchanged.
         case asset
         /// The source map of an entry.
         case sourceMap
-        /// The page that the client starts with, which no manifest describes.
+        /// The start page of the client, which no manifest describes.
         case index
-        /// Any other type.
         case other
 
-        /// The kind of an entry, by its `type`.
+        /// Maps the `type` of an entry.
         init(type: String) {
             switch type {
             case "js": self = .script
@@ -33,42 +28,41 @@ package struct MeteorAsset: Sendable, Equatable {
             }
         }
 
-        /// Whether an HTML page in its place can only be a wrong answer.
+        /// Whether an HTML page instead of the file is always an error.
         var isCode: Bool { self == .script || self == .stylesheet || self == .dynamicScript }
     }
 
-    /// The URL path, without query and percent-encodings: `/app/app.js`; `/` for the index page.
+    /// The URL path without query and percent-encoding: `/app/app.js`; `/` for the index page.
     package let urlPath: String
-    /// Where the file is, relative to the folder of the client.
+    /// The location in the client's folder.
     package let file: BundlePath
-    /// What kind of file it is.
     package let kind: Kind
-    /// Whether the URL names the content and may be kept for ever.
+    /// Whether the URL identifies the content, so that the file never expires.
     package let isCacheable: Bool
-    /// The server's name for the content, seldom the SHA-1 of its bytes (METEOR section 1.5); legal in an entity tag.
+    /// The server's name of the content, rarely its SHA-1 (METEOR section 1.5). It is valid in an entity tag.
     package let hash: String?
-    /// SHA-512 of what the bundler knew of the content: 64 bytes.
+    /// The SHA-512 of the content that the bundler wrote: 64 bytes.
     package let sri: [UInt8]?
-    /// Bytes of what the bundler knew of the content.
+    /// The size of the content that the bundler wrote, in bytes.
     package let size: Int?
-    /// The URL path of its source map, where the manifest names the file too.
+    /// The URL path of the source map, if the manifest names its file too.
     package let sourceMapURL: String?
 
-    /// The index page: never cacheable, without hash.
+    /// The index page. It is never cacheable and has no hash.
     package static let index = MeteorAsset(
         urlPath: "/", file: .index, kind: .index, isCacheable: false, hash: nil, sri: nil, size: nil, sourceMapURL: nil)
 
-    /// The URL path of an asset's URL: without query and fragment.
+    /// Returns the path of a URL without query and fragment.
     package static func urlPath(of url: String) -> String {
         String(decoding: url.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }, as: UTF8.self)
     }
 
-    /// Whether a bundle is complete without it: what is only for developers.
+    /// Whether the bundle works without the file, because it is for developers only.
     var isOptional: Bool { kind == .sourceMap || urlPath.hasSuffix(".map") || file.string.hasSuffix(".map") }
 
-    /// Whether a file that was fetched for this asset is good for `wanted` too (METEOR section 3.3).
+    /// Whether a file that was downloaded for this asset can be used for `wanted` (METEOR section 3.3).
     ///
-    /// It is under the same URL path with an equal hash, where none equals none if the URL itself names the content.
+    /// The URL path and hash must be equal. Two missing hashes are equal if the URL identifies the content.
     package func isReusable(for wanted: MeteorAsset) -> Bool {
         guard hash == wanted.hash, hash != nil || isCacheable && wanted.isCacheable else { return false }
         return urlPath.utf8.elementsEqual(wanted.urlPath.utf8)

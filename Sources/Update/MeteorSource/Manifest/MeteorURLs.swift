@@ -1,15 +1,14 @@
 package import BundleValues
 
-/// Where a Meteor server has what (METEOR section 1.8).
+/// The URLs of a Meteor server (METEOR section 1.8).
 package struct MeteorURLs: Sendable, Equatable {
-    /// The folder that everything is in; the index page answers there.
+    /// The base folder, which also returns the index page.
     package let index: FetchURL
-    /// The manifest.
     package let manifest: FetchURL
 
-    /// The places below `rootURL`, whose path is kept, whether it ends in a slash or not.
+    /// Creates the URLs below `rootURL`, with or without its trailing slash.
     ///
-    /// Throws where the URLs would become too long, or where `rootURL` names a file.
+    /// Throws if a URL is too long or `rootURL` names a file.
     package init(rootURL: FetchURL, architecture: String = "web.cordova") throws(FetchError) {
         let root = Self.withoutTrail(rootURL)
         guard !rootURL.isFile else {
@@ -21,10 +20,10 @@ package struct MeteorURLs: Sendable, Equatable {
         manifest = try FetchURL(parsing: base + "manifest.json")
     }
 
-    /// Where an asset is, by its URL path without query.
+    /// Returns the URL of an asset from its URL path without query.
     ///
-    /// The flag keeps a server from answering with its index page for what it does not have. The URL's own query is not
-    /// sent: with it a server may answer with a style sheet of its own making.
+    /// The added flag prevents the server from returning its index page for a missing file. The original query is not
+    /// sent, because with it a server can return a style sheet of its own.
     package func asset(_ urlPath: String) throws(FetchError) -> FetchURL {
         let path = urlPath.utf8.first == UInt8(ascii: "/") ? urlPath.utf8.dropFirst() : urlPath.utf8[...]
         if path.isEmpty { return index }
@@ -32,12 +31,12 @@ package struct MeteorURLs: Sendable, Equatable {
             parsing: index.description + PercentEncoding.encode(path: Array(path)) + "?meteor_dont_serve_index=true")
     }
 
-    /// Whether two root URLs name one server: case, a default port and a slash at the end do not count.
+    /// Whether two root URLs name one server, ignoring case, a default port and a trailing slash.
     package static func areSame(_ left: FetchURL, _ right: FetchURL) -> Bool {
         left.origin == right.origin && path(of: left).elementsEqual(path(of: right))
     }
 
-    /// Without query, fragment and slashes at the end.
+    /// Returns the URL without query, fragment and trailing slashes.
     private static func withoutTrail(_ url: FetchURL) -> String {
         var text = url.description.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
         while text.last == UInt8(ascii: "/") { text = text.dropLast() }

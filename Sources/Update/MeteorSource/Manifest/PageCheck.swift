@@ -1,32 +1,29 @@
 package import BundleValues
 
-/// Whether a downloaded index page may become that of the installed application (METEOR section 2.3).
+/// Decides whether a downloaded index page can replace that of the installed application (METEOR section 2.3).
 package enum PageCheck {
-    /// What the device knows of its application so far.
+    /// The known application of the device.
     package struct Stored: Sendable, Equatable {
-        /// The application; nil where none is known, as on a first installation without seed.
+        /// The application ID; nil if it is unknown, as before the first installation without a seed.
         package var appId: String?
-        /// Its server; nil where none is known.
+        /// The URL of the application's server; nil if it is unknown.
         package var rootURL: FetchURL?
 
-        /// States what is known.
         package init(appId: String? = nil, rootURL: FetchURL? = nil) {
             self.appId = appId
             self.rootURL = rootURL
         }
     }
 
-    /// What an accepted page said.
+    /// The values of an accepted page.
     package struct Accepted: Sendable, Equatable {
-        /// The application's server.
         package let rootURL: FetchURL
-        /// The application.
         package let appId: String
-        /// Whether the page said that it belongs to the manifest's version; otherwise it said nothing.
+        /// Whether the page states the manifest's version. Otherwise it states no version.
         package let isVersionProven: Bool
     }
 
-    /// Throws the first reason against the page, in the order of the specification.
+    /// Throws the first problem of the page, in the order of the specification.
     package static func check(
         _ config: RuntimeConfig, version: MeteorVersion, stored: Stored
     ) throws(PageRefusal) -> Accepted {
@@ -34,8 +31,8 @@ package enum PageCheck {
             throw .versionMismatch(expected: version, actual: actual)
         }
         guard let rootURL = config.parsedRootURL else { throw .noRootURL }
-        // Upstream counts an unknown server as one that is not localhost. Here it refuses nothing: there is no server to be
-        // led away from, and the first installation may be from a server on the same machine.
+        // Meteor treats an unknown server like a host other than localhost. This check accepts the page instead: there is
+        // no server to leave, and the first installation can be from a server on this machine.
         if let current = stored.rootURL, isLocalhost(rootURL), !isLocalhost(current) { throw .rootURLBecomesLocalhost }
         guard let appId = config.appId else { throw .noAppId }
         if let current = stored.appId, !current.utf8.elementsEqual(appId.utf8) {
@@ -48,7 +45,7 @@ package enum PageCheck {
 }
 
 extension RuntimeConfig {
-    /// `ROOT_URL` as a URL of http or https; nil where it is none.
+    /// `ROOT_URL` as an http or https URL, or nil if it is not one.
     package var parsedRootURL: FetchURL? {
         guard let rootURL, let url = try? FetchURL(parsing: rootURL), !url.isFile else { return nil }
         return url

@@ -1,23 +1,22 @@
 package import BundleValues
 
-/// Why a downloaded index page is not taken (METEOR section 2.3).
+/// Why a downloaded index page is rejected (METEOR section 2.3).
 package enum PageRefusal: Error, Sendable, Equatable {
-    /// There is no runtime configuration to read.
+    /// The runtime configuration is missing or invalid.
     case noRuntimeConfig(String)
-    /// The page belongs to another version than the manifest; the server may have changed in between.
+    /// The page belongs to another version than the manifest. The server may have changed in between.
     case versionMismatch(expected: MeteorVersion, actual: String)
-    /// There is no `ROOT_URL`, or it is no URL of http or https.
+    /// `ROOT_URL` is missing or not an http or https URL.
     case noRootURL
-    /// The page would send a device from its server to itself.
+    /// The page would direct the device from its server to localhost.
     case rootURLBecomesLocalhost
-    /// There is no `appId`.
     case noAppId
-    /// The page is that of another application.
+    /// The page belongs to another application.
     case appIdMismatch(expected: String, actual: String)
 }
 
 extension PageRefusal: CustomStringConvertible {
-    /// What is wrong, in one clause.
+    /// The problem in one clause.
     package var description: String {
         switch self {
         case .noRuntimeConfig(let reason): "Couldn't load runtime config from index file: \(reason)"
@@ -44,7 +43,7 @@ extension PageRefusal: CustomStringConvertible {
 }
 
 extension PageRefusal: ClassifiedFailure {
-    /// `versionMismatch` for a page of another version, `unsuitableBundle` for the rest.
+    /// The code is `versionMismatch` for a page of another version, otherwise `unsuitableBundle`.
     package var failure: UpdateFailure {
         switch self {
         case .versionMismatch:

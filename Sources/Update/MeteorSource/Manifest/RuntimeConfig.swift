@@ -1,19 +1,17 @@
 import BundleValues
 
-/// What the index page of a Meteor client says about its server (METEOR section 2).
+/// The runtime configuration in the index page of a Meteor client (METEOR section 2).
 package struct RuntimeConfig: Sendable, Equatable {
-    /// `ROOT_URL`, as written.
+    /// `ROOT_URL` as written.
     package var rootURL: String?
-    /// `ROOT_URL_PATH_PREFIX`.
     package var rootURLPathPrefix: String?
-    /// `appId`; nil where it is missing or empty.
+    /// `appId`; nil if it is missing or empty.
     package var appId: String?
-    /// `DDP_DEFAULT_CONNECTION_URL`: where the server talks DDP.
+    /// `DDP_DEFAULT_CONNECTION_URL`, the DDP socket of the server.
     package var ddpURL: String?
-    /// The version of the client that the page belongs to; nil where the page does not say.
+    /// The version of the page's client; nil if the page does not state it.
     package var pageVersion: String?
 
-    /// States a configuration; what is not given is missing.
     package init(rootURL: String? = nil, appId: String? = nil, ddpURL: String? = nil, pageVersion: String? = nil) {
         self.rootURL = rootURL
         self.appId = appId
@@ -21,10 +19,10 @@ package struct RuntimeConfig: Sendable, Equatable {
         self.pageVersion = pageVersion
     }
 
-    /// Reads it out of a page; `architecture` is the one whose version is the page's.
+    /// Reads the configuration of a page; `architecture` selects the version.
     ///
-    /// Members that are missing or of another type are nil. Throws `PageRefusal.noRuntimeConfig` where there is no
-    /// configuration or more than one way to read it.
+    /// Members that are missing or have another type are nil. Throws `PageRefusal.noRuntimeConfig` if there is no
+    /// configuration or if it can be read in several ways.
     package static func read(page: [UInt8], architecture: String = "web.cordova") throws(PageRefusal) -> RuntimeConfig {
         guard String(validating: page, as: UTF8.self) != nil else { throw .noRuntimeConfig("the page is not UTF-8") }
         guard let encoded = encodedConfig(in: page) else {
@@ -43,7 +41,7 @@ package struct RuntimeConfig: Sendable, Equatable {
 
     private static let assignment = Array("__meteor_runtime_config__ = JSON.parse(decodeURIComponent(\"".utf8)
 
-    /// What stands between the quotes of the first assignment.
+    /// Returns the text between the quotes of the first assignment.
     private static func encodedConfig(in page: [UInt8]) -> ArraySlice<UInt8>? {
         guard page.count >= assignment.count else { return nil }
         for start in 0...(page.count - assignment.count)
@@ -54,7 +52,7 @@ package struct RuntimeConfig: Sendable, Equatable {
         return nil
     }
 
-    /// As JavaScript's `decodeURIComponent`: a plus stays one.
+    /// Decodes like JavaScript's `decodeURIComponent`, which keeps plus signs.
     private static func decoded(_ encoded: ArraySlice<UInt8>) throws(PageRefusal) -> [UInt8] {
         guard let text = PercentEncoding.decodeStrictly(encoded) else {
             throw .noRuntimeConfig("a '%' without two hex digits")
@@ -63,14 +61,14 @@ package struct RuntimeConfig: Sendable, Equatable {
     }
 }
 
-/// Goes through the configuration once; settings, which may hold anything, are skipped.
+/// Reads the configuration in one pass and skips the settings.
 private struct RuntimeConfigReader {
     private static let longestText = 8192
     private static let deepest = 64
 
     private var reader: JSONReader
     private let architecture: String
-    /// The members that count, by their paths, and those of them that were found.
+    /// The paths of the needed members, and those that were found.
     private let wanted: Set<String>
     private var found: Set<String> = []
     private var config = RuntimeConfig()
@@ -133,7 +131,7 @@ private struct RuntimeConfigReader {
 
     // MARK: Values
 
-    /// Refuses a name that stands twice: readers differ in which of the two they take.
+    /// Rejects a repeated name, because parsers differ in which one they use.
     private mutating func nextMember(of path: String) throws(JSONError) -> String? {
         let offset = reader.position
         guard let name = try reader.nextMember(maximumBytes: Self.longestText) else { return nil }

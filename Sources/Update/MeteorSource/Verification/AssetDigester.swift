@@ -1,20 +1,19 @@
 package import BundleSigning
 
-/// What the bytes of an asset are, once all of them have come.
+/// The digests of a complete asset.
 package struct AssetDigests: Sendable, Equatable {
-    /// 20 bytes.
     package let sha1: [UInt8]
-    /// 64 bytes; nil for an asset without `sri`.
+    /// The SHA-512; nil for an asset without `sri`.
     package let sha512: [UInt8]?
-    /// For receipts.
+    /// The digest for receipts.
     package let sha256: SHA256Digest
-    /// The number of bytes.
+    /// The size in bytes.
     package let size: Int
-    /// Whether they begin as an HTML or XML page does.
+    /// Whether the content starts like an HTML or XML page.
     package let beginsAsPage: Bool
 }
 
-/// Digests an asset while its bytes come in, whatever the size of the pieces.
+/// Digests an asset incrementally.
 package struct AssetDigester: ~Copyable {
     private var sha1: LabelHasher
     private var sha512: LabelHasher?
@@ -22,7 +21,7 @@ package struct AssetDigester: ~Copyable {
     private var size = 0
     private var head: [UInt8] = []
 
-    /// Starts; SHA-512 is computed only where the manifest has an `sri` to compare it with.
+    /// Computes the SHA-512 only if the manifest has an `sri` to compare.
     package init(for asset: MeteorAsset) throws(OpenSSLFailure) {
         try self.init(withSHA512: asset.sri != nil)
     }
@@ -38,7 +37,6 @@ package struct AssetDigester: ~Copyable {
 
     private static func sha512() throws(OpenSSLFailure) -> LabelHasher { try LabelHasher(.sha512) }
 
-    /// Takes the next bytes.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) throws(OpenSSLFailure) {
         if head.count < HTMLSniff.length { head.append(contentsOf: bytes.prefix(HTMLSniff.length - head.count)) }
         size += bytes.count
@@ -47,7 +45,7 @@ package struct AssetDigester: ~Copyable {
         try sha256.update(bytes)
     }
 
-    /// The digests of everything since the start.
+    /// Returns the digests of all bytes.
     package consuming func finish() throws(OpenSSLFailure) -> AssetDigests {
         AssetDigests(
             sha1: try sha1.finish(), sha512: try sha512?.finish(), sha256: try sha256.finish(), size: size,

@@ -1,34 +1,34 @@
 import BundleValues
 import BundleSigning
 
-/// What speaks for an asset's bytes being those of the manifest, the strongest first (METEOR section 1.5).
+/// The evidence that bytes are the asset of the manifest, strongest first (METEOR section 1.5).
 package enum AssetEvidence: String, Sendable, CaseIterable {
-    /// Their SHA-1 is the hash: Meteor up to 1.4.2.
+    /// The SHA-1 of the bytes is the hash: Meteor up to 1.4.2.
     case sha1
-    /// Their SHA-512 is the `sri`.
+    /// The SHA-512 of the bytes is the `sri`.
     case sri
-    /// The hash is made of their SHA-1 by the recipe for files of the `public` folder: Meteor 1.8.1 and later.
+    /// The hash follows from the SHA-1 by the recipe for files of the `public` folder: Meteor 1.8.1 and later.
     case meteorPublic = "meteor-public"
-    /// The server labelled the answer with the hash.
+    /// The server labelled the response with the hash.
     case label
-    /// Nothing.
     case none
 
-    /// Whether the bytes themselves prove it; a label is only the word of whoever answered.
+    /// Whether the bytes prove the asset. A label proves nothing about the bytes.
     package var isProof: Bool { self != .label && self != .none }
 }
 
-/// What to do about an asset that nothing speaks for.
+/// The handling of an asset without evidence.
 public enum VerificationMode: Sendable, Equatable {
-    /// Refuse it, if it has a hash that something could speak for.
+    /// Reject the asset if it has a hash that could be evidence.
     case strict
-    /// Take it: servers behind a proxy may lose their labels.
+    /// Accept the asset, because proxies can remove labels.
     case compatible
 }
 
-/// The label that Meteor's file server gives to an answer.
+/// The label of a response by Meteor's file server.
 package enum AssetLabel {
-    /// The hash that an entity tag carries: exactly 40 lower-case hex digits in quotes, weak or not. Nil for any other tag.
+    /// Returns the hash in an entity tag: exactly 40 lower-case hexadecimal digits in quotes, weak or strong. Returns nil
+    /// for any other tag.
     package static func hash(entityTag: String) -> String? {
         var bytes = entityTag.utf8[...]
         if bytes.starts(with: "W/".utf8) { bytes = bytes.dropFirst(2) }
@@ -40,7 +40,7 @@ package enum AssetLabel {
 }
 
 extension AssetDigests {
-    /// What the bytes prove about `asset`; nil where they prove nothing.
+    /// Returns the evidence that the digests are for `asset`, or nil.
     func proof(of asset: MeteorAsset) throws(OpenSSLFailure) -> AssetEvidence? {
         let hex = LabelHasher.hex(sha1)
         if let hash = asset.hash, hash == hex { return .sha1 }
@@ -49,7 +49,7 @@ extension AssetDigests {
         return nil
     }
 
-    /// The hash that such a file of the `public` folder has.
+    /// The hash of a file with these digests in the `public` folder.
     var publicHash: String {
         get throws(OpenSSLFailure) {
             LabelHasher.hex(try LabelHasher.digest(Array("2\(LabelHasher.hex(sha1))".utf8), .sha1))

@@ -2,20 +2,20 @@ import BundleCore
 package import BundleValues
 import BundleSigning
 
-/// Decides whether what arrived is what a manifest lists (METEOR section 1.5, and stricter where the bytes allow it).
+/// Decides whether a file is the one that a manifest lists (METEOR section 1.5, stricter if the bytes allow it).
 package struct AssetVerifier: Sendable {
     private let mode: VerificationMode
     private let hasPublicRecipe: Bool
 
-    /// Judges the assets of `manifest`.
     package init(_ manifest: AssetManifest, mode: VerificationMode) {
         self.mode = mode
         hasPublicRecipe = manifest.hasPublicRecipe
     }
 
-    /// What speaks for an asset, the strongest; `entityTag` is the answer's, nil for a file that no server sent.
+    /// Returns the strongest evidence for an asset. `entityTag` is that of the response; nil for a file that was not
+    /// downloaded.
     ///
-    /// Throws `AssetRefusal` where something speaks against it; beyond that only if OpenSSL cannot work.
+    /// Throws `AssetRefusal` if the file is wrong, or an error of OpenSSL.
     package func evidence(
         for asset: MeteorAsset, _ digests: AssetDigests, entityTag: String?
     ) throws -> AssetEvidence {
@@ -28,7 +28,7 @@ package struct AssetVerifier: Sendable {
         return .none
     }
 
-    /// Refuses an answer that is labelled as other content, which can be told before its first byte.
+    /// Rejects a response with the label of other content before its first byte.
     package func refuseOtherLabel(_ asset: MeteorAsset, entityTag: String?) throws(AssetRefusal) {
         guard let hash = asset.hash, let label = entityTag.flatMap(AssetLabel.hash(entityTag:)), label != hash else {
             return
@@ -36,7 +36,7 @@ package struct AssetVerifier: Sendable {
         throw AssetRefusal(asset, .otherLabel(label))
     }
 
-    /// What refuses an answer in every mode, whatever its bytes prove.
+    /// Rejects responses that are wrong in every mode, whatever their digests.
     private func refuseWrongResponse(
         _ asset: MeteorAsset, _ digests: AssetDigests, entityTag: String?
     ) throws(AssetRefusal) {
@@ -44,38 +44,38 @@ package struct AssetVerifier: Sendable {
         if asset.kind.isCode, digests.beginsAsPage { throw AssetRefusal(asset, .page) }
     }
 
-    /// What refuses bytes that prove nothing although they could, whatever their label says.
+    /// Rejects bytes whose digest could match but does not, whatever their label.
     private func refuseDisproved(_ asset: MeteorAsset, _ digests: AssetDigests) throws(AssetRefusal) {
         if asset.sri != nil, !mayDiffer(digests.size, asset) { throw AssetRefusal(asset, .otherContent) }
         if hasPublicRecipe, asset.kind == .asset, asset.hash != nil { throw AssetRefusal(asset, .otherContent) }
     }
 
-    /// Whether a server may have made these `size` bytes of the file that was measured: it adds a comment to a dynamic script, and
-    /// takes comments off others, which makes them shorter.
+    /// Whether a server can have changed the size of the measured file: it adds a comment to a dynamic script and removes
+    /// comments from others.
     private func mayDiffer(_ size: Int, _ asset: MeteorAsset) -> Bool {
         asset.kind == .dynamicScript || asset.size.map { size < $0 } ?? true
     }
 
-    /// Whether a file that was taken for `asset` before may be taken again; `evidence` is what spoke for it then, nil where that is
-    /// not known.
+    /// Whether a file that was accepted for `asset` before is accepted again. `evidence` is that of its download, if
+    /// known.
     func accepts(_ asset: MeteorAsset, _ evidence: AssetEvidence?) -> Bool {
         mode == .compatible || asset.hash == nil || (evidence ?? .none) != .none
     }
 
-    /// An asset that was downloaded: what speaks for it, and its bytes.
-    package typealias Judged = (asset: MeteorAsset, evidence: AssetEvidence, size: Int)
+    /// A downloaded asset with its evidence and size.
+    package typealias Inspected = (asset: MeteorAsset, evidence: AssetEvidence, size: Int)
 
-    /// Which assets of one attempt are refused in the light of the others: where one proves itself by its hash, so must all
-    /// that the server names in the same way; a label, or nothing, is not enough.
+    /// Returns the assets that the others show to be wrong. If the bytes of one asset prove its hash, those of all assets
+    /// that the server names in the same way must: a label or no evidence is not enough.
     ///
-    /// Those are the files of its `public` folder, and, where hashes are those of the bytes, every other file from which no
-    /// comment was taken.
-    package static func inconsistencies(_ judged: [Judged]) -> [AssetRefusal] {
-        let judged = judged.filter { $0.asset.hash != nil && $0.asset.sri == nil }
-        let publicFiles = judged.filter { $0.asset.kind == .asset }
-        var suspects: [Judged] = publicFiles.contains(where: \.evidence.isProof) ? publicFiles : []
-        if judged.contains(where: { $0.evidence == .sha1 }) {
-            suspects += judged.filter {
+    /// These are the files of the `public` folder, and, if hashes are digests of the bytes, all other files from which no
+    /// comment was removed.
+    package static func inconsistencies(_ inspected: [Inspected]) -> [AssetRefusal] {
+        let inspected = inspected.filter { $0.asset.hash != nil && $0.asset.sri == nil }
+        let publicFiles = inspected.filter { $0.asset.kind == .asset }
+        var suspects: [Inspected] = publicFiles.contains(where: \.evidence.isProof) ? publicFiles : []
+        if inspected.contains(where: { $0.evidence == .sha1 }) {
+            suspects += inspected.filter {
                 [.script, .stylesheet, .json].contains($0.asset.kind) && $0.size >= $0.asset.size ?? .max
             }
         }
@@ -83,25 +83,23 @@ package struct AssetVerifier: Sendable {
     }
 }
 
-/// An asset that is not what the manifest lists.
+/// An asset that differs from the manifest.
 package struct AssetRefusal: Error, Sendable, Equatable {
-    /// What speaks against it.
     package enum Reason: Sendable, Equatable {
-        /// The answer carries the label of another content.
+        /// The response has the label of other content.
         case otherLabel(String)
-        /// It is a web page, not a script or style sheet.
+        /// The response is a web page instead of a script or style sheet.
         case page
-        /// The bytes do not belong to the digest.
+        /// The bytes do not match the digest.
         case otherContent
-        /// Nothing speaks for it, and the mode is strict.
+        /// There is no evidence, and the mode is strict.
         case unverified
     }
 
     /// The URL path of the asset.
     package let urlPath: String
-    /// What the manifest calls its content.
+    /// The hash in the manifest.
     package let hash: String?
-    /// What speaks against it.
     package let reason: Reason
 
     init(_ asset: MeteorAsset, _ reason: Reason) {
@@ -112,7 +110,6 @@ package struct AssetRefusal: Error, Sendable, Equatable {
 }
 
 extension AssetRefusal: ClassifiedFailure, CustomStringConvertible {
-    /// What was refused, and why.
     package var description: String {
         switch reason {
         case .otherLabel(let label):
@@ -123,7 +120,7 @@ extension AssetRefusal: ClassifiedFailure, CustomStringConvertible {
         }
     }
 
-    /// Always `digestMismatch`.
+    /// The code is always `digestMismatch`.
     package var failure: UpdateFailure {
         let advice =
             switch reason {

@@ -1,17 +1,17 @@
 import BundleValues
 
-/// Tells HTML from what a server should have sent in its place.
+/// Recognizes HTML pages instead of other files.
 enum HTMLSniff {
-    /// How many bytes of an answer are looked at.
+    /// The number of inspected bytes.
     static let length = 1024
 
-    /// Whether the first byte that is not white space opens a tag; no JSON does that.
+    /// Whether the first byte after white space opens a tag, which is impossible in JSON.
     static func isMarkup(_ head: ArraySlice<UInt8>) -> Bool { withoutSpace(head).first == UInt8(ascii: "<") }
 
-    /// Whether this is the head of an HTML or XML page and so neither a script nor a style sheet.
+    /// Whether the head is that of an HTML or XML page, and not of a script or style sheet.
     ///
-    /// Both may begin with `<!--` (ECMAScript annex B.1.1, CSS Syntax section 4.3.5), so comments are passed over; behind
-    /// `<` neither may have a letter, `!` with a letter, or `?`.
+    /// Scripts and style sheets can start with `<!--` (ECMAScript annex B.1.1, CSS Syntax section 4.3.5), so comments are
+    /// skipped. After `<` neither can have a letter, `!` with a letter, or `?`.
     static func isPage(_ head: ArraySlice<UInt8>) -> Bool {
         var rest = withoutSpace(head)
         while rest.starts(with: "<!--".utf8) {

@@ -2,8 +2,8 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite struct `The documents of client versions` {
-    /// What happens to the documents.
+@Suite("ClientVersions") struct ClientVersionsTests {
+    /// A change of the documents.
     enum Step: Sendable {
         case begin, ready
         case added(String, String?)
@@ -88,17 +88,17 @@ import Testing
                 [.added("web.cordova", "b"), .ready, .begin, .added("version-cordova", "a"), .ready], "a"
             ),
         ] as [(String, [Step], String?)])
-    func `N-21 tell the version`(rule: String, steps: [Step], expected: String?) {
+    func `N-21: derives the version from the documents`(rule: String, steps: [Step], expected: String?) {
         #expect(Self.versions(steps).current == expected, "\(rule)")
     }
 
-    @Test func `N-21 another architecture may be watched`() {
+    @Test func `N-21: watches another architecture`() {
         let versions = Self.versions(
             [.added("web.cordova", "a"), .added("ios.native", "b"), .ready], architecture: "ios.native")
         #expect(versions.current == "b")
     }
 
-    @Test func `N-21 a server cannot fill the memory with documents`() {
+    @Test func `N-21: limits the number of stored documents`() {
         var versions = ClientVersions(architecture: "web.cordova")
         for number in 0..<10_000 {
             versions.added(Self.change("web.\(number)", .stated("x")))
@@ -109,7 +109,7 @@ import Testing
         versions.ready()
         #expect(versions.current == "a")
         #expect("\(versions)".utf8.count < 10_000)
-        // Also not by taking back what it sent.
+        // Removed documents count too.
         for number in 0..<10_000 {
             versions.removed("web.\(number % 64)")
             versions.added(Self.change("web.new\(number)", .stated("x")))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite struct `A conversation in DDP` {
+@Suite("DDPConversation") struct DDPConversationTests {
     typealias Action = DDPConversation.Action
 
     static let noVersion =
@@ -13,7 +13,7 @@ import Testing
 
     static func version(_ text: String) throws -> Action { .versionChanged(try MeteorVersion(parsing: text)) }
 
-    /// A conversation, and the second that it is.
+    /// A conversation and the present second.
     struct Bench {
         var conversation: DDPConversation
         var now = Duration.zero
@@ -28,7 +28,7 @@ import Testing
 
         mutating func hear(_ text: String) -> [Action] { handle(.received(text)) }
 
-        /// Connects, and hears these besides.
+        /// Connects and receives these frames as well.
         mutating func talk(_ texts: String...) {
             for event in [.connecting, .opened, .received(DDPTexts.connected)] as [DDPConversation.Event] {
                 _ = handle(event)
@@ -39,7 +39,7 @@ import Testing
 
     // MARK: The steps
 
-    @Test func `begins, subscribes and tells the version`() throws {
+    @Test func `connects, subscribes and reports the version`() throws {
         var bench = Bench()
         #expect(bench.handle(.connecting) == [])
         #expect(bench.handle(.opened) == [.send(DDPTexts.connect), .wake(at: .seconds(10))])
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [(nil, "[]"), ("a\"b\n", #"["a\"b\n"]"#)] as [(String?, String)])
-    func `subscribes with the application's id, or without`(appId: String?, parameters: String) {
+    func `subscribes with and without an application ID`(appId: String?, parameters: String) {
         var bench = Bench(appId: appId)
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let text = DDPTexts.sub(id: "1", parameters: parameters)
@@ -64,7 +64,7 @@ import Testing
             (#"{"id":"x","msg":"ping","more":1.5e3}"#, #"{"msg":"pong","id":"x"}"#),
             (#"{"msg":"ping","id":7.5}"#, #"{"msg":"pong"}"#),
         ])
-    func `answers a ping with its id, at any time`(ping: String, pong: String) {
+    func `answers a ping with its ID at any time`(ping: String, pong: String) {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
         #expect(bench.hear(ping) == [.send(pong)])
@@ -72,7 +72,7 @@ import Testing
         #expect(bench.hear(ping) == [.send(pong)])
     }
 
-    @Test func `tells people what the server complains about, in one printable line`() {
+    @Test func `logs errors of the server in one printable line`() {
         var bench = Bench()
         bench.talk()
         let text = #"{"msg":"error","reason":"Must connect\nfirst","offendingMessage":{"msg":"sub","x":[1.5,null]}}"#
@@ -82,7 +82,7 @@ import Testing
 
     // MARK: Versions of DDP
 
-    @Test func `speaks the server's version of DDP`() {
+    @Test func `selects the server's version of DDP`() {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let actions = bench.hear(#"{"msg":"failed","version":"pre2"}"#)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: ["2", "1", "", "x\n"])
-    func `gives up where no version is common`(version: String) {
+    func `ends if there is no common version of DDP`(version: String) {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let text = #"{"msg":"failed","version":"\#(version == "x\n" ? #"x\n"# : version)"}"#
@@ -107,7 +107,7 @@ import Testing
         #expect(bench.handle(.closed) == [])
     }
 
-    @Test func `does not go round in circles with a server that refuses each version`() {
+    @Test func `ends if a server refuses every version in turn`() {
         var bench = Bench()
         var suggestions: [String] = []
         for suggestion in ["pre2", "pre1", "1"] {
@@ -121,21 +121,21 @@ import Testing
 
     // MARK: Documents
 
-    @Test func `N-21 a document that comes after ready counts`() throws {
+    @Test func `N-21: accepts a document after ready`() throws {
         var bench = Bench()
         bench.talk()
         #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
         #expect(bench.hear(DDPTexts.added("one")) == [try Self.version("one")])
     }
 
-    @Test func `the end of another subscription is not that of this one`() throws {
+    @Test func `ignores the end of another subscription`() throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"))
         for text in [#"{"msg":"ready","subs":["2"]}"#, #"{"msg":"ready"}"#] { #expect(bench.hear(text) == []) }
         #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("one")])
     }
 
-    @Test func `N-21 the tombstones are no version`() {
+    @Test func `N-21: ignores tombstones`() {
         var bench = Bench()
         bench.talk()
         for id in ["version", "version-refreshable", "version-cordova"] {
@@ -144,14 +144,14 @@ import Testing
         #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
     }
 
-    @Test func `N-21 a server before 1_7_1 states its version in the one document`() throws {
+    @Test func `N-21: reads the single document of a server before 1.7.1`() throws {
         var bench = Bench()
         bench.talk()
         _ = bench.hear(DDPTexts.added("old", id: "version-cordova"))
         #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("old")])
     }
 
-    @Test func `N-21 with another application's id there is ready and no document`() {
+    @Test func `N-21: reports ready without a document for another application`() {
         var bench = Bench()
         bench.talk()
         #expect(bench.hear(DDPTexts.ready) == [.ready, .log(Self.noVersion)])
@@ -160,7 +160,7 @@ import Testing
     @Test(arguments: [
         #"{"versionHmr":1.5,"assets":[{"url":"/a.css"}]}"#, #"{"version":"one"}"#, "{}", "null",
     ])
-    func `N-21 a change of other fields is none of the version`(fields: String) throws {
+    func `N-21: ignores changes of other fields`(fields: String) throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         #expect(bench.hear(DDPTexts.changed(fields)) == [])
@@ -170,7 +170,7 @@ import Testing
     @Test(arguments: [
         DDPTexts.changed("{}", cleared: #"["x","version"]"#), DDPTexts.changed(#"{"version":1.5}"#), DDPTexts.removed,
     ])
-    func `N-21 a version that is gone is nothing to act on, and one that comes back is`(gone: String) throws {
+    func `N-21: reports nothing for a removed version and reports its return`(gone: String) throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         #expect(bench.hear(gone) == [])
@@ -190,7 +190,7 @@ import Testing
         "{}",
         #"{"msg":"pong"}"#, #"{"msg":"addedBefore","collection":"c","id":"i","before":null}"#,
     ])
-    func `what is not for this client changes nothing`(text: String) throws {
+    func `ignores documents of other clients`(text: String) throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         #expect(bench.hear(text) == [])
@@ -200,7 +200,7 @@ import Testing
     @Test(arguments: [
         "../x", "", "Downloading", #"a\nb"#, "outdated", String(repeating: "v", count: 4096),
     ])
-    func `a version that no bundle can have is none`(version: String) throws {
+    func `ignores an invalid version`(version: String) throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         let actions = bench.hear(DDPTexts.changed(#"{"version":"\#(version)"}"#))
@@ -213,7 +213,7 @@ import Testing
         #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
-    // MARK: Garbage
+    // MARK: Invalid frames
 
     @Test(arguments: [
         "", " ", "{", #"{"msg":"pi"#, #"{"msg":"ping""#, #"{"msg":"ping"}{"#, "[]", "null", "7", #""ping""#,
@@ -226,7 +226,7 @@ import Testing
         #"{"msg":""# + String(repeating: "x", count: 9000) + #""}"#,
         #"{"x":""# + String(repeating: "x", count: 1 << 20) + #""}"#,
     ])
-    func `N-21 garbage is ignored`(text: String) throws {
+    func `N-21: ignores garbage`(text: String) throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         let actions = bench.hear(text)
@@ -240,7 +240,7 @@ import Testing
         #expect(bench.hear(DDPTexts.changed(to: "two")) == [try Self.version("two")])
     }
 
-    @Test func `N-21 what is allowed and odd is read`() throws {
+    @Test func `N-21: reads unusual but valid frames`() throws {
         var bench = Bench()
         bench.talk()
         let text = """
@@ -251,7 +251,7 @@ import Testing
         #expect(bench.hear(#"{"subs":[null,2.5,{},"1"],"msg":"ready"}"#) == [.ready, try Self.version("one")])
     }
 
-    @Test func `N-21 every half of a frame is ignored, whole it is read`() {
+    @Test func `N-21: ignores every half of a frame and reads the whole`() {
         let whole = DDPTexts.added("one")
         for length in 0..<whole.utf8.count {
             var bench = Bench()
@@ -261,7 +261,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 frames of random bytes lead to nothing but few words, and to another connection at last`() {
+    @Test func `N-21: reconnects after many random frames and logs little`() {
         var generator = SeededGenerator(seed: 21)
         let letters = Array(#"{}[]",:\01.e-msgversionfieldsaddedidé"#.unicodeScalars)
         for _ in 0..<200 {
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 a server that complains without end is not written down without end`() {
+    @Test func `N-21: limits the log of a server that reports many errors`() {
         var bench = Bench()
         bench.talk()
         let count = (0..<1000).map { _ in bench.hear(#"{"msg":"error","reason":"x"}"#).count }.reduce(0, +)
@@ -290,7 +290,7 @@ import Testing
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         #expect(bench.hear("x").isEmpty)
         bench.now = .seconds(10)
-        // It lasted: what is wrong from now on is news again.
+        // The connection lasted, so new errors are logged again.
         _ = bench.handle(.closed)
         bench.talk()
         #expect(bench.hear("x").count == 1)
@@ -298,7 +298,7 @@ import Testing
 
     // MARK: Time
 
-    @Test func `a connection that does not open is somebody else's to give up`() {
+    @Test func `leaves the timeout of a connection attempt to the caller`() {
         var bench = Bench()
         _ = bench.handle(.connecting)
         bench.now = .seconds(3600)
@@ -308,7 +308,7 @@ import Testing
         #expect(bench.handle(.closed) == [])
     }
 
-    @Test func `the server must answer within 10 s`() {
+    @Test func `requires the server's answer within 10 s`() {
         var bench = Bench()
         _ = bench.handle(.connecting)
         bench.now = .seconds(4)
@@ -323,7 +323,7 @@ import Testing
     }
 
     @Test(arguments: [#"{"msg":"pong"}"#, #"{"server_id":"0"}"#, #"{"msg":"ping"}"#])
-    func `N-21 a silent server is asked after 17_5 s, and left 15 s later unless it says anything`(answer: String) {
+    func `N-21: pings a silent server after 17.5 s and disconnects 15 s later unless it answers`(answer: String) {
         var bench = Bench()
         bench.now = .seconds(100)
         bench.talk(DDPTexts.ready)
@@ -344,7 +344,7 @@ import Testing
             ])
     }
 
-    @Test func `N-21 a lost connection is opened again later and later, and at once after one that lasted`() {
+    @Test func `N-21: reconnects after growing waits, and at once after a connection that lasted`() {
         var bench = Bench()
         func lose() -> Duration? {
             guard case .reconnect(let wait)? = bench.handle(.closed).last else { return nil }
@@ -359,7 +359,7 @@ import Testing
         for (wait, seconds) in zip(waits, expected) {
             #expect(wait.map { abs($0 / .seconds(1) - seconds) < 0.001 } == true)
         }
-        // Opened and lost at once is no success: nothing is gained by hurrying there.
+        // A connection that is lost at once is not successful, so the wait does not reset.
         bench.talk(DDPTexts.ready)
         bench.now += .milliseconds(9999)
         #expect(lose() == .seconds(300))
@@ -368,7 +368,7 @@ import Testing
         #expect(lose() == .milliseconds(10))
     }
 
-    @Test func `N-21 on reconnecting all is sent again, and what is not is dropped`() throws {
+    @Test func `N-21: drops documents that the server does not send again after a reconnection`() throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         _ = bench.handle(.closed)
@@ -380,12 +380,12 @@ import Testing
         #expect(bench.hear(DDPTexts.changed(#"{"assets":[]}"#)) == [])
         _ = bench.handle(.closed)
         bench.talk()
-        // Nothing is told before the server has sent all.
+        // Nothing is reported before the server has sent all documents.
         #expect(bench.hear(DDPTexts.added("two")) == [])
         #expect(bench.hear(DDPTexts.ready) == [.ready, try Self.version("two")])
     }
 
-    @Test func `N-21 a refused subscription is tried again later and later, while pings go on`() throws {
+    @Test func `N-21: retries a refused subscription after growing waits and keeps answering pings`() throws {
         var bench = Bench()
         bench.talk()
         let refusal = #"{"msg":"nosub","id":"1","error":{"error":404,"reason":"not found","message":"x"}}"#
@@ -409,12 +409,12 @@ import Testing
                 }
             }
         }
-        // 66 s, 145.2 s, then 300 s each time.
+        // After 66 s, 145.2 s, then 300 s each.
         #expect(subscribed == [.seconds(66), .milliseconds(211_200), .milliseconds(511_200)])
         #expect(pings > 20)
     }
 
-    @Test func `N-21 a subscription that succeeds again tells the version again`() throws {
+    @Test func `N-21: reports the version again after a new subscription`() throws {
         var bench = Bench()
         bench.talk(DDPTexts.added("one"), DDPTexts.ready)
         _ = bench.hear(#"{"msg":"nosub","id":"1"}"#)
@@ -427,7 +427,7 @@ import Testing
         #expect(bench.hear(#"{"msg":"ready","subs":["2"]}"#) == [.ready, try Self.version("one")])
     }
 
-    @Test func `asks for one wake-up at a time`() {
+    @Test func `requests one wake-up at a time`() {
         var bench = Bench()
         var asked = 0
         func count(_ actions: [Action]) {

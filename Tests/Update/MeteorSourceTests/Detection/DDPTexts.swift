@@ -1,4 +1,4 @@
-/// What is said in DDP about client versions, as METEOR section 7.2 has it.
+/// The DDP messages about client versions, as in METEOR section 7.2.
 enum DDPTexts {
     static let connect = #"{"msg":"connect","version":"1","support":["1","pre2","pre1"]}"#
     static let connected = #"{"msg":"connected","session":"x"}"#

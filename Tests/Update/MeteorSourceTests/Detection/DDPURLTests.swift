@@ -4,7 +4,7 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite struct `The address of a DDP socket` {
+@Suite("DDPURL") struct DDPURLTests {
     @Test(
         arguments: [
             ("http://h", nil, "ws://h/websocket"),
@@ -24,7 +24,7 @@ import Testing
             ("https://h/app", "/live/", "wss://h/live/websocket"),
             (nil, "http://ddp.h", "ws://ddp.h/websocket"),
         ] as [(String?, String?, String)])
-    func `is the stated one, else that of the server`(root: String?, ddp: String?, expected: String) throws {
+    func `uses the stated URL, or otherwise that of the server`(root: String?, ddp: String?, expected: String) throws {
         #expect(try DDPURL(RuntimeConfig(rootURL: root, ddpURL: ddp)).description == expected)
     }
 
@@ -37,12 +37,12 @@ import Testing
             ("https://h/", "https://u:p@h/", "password"), (nil, "/", "not absolute"),
             ("https://h/", "ddp+sockjs://h/", "scheme"),
         ] as [(String?, String?, String)])
-    func `is refused with a reason where it cannot be had`(root: String?, ddp: String?, reason: String) {
+    func `rejects an invalid URL with its reason`(root: String?, ddp: String?, reason: String) {
         let error = #expect(throws: FetchError.self) { try DDPURL(RuntimeConfig(rootURL: root, ddpURL: ddp)) }
         #expect(error?.description.contains(reason) == true, "\(String(describing: error))")
     }
 
-    @Test func `names its parts for whoever opens it`() throws {
+    @Test func `splits the URL for a transport`() throws {
         let socket = try DDPURL(parsing: "wss://Host/sub").socket
         #expect((socket.isSecure, socket.host, socket.port, socket.target) == (true, "host", 443, "/sub/websocket"))
     }

@@ -5,7 +5,7 @@ import BundleTesting
 import MeteorTesting
 import Synchronization
 
-/// A server on a real port that a test plays by hand; clients reach it whatever address they were given.
+/// A server on a real port that a test controls. Clients reach it by any URL.
 final class LoopbackDDP: PlayedServer {
     private let connector: SocketConnector
     private let sockets: AsyncStream<LoopbackSocket>
@@ -14,13 +14,13 @@ final class LoopbackDDP: PlayedServer {
 
     private static func connector() -> SocketConnector {
         var configuration = SocketConnector.Configuration(userAgent: "test/1")
-        // A limit for hangs: what else takes time here goes by the test's clock.
+        // Only a hang exceeds this limit; other times depend on the test's clock.
         configuration.limits.handshake = .seconds(300)
         return SocketConnector(
             configuration, over: CurlStreamConnector(options: FetchOptions(userAgent: "test/1")))
     }
 
-    /// Whoever listens at `port` is the server; the test plays nothing.
+    /// Connects clients to the server at `port` instead of a controlled one.
     init(at port: Int) {
         connector = Self.connector()
         sockets = AsyncStream { $0.finish() }
@@ -28,7 +28,7 @@ final class LoopbackDDP: PlayedServer {
         self.port = port
     }
 
-    /// A server that answers the first requests like this, and opens a socket for the ones after them.
+    /// Creates a server that responds to the first requests with `answers` and opens sockets for later ones.
     init(_ answers: [Route] = []) throws {
         connector = Self.connector()
         let (sockets, opened) = AsyncStream<LoopbackSocket>.makeStream()
@@ -47,7 +47,7 @@ final class LoopbackDDP: PlayedServer {
         port = server.port
     }
 
-    /// Returns when somebody has asked for anything.
+    /// Returns when a request has arrived.
     func asked() async throws {
         while server?.requests.isEmpty ?? false { try await Task.sleep(for: .milliseconds(2)) }
     }
@@ -62,7 +62,7 @@ final class LoopbackDDP: PlayedServer {
     }
 }
 
-/// The server's end of one real socket.
+/// The server's end of a real socket.
 final class LoopbackSocket: PlayedSocket {
     let peer: SocketPeer
     private let texts: AsyncStream<String>
@@ -73,7 +73,7 @@ final class LoopbackSocket: PlayedSocket {
         (texts, heard) = AsyncStream.makeStream()
     }
 
-    /// Hears the client until it is gone.
+    /// Receives messages until the client disconnects.
     func listen() {
         while let text = peer.hear() { heard.yield(text) }
         heard.finish()

@@ -1,16 +1,16 @@
 import BundlePush
 import Synchronization
 
-/// Opens sockets to a server that a test plays by hand.
+/// Opens sockets to a server that a test controls.
 final class ScriptedServer: TransportConnector {
-    /// What becomes of an attempt to connect.
+    /// The result of a connection attempt.
     enum Answer: Sendable { case accept, refuse, hang, acceptLate }
 
     private let answers: Mutex<[Answer]>
     private let sockets: AsyncStream<ScriptedSocket>
     private let opened: AsyncStream<ScriptedSocket>.Continuation
 
-    /// A server that answers the first attempts like this, and accepts the ones after them.
+    /// Creates a server that answers the first attempts with `answers` and accepts later ones.
     init(_ answers: [Answer] = []) {
         self.answers = Mutex(answers)
         (sockets, opened) = AsyncStream.makeStream()
@@ -29,7 +29,7 @@ final class ScriptedServer: TransportConnector {
         }
     }
 
-    /// The next socket that a client opens.
+    /// Returns the next socket of a client.
     func accept() async throws -> ScriptedSocket {
         for await socket in sockets { return socket }
         throw CancellationError()
@@ -49,7 +49,7 @@ func untilCancelled() async {
     continuation.finish()
 }
 
-/// Both ends of one socket; the client's is what a watcher holds.
+/// Both ends of a socket. The watcher has the client's end.
 final class ScriptedSocket: SyncTransport {
 
     private let toClient: AsyncStream<TransportMessage?>
@@ -97,21 +97,21 @@ final class ScriptedSocket: SyncTransport {
         for text in texts { client.yield(.text(text)) }
     }
 
-    /// Sends something else than text.
+    /// Sends a message other than text.
     func say(_ message: TransportMessage) { client.yield(message) }
 
-    /// The next text frame from the client; nil when it closed.
+    /// Returns the next text frame of the client, or nil when it closed.
     func hear() async -> String? {
         for await text in toServer { return text }
         return nil
     }
 
-    /// Closes in an orderly way.
+    /// Closes the socket normally.
     func hangUp() { client.finish() }
 
-    /// Is gone without a word.
+    /// Breaks the connection.
     func tear() { client.yield(nil) }
 
-    /// Takes nothing from the client any more.
+    /// Stops reading from the client.
     func stall() { takesNothing.withLock { $0 = true } }
 }

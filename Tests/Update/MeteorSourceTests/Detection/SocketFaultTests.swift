@@ -6,22 +6,22 @@ import Testing
 
 @testable import MeteorSource
 
-/// What a server of METEOR section 7 can do wrong, over real sockets; time is the test's.
-@Suite(.inTurn) struct `A watch over real sockets` {
+/// Tests the faults of servers in METEOR section 7 with real sockets and the test's clock.
+@Suite("VersionWatcher over real sockets", .inTurn) struct SocketFaultTests {
     private func bench(_ answers: [Route] = []) throws -> WatchBench<LoopbackDDP> {
         try WatchBench(of: try LoopbackDDP(answers))
     }
 
-    /// The watch is well: another version is checked for.
+    /// Expects that the watch still checks for another version.
     private func goesOn(_ bench: WatchBench<LoopbackDDP>, _ socket: LoopbackSocket) async {
         socket.say(DDPTexts.added("two"), DDPTexts.ready)
         #expect(await bench.check() == "two")
         #expect(bench.news.last == .connected)
     }
 
-    // MARK: Kept
+    // MARK: Open sockets
 
-    @Test func `a version is checked for once, however often it is said, and a late one is heard of`() async throws {
+    @Test func `checks once for a version however often it is reported, and for a later one`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.ready)
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `garbage is passed over`() async throws {
+    @Test func `ignores garbage`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say("", "{", "[[[", #"{"msg":"ping"#, "\u{0}", #"{"msg":7}"#, #"{"nothing":{}}"#)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `a message in pieces, with a ping between them, is one message`() async throws {
+    @Test func `assembles a message of several frames with a ping between them`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             let text = Array(DDPTexts.added("two").utf8)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a refused subscription is tried again over the same socket`() async throws {
+    @Test func `retries a refused subscription over the same socket`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
@@ -80,7 +80,7 @@ import Testing
 
     // MARK: Opened again
 
-    /// What a server does to a socket that was open, and the beginning of what is said of it.
+    /// The way in which a server ends an open socket, and the start of the report.
     struct Break: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let reason: String
@@ -122,7 +122,7 @@ import Testing
     ]
 
     @Test(arguments: breaks)
-    func `a socket that ends is opened again, and all is compared anew`(broken: Break) async throws {
+    func `reconnects after the end of a socket and compares versions again`(broken: Break) async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.added("one"), DDPTexts.ready)
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `a server that sends nothing but garbage is left`() async throws {
+    @Test func `disconnects from a server that sends only garbage`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             for _ in 0..<16 { socket.say("<html>") }
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func `a silent server is asked, then left`() async throws {
+    @Test func `pings a silent server and then disconnects`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.ready)
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func `a server that opens a socket and does not speak is left`() async throws {
+    @Test func `disconnects from a server that opens a socket and sends nothing`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.server.accept()
             #expect(await socket.hear() == DDPTexts.connect)
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func `a server that wants an older DDP gets it`() async throws {
+    @Test func `uses an older version of DDP if the server requires it`() async throws {
         try await bench().watch { bench in
             let socket = try await bench.server.accept()
             #expect(await socket.hear() == DDPTexts.connect)
@@ -194,7 +194,7 @@ import Testing
 
     // MARK: No socket
 
-    /// An answer that opens no socket, and what is said of it.
+    /// A response that does not open a socket, and the report about it.
     static let refusals: [(Route, String)] = [
         (Route(Array("<html>".utf8)), "the server responded with status 200"),
         (Route(status: 404), "the server responded with status 404"),
@@ -216,7 +216,7 @@ import Testing
     ]
 
     @Test(arguments: refusals.indices)
-    func `a server that opens no socket is asked again, later and later, and that is said once`(
+    func `retries a server that does not open a socket after growing waits and reports it once`(
         index: Int
     ) async throws {
         let (route, reason) = Self.refusals[index]
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test func `a server that does not answer at all is left after 10 s`() async throws {
+    @Test func `ends an attempt without a response after 10 s`() async throws {
         let held = Route().with { $0.gate = try? Gate() }
         try await bench([held]).watch { bench in
             try await bench.server.asked()
@@ -242,9 +242,9 @@ import Testing
         }
     }
 
-    // MARK: Given up
+    // MARK: Other protocols
 
-    @Test func `a server that speaks another protocol is given up`() async throws {
+    @Test func `ends for a server of another protocol`() async throws {
         let end = try await bench().watch { bench in
             let socket = try await bench.server.accept()
             #expect(await socket.hear() == DDPTexts.connect)
@@ -256,7 +256,8 @@ import Testing
 
     // MARK: The mock server
 
-    @Test func `MockMeteor's server tells the version, changes of it, and tells again after a cut`() async throws {
+    @Test func `receives the version and its changes from MockMeteor, and again after a lost connection`() async throws
+    {
         let folder = try TemporaryFolder()
         let server = try MeteorServer([], talksDDP: true)
         for version in ["one", "two"] {
@@ -272,7 +273,7 @@ import Testing
             #expect(server.subscriberCount == 1)
             server.cutSockets()
             await bench.pass(.milliseconds(10))
-            // It still runs the old one: the version counts once more, with a new subscription.
+            // The old version still runs, so the new subscription triggers another check.
             await bench.pass(.milliseconds(4990))
             #expect(await bench.check() == "two")
         }

@@ -7,8 +7,8 @@ import Testing
 
 @testable import MeteorSource
 
-@Suite(.inTurn) struct `A watch for new versions` {
-    @Test func `N-21 checks when the server has another version, and when it gets one`() async throws {
+@Suite("VersionWatcher", .inTurn) struct VersionWatcherTests {
+    @Test func `N-21: checks when the server has another version and when it gets one`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.added("two"), DDPTexts.ready)
@@ -20,7 +20,8 @@ import Testing
         #expect(end == .cancelled)
     }
 
-    @Test func `N-21 does not check for what runs, nor before the server has sent all`() async throws {
+    @Test func `N-21: does not check for the running version or before the server has sent all documents`() async throws
+    {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.added("zero"), DDPTexts.changed(to: "one"), DDPTexts.ready)
@@ -32,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 a document that comes late is heard of; tombstones and other applications are not`() async throws {
+    @Test func `N-21: accepts a late document and ignores tombstones and other applications`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             for id in ["version", "version-refreshable", "version-cordova"] {
@@ -47,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 garbage and half frames do not end it`() async throws {
+    @Test func `N-21: continues after garbage and incomplete frames`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(
@@ -57,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `N-21 a lost connection is opened again, and all is compared anew`(isOrderly: Bool) async throws {
+    func `N-21: reconnects after a lost connection and compares versions again`(isOrderly: Bool) async throws {
         try await WatchBench().watch { bench in
             var socket = try await bench.subscribe()
             socket.say(DDPTexts.added("one"), DDPTexts.ready)
@@ -73,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 a server that refuses connections is asked later and later`() async throws {
+    @Test func `N-21: retries a server that refuses connections after growing waits`() async throws {
         try await WatchBench([.refuse, .refuse, .refuse]).watch { bench in
             for milliseconds in [10, 10, 3630] { await bench.pass(.milliseconds(milliseconds)) }
             _ = try await bench.subscribe()
@@ -82,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: [ScriptedServer.Answer.hang, .acceptLate])
-    func `N-21 a connection that does not open is given up after 10 s`(answer: ScriptedServer.Answer) async throws {
+    func `N-21: ends a connection attempt after 10 s`(answer: ScriptedServer.Answer) async throws {
         try await WatchBench([answer]).watch { bench in
             await bench.pass(.seconds(10))
             if answer == .acceptLate { #expect(try await bench.server.accept().hear() == nil) }
@@ -91,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `tells of the connection once for each change`() async throws {
+    @Test func `reports each change of the connection once`() async throws {
         try await WatchBench([.refuse, .refuse]).watch { bench in
             await bench.pass(.milliseconds(10))
             await bench.pass(.milliseconds(10))
@@ -115,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func `a binary frame is ignored, as any that is not DDP; a pong says nothing`() async throws {
+    @Test func `ignores binary frames and pongs`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.ready)
@@ -132,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 a silent server is asked, then left`() async throws {
+    @Test func `N-21: pings a silent server and then disconnects`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(DDPTexts.ready)
@@ -147,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `N-21 a server that takes nothing is left`() async throws {
+    @Test func `N-21: disconnects from a server that stops reading`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.stall()
@@ -158,13 +159,13 @@ import Testing
         }
     }
 
-    @Test func `N-21 a refused subscription is tried again on the same connection`() async throws {
+    @Test func `N-21: retries a refused subscription on the same connection`() async throws {
         try await WatchBench().watch { bench in
             let socket = try await bench.subscribe()
             socket.say(#"{"msg":"nosub","id":"1","error":{"error":500,"reason":"not now"}}"#)
             await bench.settle(socket)
             await bench.pass(.seconds(10))
-            // 17.5 s of silence, and its answer, and so on until 49.5 s.
+            // After 17.5 s of silence and an answer, until 49.5 s.
             for milliseconds in [7500, 15_000, 2500] {
                 await bench.pass(.milliseconds(milliseconds))
                 if milliseconds != 15_000 {
@@ -180,13 +181,13 @@ import Testing
         }
     }
 
-    @Test func `P31 a version that checks do not lead to is checked for twice, then said once`() async throws {
+    @Test func `P31: checks twice for a version that no check leads to, and logs it once`() async throws {
         try await WatchBench().watch { bench in
             for number in 0..<5 {
                 let socket = try await bench.subscribe()
                 socket.say(DDPTexts.added("never"), DDPTexts.ready)
                 if number < 2 { #expect(await bench.check() == "never") }
-                // What it decides, it decides in a task of its own: the next version must not come before.
+                // A separate task decides, and the next version must not precede its decision.
                 if number == 2 { try await bench.hears("no more checks") }
                 await bench.settle(socket)
                 if number == 4 {
@@ -203,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func `a check under way does not keep pings waiting, and there is one at a time`() async throws {
+    @Test func `answers pings during a check and runs one check at a time`() async throws {
         let (done, finish) = AsyncStream<Void>.makeStream()
         let running = Mutex(0)
         let bench = try WatchBench { _ in
@@ -228,7 +229,7 @@ import Testing
         }
     }
 
-    @Test func `cancelling closes the socket and ends a check under way`() async throws {
+    @Test func `closes the socket and ends a check when it is cancelled`() async throws {
         let ended = Mutex(false)
         let closing = Mutex<ScriptedSocket?>(nil)
         let bench = try WatchBench { _ in
@@ -250,14 +251,14 @@ import Testing
     }
 
     @Test(arguments: [ScriptedServer.Answer.hang, .refuse])
-    func `cancelling ends it while it has no connection`(answer: ScriptedServer.Answer) async throws {
+    func `ends without a connection when it is cancelled`(answer: ScriptedServer.Answer) async throws {
         let end = try await WatchBench([answer]).watch { bench in
             await bench.clock.sleeper(until: answer == .hang ? .seconds(10) : .milliseconds(10))
         }
         #expect(end == .cancelled)
     }
 
-    @Test func `a server that speaks another protocol ends it with a reason`() async throws {
+    @Test func `ends with a reason for a server of another protocol`() async throws {
         let end = try await WatchBench().watch { bench in
             let socket = try await bench.server.accept()
             _ = await socket.hear()
@@ -271,7 +272,7 @@ import Testing
         #expect(reason.contains("9"))
     }
 
-    /// The device's server, what its page states as DDP_DEFAULT_CONNECTION_URL, and the socket.
+    /// The device's server, the page's DDP_DEFAULT_CONNECTION_URL, and the resulting socket.
     static let sockets: [(String, String?, String)] = [
         ("https://h/app/", "https://ddp.h/", "wss://ddp.h/websocket"),
         ("https://h/app/", nil, "wss://h/app/websocket"),
@@ -287,7 +288,7 @@ import Testing
     ]
 
     @Test(arguments: sockets)
-    func `is about the socket that a page states, else its server's`(
+    func `uses the socket that the page states, or otherwise the server's`(
         server: String, stated: String?, socket: String
     ) throws {
         let page = RuntimeConfig(rootURL: "https://elsewhere/", appId: "a1", ddpURL: stated)
@@ -296,7 +297,7 @@ import Testing
         #expect((configuration.appId, configuration.architecture) == ("a1", "web.cordova"))
     }
 
-    @Test func `without a page it is about the server, and whatever application it has`() throws {
+    @Test func `watches the server and any application without a page`() throws {
         let configuration = try VersionWatcher.Configuration(server: try FetchURL(parsing: "http://h/"), page: nil)
         #expect(configuration.url.description == "ws://h/websocket")
         #expect(configuration.appId == nil)

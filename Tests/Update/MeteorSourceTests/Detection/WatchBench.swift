@@ -6,25 +6,25 @@ import Testing
 
 @testable import MeteorSource
 
-/// A server that a test plays by hand.
+/// A server that a test controls.
 protocol PlayedServer: TransportConnector {
     associatedtype Peer: PlayedSocket
-    /// The next socket that a client opens.
+    /// Returns the next socket of a client.
     func accept() async throws -> Peer
 }
 
-/// The server's end of one socket.
+/// The server's end of a socket.
 protocol PlayedSocket: Sendable {
     /// Sends text messages.
     func say(_ texts: String...)
-    /// The next text message of the client; nil when it is gone.
+    /// Returns the next text message of the client, or nil when it disconnected.
     func hear() async -> String?
 }
 
 extension ScriptedServer: PlayedServer {}
 extension ScriptedSocket: PlayedSocket {}
 
-/// A watch over a server that the test plays; random waits are as short as they may be.
+/// A watch with a server that the test controls. Random waits have their minimum.
 final class WatchBench<Server: PlayedServer>: Sendable {
     let clock = ManualClock()
     let server: Server
@@ -32,7 +32,7 @@ final class WatchBench<Server: PlayedServer>: Sendable {
     private let checked: AsyncStream<String>
     private let state: WatchBenchState
 
-    /// `check` is what a check for updates does besides being noted.
+    /// `check` runs for each update check after it is recorded.
     init(
         of server: Server, running: String? = "one",
         check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
@@ -49,27 +49,27 @@ final class WatchBench<Server: PlayedServer>: Sendable {
         (self.server, self.state, self.checked) = (server, state, checked)
     }
 
-    /// What was told about the connection, without the notes.
+    /// The reports about the connection, without log sentences.
     var news: [LinkReport] { state.reports.withLock { $0.filter { $0.sentence == nil } } }
 
-    /// What people were told besides.
+    /// The log sentences.
     var sentences: [String] { state.reports.withLock { $0.compactMap(\.sentence) } }
 
-    /// Returns when people are told what has `words` in it.
+    /// Returns when a log sentence contains `words`.
     func hears(_ words: String) async throws {
         while !sentences.contains(where: { $0.contains(words) }) { try await Task.sleep(for: .milliseconds(1)) }
     }
 
-    /// Another version runs from now on.
+    /// Sets the running version.
     func run(version: String?) { state.running.withLock { $0 = version } }
 
-    /// The next version that was checked for.
+    /// Returns the next version of an update check.
     func check() async -> String? {
         for await version in checked { return version }
         return nil
     }
 
-    /// Plays the server until the client has subscribed.
+    /// Controls the server until the client has subscribed.
     func subscribe() async throws -> Server.Peer {
         let socket = try await server.accept()
         #expect(await socket.hear() == DDPTexts.connect)
@@ -78,20 +78,20 @@ final class WatchBench<Server: PlayedServer>: Sendable {
         return socket
     }
 
-    /// Returns when the client has read everything that was said.
+    /// Returns when the client has read all messages.
     func settle(_ socket: Server.Peer) async {
         socket.say(#"{"msg":"ping","id":"settled"}"#)
         #expect(await socket.hear() == #"{"msg":"pong","id":"settled"}"#)
     }
 
-    /// Moves the time to when somebody waits for it.
+    /// Advances the clock when a task sleeps.
     func pass(_ wait: Duration) async {
         let moment = clock.now.sinceStart + wait
         await clock.sleeper(until: moment)
         clock.advance(by: wait)
     }
 
-    /// Watches while `test` plays the server, then cancels; tells how the watch ended.
+    /// Watches while `test` controls the server, then cancels. Returns the end of the watch.
     @discardableResult
     func watch(_ test: @escaping @Sendable (WatchBench) async throws -> Void) async throws -> VersionWatcher.End {
         try await withThrowingTaskGroup(of: VersionWatcher.End.self) { group in
@@ -104,7 +104,7 @@ final class WatchBench<Server: PlayedServer>: Sendable {
 }
 
 extension WatchBench where Server == ScriptedServer {
-    /// A server in memory.
+    /// Creates a bench with a server in memory.
     convenience init(
         _ answers: [ScriptedServer.Answer] = [], running: String? = "one",
         check: @escaping @Sendable (MeteorVersion) async -> Void = { _ in }
@@ -113,7 +113,7 @@ extension WatchBench where Server == ScriptedServer {
     }
 }
 
-/// What a watch asks for and tells.
+/// The running version and the records of a watch.
 private final class WatchBenchState: Sendable {
     let reports = Mutex<[LinkReport]>([])
     let running: Mutex<String?>

@@ -1,7 +1,7 @@
 import MeteorSource
 import Testing
 
-@Suite struct `The version of a manifest` {
+@Suite("ManifestIdentity") struct ManifestIdentityTests {
     private static func manifest(_ version: String, settings: String, logo: String = "2") -> String {
         let entries = [
             ManifestText.entry("app/app.js"),
@@ -17,13 +17,13 @@ import Testing
         (",\"PUBLIC_SETTINGS\":{\"a\":1}", "2efbfe437f91303272d30ce951c54c259083054d"),
         (",\"PUBLIC_SETTINGS\" : {\n  \"a\" :\t1\r\n}\n", "2efbfe437f91303272d30ce951c54c259083054d"),
     ])
-    func `is the digest of settings and entries`(settings: String, version: String) throws {
+    func `computes the version from settings and entries`(settings: String, version: String) throws {
         #expect(try ManifestText.parse(Self.manifest(version, settings: settings)).identity == .computed)
         let changed = Self.manifest(version, settings: settings, logo: "4")
         #expect(try ManifestText.parse(changed).identity == .stated)
     }
 
-    @Test func `white space counts inside of strings, and only there`() throws {
+    @Test func `ignores white space outside of strings`() throws {
         let settings = " { \"a b\" : \"c \\\\\" , \"d\\\" e\" : [ 1.50 , \" \" ] } "
         let text = Array("{\"a b\":\"c \\\\\",\"d\\\" e\":[1.50,\" \"]}".utf8)
         let version = try ManifestIdentity.version(publicSettings: text, pathsAndHashes: [])
@@ -31,7 +31,7 @@ import Testing
         #expect(try ManifestText.parse(manifest).identity == .computed)
     }
 
-    @Test func `is a statement where an entry has nothing to digest`() throws {
+    @Test func `is stated if an entry has nothing to digest`() throws {
         let version = try ManifestIdentity.version(publicSettings: nil, pathsAndHashes: Array("a".utf8))
         let entry = ManifestText.entry("a", hash: nil)
         #expect(try ManifestText.parse(ManifestText.manifest([entry], version: version)).identity == .stated)

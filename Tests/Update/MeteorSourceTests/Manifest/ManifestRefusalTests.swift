@@ -2,13 +2,13 @@ import BundleValues
 import MeteorSource
 import Testing
 
-@Suite struct `A hostile or broken asset manifest` {
+@Suite("AssetManifestError") struct ManifestRefusalTests {
     @Test(arguments: [
         ("\"../x\"", "version"), ("\"Downloading\"", "version"), ("\"\"", "version"), ("\"a/b\"", "version"),
         ("\".x\"", "version"), ("\"PartialDownload\"", "version"), ("\"a\\u0000\"", "version"), ("7", "version"),
         ("{}", "version"), ("\"" + String(repeating: "v", count: 4096) + "\"", "version"),
     ])
-    func `N-14: a version that cannot name a folder is refused`(version: String, member: String) throws {
+    func `N-14: rejects a version that cannot name a folder`(version: String, member: String) throws {
         let text = "{\"version\":\(version),\"manifest\":[]}"
         let error = try #require(throws: AssetManifestError.self) { try ManifestText.parse(text) }
         #expect(error.failure.code == .manifestMalformed)
@@ -79,7 +79,7 @@ import Testing
         (["a", "A"], "differ only in case or normalisation"), (["x/a", "X/b"], "differ only in case or normalisation"),
         (["é", "e\\u0301"], "differ only in case or normalisation"),
     ])
-    func `N-17: what no folder could hold side by side is refused, as a file and as a URL`(
+    func `N-17: rejects files and URLs that collide on some file system`(
         paths: [String], fragment: String
     ) throws {
         let files = paths.enumerated().map { ManifestText.entry($0.element, url: "/u\($0.offset)") }
@@ -92,18 +92,20 @@ import Testing
         #expect(ofURLs.contains(fragment))
     }
 
-    @Test(arguments: ["[]", "7", "null", "[{\"manifest\":[]}]"]) func `is an object`(text: String) {
+    @Test(arguments: ["[]", "7", "null", "[{\"manifest\":[]}]"]) func `rejects a document that is not an object`(
+        text: String
+    ) {
         #expect(throws: AssetManifestError.notAnObject) { try ManifestText.parse(text) }
     }
 
-    @Test func `one file of two integrity values is refused`() throws {
+    @Test func `rejects one file with two integrity values`() throws {
         let values = ["A", "Q"].map { String(repeating: "A", count: 85) + $0 + "==" }
         let entries = values.map { ManifestText.entry("x", url: "/\($0.suffix(3))", more: ",\"sri\":\"\($0)\"") }
         let message = try #require(try ManifestText.refusal(of: ManifestText.manifest(entries)))
-        #expect(message.contains("names the file x a second time, with another content"))
+        #expect(message.contains("names the file x again, with other content"))
     }
 
-    @Test func `two files under one URL path are refused`() throws {
+    @Test func `rejects two files with one URL path`() throws {
         let text = ManifestText.manifest([
             ManifestText.entry("app/dup.js", url: "/app/dup.js?build=1"),
             ManifestText.entry("app/dup2.js", url: "/app/dup.js?build=2"),
@@ -117,10 +119,10 @@ import Testing
         ManifestText.entry("x", url: "/y", more: ",\"size\":2"),
         ManifestText.entry("z", url: "/y", more: ",\"sourceMap\":\"x\",\"sourceMapUrl\":\"/x.map\""),
     ])
-    func `one file of two contents is refused`(second: String) throws {
+    func `rejects one file with two contents`(second: String) throws {
         let first = ManifestText.entry("x", more: ",\"size\":1")
         let message = try #require(try ManifestText.refusal(of: ManifestText.manifest([first, second])))
-        #expect(message.contains("names the file x a second time, with another content"))
+        #expect(message.contains("names the file x again, with other content"))
     }
 
     @Test(arguments: [
@@ -141,14 +143,14 @@ import Testing
         ),
         ("{\"format\":1,\"version\":\"1\",\"manifest\":[]}", "format is not a string"),
     ])
-    func `names the member that is wrong`(text: String, fragment: String) throws {
+    func `names the invalid member`(text: String, fragment: String) throws {
         let message = try #require(try ManifestText.refusal(of: text))
         #expect(message.contains(fragment))
         #expect(message.contains("invalidAssetManifest"))
     }
 
-    /// Each document is broken behind the place where it must be refused, so who read on would say something else.
-    @Test func `is refused where it goes too far, whatever follows`() throws {
+    /// Each document has another error after the place of the expected one, so an error found later is another one.
+    @Test func `rejects a manifest at the limit, whatever follows`() throws {
         let many = "{\"manifest\":[" + String(repeating: "{\"where\":\"x\"},", count: 1_000_000) + "broken"
         #expect(try #require(try ManifestText.refusal(of: many)).contains("more than 20000 entries"))
         let deep = "{\"x\":" + String(repeating: "[", count: 1_000_000)
@@ -161,7 +163,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `has no more folders than the device allows, of files and of URLs alike`(isFiles: Bool) throws {
+    func `limits the folders of files and of URLs`(isFiles: Bool) throws {
         let entries = (0..<1000).map { index in
             let deep = (0..<21).map { "\(index)-\($0)" }.joined(separator: "/") + "/x"
             return ManifestText.entry(isFiles ? deep : "f\(index)", url: isFiles ? "/u\(index)" : "/\(deep)")
@@ -174,7 +176,7 @@ import Testing
         #expect(try ManifestText.refusal(of: ManifestText.manifest(entries), limits: limits) == nil)
     }
 
-    @Test func `may be as large as the device allows`() throws {
+    @Test func `accepts a manifest of the largest size`() throws {
         var limits = AssetManifestLimits()
         limits.entries = 2
         let three = ManifestText.manifest((0..<3).map { ManifestText.entry("a\($0)") })

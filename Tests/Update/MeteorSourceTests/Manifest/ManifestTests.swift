@@ -2,8 +2,8 @@ import BundleValues
 import MeteorSource
 import Testing
 
-@Suite struct `An asset manifest` {
-    @Test func `SW-01: entries for the client are kept, in their order, and nothing else`() throws {
+@Suite("AssetManifest") struct ManifestTests {
+    @Test func `SW-01: keeps the entries for the client in order`() throws {
         let manifest = try ManifestText.parse([
             ManifestText.entry("app/a.js"), "{\"path\":\"head.html\",\"where\":\"internal\",\"type\":\"head\"}",
             ManifestText.entry("app/a.css", type: "css"), "{\"where\":\"server\",\"path\":\"../x\",\"url\":7}",
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: ["", ",\"version\":null"])
-    func `SW-02: a manifest without version is refused`(version: String) throws {
+    func `SW-02: rejects a manifest without a version`(version: String) throws {
         let message = try #require(try ManifestText.refusal(of: "{\"manifest\":[]\(version)}"))
         #expect(message.contains("does not have a version"))
         #expect(message.contains("invalidAssetManifest"))
@@ -23,7 +23,7 @@ import Testing
         "\"cordovaCompatibilityVersions\":{\"android\":\"a\"}", "\"cordovaCompatibilityVersions\":{}", "\"x\":1",
         "\"cordovaCompatibilityVersions\":null", "\"cordovaCompatibilityVersions\":{\"ios\":null,\"windows\":[]}",
     ])
-    func `SW-03, SW-04: one without compatibility version for the platform is of no use there`(member: String) throws {
+    func `SW-03, SW-04: requires a compatibility version for the platform`(member: String) throws {
         let manifest = try ManifestText.parse("{\"version\":\"1\",\"manifest\":[],\(member)}")
         let error = try #require(throws: AssetManifestError.self) { try manifest.requireCompatibility(of: .ios) }
         #expect(error == .noCompatibility(.ios))
@@ -32,7 +32,7 @@ import Testing
         #expect(try ManifestText.parse([]).requireCompatibility(of: .android) == "android-1")
     }
 
-    @Test func `SW-05: another format is incompatible, none is accepted`() throws {
+    @Test func `SW-05: rejects another format and accepts a missing one`() throws {
         let text = "{\"format\":\"web-program-pre2\",\"version\":\"1\",\"manifest\":[]}"
         #expect(try #require(try ManifestText.refusal(of: text)).contains("incompatible"))
         #expect(try ManifestText.parse("{\"version\":\"1\",\"manifest\":[]}").assets == [.index])
@@ -42,19 +42,19 @@ import Testing
         "{\"version\":\"1\",\"manifest\":[", "", "[]", "\"text\"", "null", "7", "{\"version\":\"1\",\"manifest\":[]} x",
         "{'version':1}", "\u{FEFF}{\"version\":\"1\",\"manifest\":[]}", "{\"version\":\"\\ud800\",\"manifest\":[]}",
     ])
-    func `SW-06: what is no JSON object is refused`(text: String) throws {
+    func `SW-06: rejects a document that is not a JSON object`(text: String) throws {
         #expect(try #require(try ManifestText.refusal(of: text)).contains("Error parsing asset manifest"))
     }
 
     @Test(arguments: ["<!DOCTYPE html>", "\n <html>", "\u{FEFF}<html>", "<"])
-    func `a page in its place says that the server is not ready`(text: String) throws {
+    func `explains a page instead of a manifest`(text: String) throws {
         let message = try #require(try ManifestText.refusal(of: text))
         #expect(message.contains("Error parsing asset manifest: the server answered with an HTML page"))
         #expect(message.contains("restarting"))
         #expect(message.contains("mobile platform") && message.contains("captive portal"))
     }
 
-    @Test func `SW-07, AN-12: hash, digest, size and source map are carried over`() throws {
+    @Test func `SW-07, AN-12: reads hash, digest, size and source map`() throws {
         let sri = "58IrmUxZ2c8rSOVJseJGZmNgRZMNPafBrLKZ0cO3+TH5Sq5B7dosKyB6NuEPi8uNRSI+VIePWzFufOO2vAGWKQ=="
         let more =
             ",\"size\":6,\"sri\":\"\(sri)\",\"sourceMap\":\"app/a.js.map\",\"sourceMapUrl\":\"/app/1.map?x\","
@@ -77,7 +77,7 @@ import Testing
     @Test(arguments: [
         "", ",\"size\":null,\"sri\":null,\"hash\":null", ",\"sourceMap\":\"a.map\"", ",\"sourceMapUrl\":\"/a.map\"",
     ])
-    func `SW-08, AN-12: what an entry may leave out is nil; half a source map is none`(more: String) throws {
+    func `SW-08, AN-12: accepts missing optional members and ignores half a source map`(more: String) throws {
         let asset = try ManifestText.parse([ManifestText.entry("app/a.js", hash: nil, more: more)]).assets
         #expect(asset.count == 2)
         #expect(asset[0].hash == nil)
@@ -86,7 +86,7 @@ import Testing
         #expect(asset[0].sourceMapURL == nil)
     }
 
-    @Test func `SW-09: version, compatibility and assets are those of the text, whose bytes are kept`() throws {
+    @Test func `SW-09: reads version, compatibility and assets and keeps the bytes`() throws {
         let text = ManifestText.manifest([ManifestText.entry("app/a.js")])
         let manifest = try ManifestText.parse(text)
         #expect(manifest.version.description == "version1")
@@ -96,7 +96,7 @@ import Testing
         #expect(manifest.identity == .stated)
     }
 
-    @Test func `SW-10: the index page is always there, and last`() throws {
+    @Test func `SW-10: lists the index page last`() throws {
         let index = try #require(try ManifestText.parse([]).assets.last)
         #expect(index.urlPath == "/")
         #expect(index.file.string == "index.html")
@@ -106,13 +106,13 @@ import Testing
     }
 
     @Test(arguments: ["/", "/?x", "/index.html", "/index.html?hash=1"])
-    func `an entry for the index page gives way to it`(url: String) throws {
+    func `ignores an entry for the index page`(url: String) throws {
         for path in ["index.html", "app/index.html"] {
             #expect(try ManifestText.parse([ManifestText.entry(path, url: url)]).assets == [.index])
         }
     }
 
-    @Test func `SW-11, SW-16, AN-03: an asset is found by its URL, whose query does not count`() throws {
+    @Test func `SW-11, SW-16, AN-03: finds an asset by its URL without the query`() throws {
         let entry = ManifestText.entry("app/main.js", url: "/app/main.js?hash=1#2")
         let manifest = try ManifestText.parse([entry, ManifestText.entry("app/mäin.js")])
         #expect(manifest.asset(at: "/app/main.js")?.file.string == "app/main.js")
@@ -122,7 +122,9 @@ import Testing
         #expect(manifest.asset(at: "/app/other.js") == nil)
     }
 
-    @Test func `SW-12, AN-01: a file is reused under its URL path for an equal hash, or none where the URL names it`()
+    @Test
+    func
+        `SW-12, AN-01: reuses a file under its URL path with an equal hash, or without hashes if the URL identifies it`()
         throws
     {
         let assets = try ManifestText.parse([
@@ -142,11 +144,11 @@ import Testing
         ("/a#b?c", "/a"),
         ("/a?\u{301}b", "/a"),
     ])
-    func `SW-54: query and fragment are taken off a URL`(url: String, path: String) {
+    func `SW-54: removes query and fragment from a URL`(url: String, path: String) {
         #expect(MeteorAsset.urlPath(of: url) == path)
     }
 
-    @Test func `two URLs may share one file of one content`() throws {
+    @Test func `accepts two URLs with one file of one content`() throws {
         let manifest = try ManifestText.parse([
             ManifestText.entry("app/x.png", url: "/__cordova/x.png", type: "asset"),
             ManifestText.entry("app/x.png", url: "/x.png", type: "asset"),
@@ -155,20 +157,20 @@ import Testing
         #expect(Set(manifest.assets.map(\.file)).count == 2)
     }
 
-    @Test func `an entry that stands there twice counts once`() throws {
+    @Test func `counts a repeated entry once`() throws {
         let entry = ManifestText.entry(
             "app/a.js", more: ",\"sourceMap\":\"app/a.map\",\"sourceMapUrl\":\"/app/a.map\"")
         #expect(try ManifestText.parse([entry, entry]).assets.count == 3)
     }
 
-    @Test func `members that nobody asks for may hold anything, and stand there twice`() throws {
+    @Test func `accepts any values and repetitions of unknown members`() throws {
         let more = ",\"hmrVersion\":1.5e3,\"x\":{\"a\":[null,-0.1,\"\\ud83d\\ude00\"]},\"x\":[[[[[]]]]]"
         let manifest = try ManifestText.parse(
             ManifestText.manifest([ManifestText.entry("a.js", more: ",\"y\":{\"z\":1e5}")], more: more))
         #expect(manifest.assets.count == 2)
     }
 
-    @Test func `types that are not known are kept`() throws {
+    @Test func `keeps unknown types`() throws {
         let types = ["js", "css", "dynamic js", "json", "asset", "wasm"]
         let entries = types.enumerated().map { ManifestText.entry("a\($0.offset)", type: $0.element) }
         let kinds = try ManifestText.parse(entries).assets.map(\.kind)

@@ -1,7 +1,7 @@
 import BundleValues
 import MeteorSource
 
-/// Manifests written by hand, so that what is wrong with one is seen in the test.
+/// Manifests written by hand, so that tests show their faults.
 enum ManifestText {
     static let hash = String(repeating: "1", count: 40)
     static let otherHash = String(repeating: "2", count: 40)
@@ -24,7 +24,7 @@ enum ManifestText {
 
     static func parse(_ entries: [String]) throws -> AssetManifest { try parse(manifest(entries)) }
 
-    /// What is said against a manifest; nil where nothing is.
+    /// Returns the error about a manifest, or nil if it is valid.
     static func refusal(of text: String, limits: AssetManifestLimits = AssetManifestLimits()) throws -> String? {
         do {
             _ = try AssetManifest(parsing: Array(text.utf8), limits: limits)

@@ -2,7 +2,7 @@ import BundleValues
 import MeteorSource
 import Testing
 
-@Suite struct `The URLs of a Meteor server` {
+@Suite("MeteorURLs") struct MeteorURLsTests {
     private static func urls(_ root: String, _ architecture: String = "web.cordova") throws -> MeteorURLs {
         try MeteorURLs(rootURL: FetchURL(parsing: root), architecture: architecture)
     }
@@ -14,7 +14,7 @@ import Testing
         ("HTTP://H:80", "http://h:80/__cordova/"), ("http://[::1]:3000/", "http://[::1]:3000/__cordova/"),
         ("https://h/a%20b", "https://h/a%20b/__cordova/"),
     ])
-    func `N-16: are below the root, whose path is kept`(root: String, base: String) throws {
+    func `N-16: keeps the path of the root URL`(root: String, base: String) throws {
         let urls = try Self.urls(root)
         #expect(urls.index.description == base)
         #expect(urls.manifest.description == base + "manifest.json")
@@ -26,17 +26,17 @@ import Testing
         ("/__cordova/app/a.js", "__cordova/app/a.js"), ("/a b@2x.png", "a%20b%402x.png"), ("/é.js", "%C3%A9.js"),
         ("/100%25", "100%2525"), ("/a+b&c=d;e", "a%2Bb%26c%3Dd%3Be"), ("a.js", "a.js"),
     ])
-    func `encode what a manifest has in the clear`(path: String, encoded: String) throws {
+    func `encodes the paths of a manifest`(path: String, encoded: String) throws {
         let url = try Self.urls("https://h").asset(path)
         #expect(url.description == "https://h/__cordova/\(encoded)?meteor_dont_serve_index=true")
     }
 
-    @Test func `are those of an architecture`() throws {
+    @Test func `uses the architecture`() throws {
         #expect(try Self.urls("https://h", "web.browser.legacy").index.description == "https://h/__browser.legacy/")
         #expect(try Self.urls("https://h", "desktop").index.description == "https://h/__desktop/")
     }
 
-    @Test func `are none for a file`() throws {
+    @Test func `rejects a file URL`() throws {
         #expect(throws: FetchError.self) { try Self.urls("file:///srv") }
     }
 
@@ -45,7 +45,7 @@ import Testing
         ("https://h/a", "https://h/A", false), ("https://h", "http://h", false), ("https://h:1", "https://h:2", false),
         ("https://h", "https://h2", false), ("https://h/?x", "https://h", true),
     ])
-    func `are the same whether written with slash and port or without`(left: String, right: String, same: Bool) throws {
+    func `compares URLs without trailing slash and default port`(left: String, right: String, same: Bool) throws {
         #expect(try MeteorURLs.areSame(FetchURL(parsing: left), FetchURL(parsing: right)) == same)
     }
 }

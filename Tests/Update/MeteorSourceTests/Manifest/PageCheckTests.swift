@@ -2,7 +2,7 @@ import BundleValues
 import MeteorSource
 import Testing
 
-@Suite struct `The check of an index page` {
+@Suite("PageCheck") struct PageCheckTests {
     private static let good = RuntimeConfig(rootURL: "https://example.com/", appId: "app", pageVersion: "v1")
 
     private static func check(
@@ -23,20 +23,20 @@ import Testing
         }
     }
 
-    @Test func `takes the page of the same application and version`() throws {
+    @Test func `accepts a page of the same application and version`() throws {
         let accepted = try Self.check(Self.good)
         #expect(accepted.appId == "app")
         #expect(accepted.rootURL.description == "https://example.com/")
         #expect(accepted.isVersionProven)
     }
 
-    @Test func `takes a page without version, and says so`() throws {
+    @Test func `accepts a page without a version and reports that`() throws {
         var config = Self.good
         config.pageVersion = nil
         #expect(try !Self.check(config).isVersionProven)
     }
 
-    @Test func `N-01, SW-36: a page of another version is refused as one of a server that changed`() throws {
+    @Test func `N-01, SW-36: rejects a page of another version as that of a changed server`() throws {
         var config = Self.good
         config.pageVersion = "v-WRONG"
         let failure = try #require(try Self.refusal(config))
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "", "example.com", "file:///etc", "ftp://h/", "http://", "http://a b/"] as [String?])
-    func `SW-37: a page without server is refused`(root: String?) throws {
+    func `SW-37: rejects a page without a server`(root: String?) throws {
         var config = Self.good
         config.rootURL = root
         let failure = try #require(try Self.refusal(config))
@@ -60,8 +60,9 @@ import Testing
         ("http://127.0.0.1:3000/", "http://example.com", true), ("http://other.com", "http://example.com", true),
         ("http://other.com", "http://localhost", true),
     ])
-    func `SW-38: no page leads a device from its server to itself`(page: String, stored: String?, isTaken: Bool) throws
-    {
+    func `SW-38: rejects a page that leads a device from its server to localhost`(
+        page: String, stored: String?, isTaken: Bool
+    ) throws {
         var config = Self.good
         config.rootURL = page
         let failure = try Self.refusal(config, root: stored)
@@ -69,20 +70,20 @@ import Testing
         #expect(failure.map { $0.message.contains("would change current ROOT_URL to localhost") } ?? isTaken)
     }
 
-    @Test func `SW-39: a page without application is refused`() throws {
+    @Test func `SW-39: rejects a page without an application`() throws {
         var config = Self.good
         config.appId = nil
         #expect(try #require(try Self.refusal(config)).message.contains("Could not find appId"))
     }
 
-    @Test func `SW-40: a page of another application is refused, where one is known`() throws {
+    @Test func `SW-40: rejects a page of another application if one is known`() throws {
         let failure = try #require(try Self.refusal(Self.good, appId: "other"))
         #expect(failure.code == .unsuitableBundle)
         #expect(failure.message.contains("does not match current appId"))
         #expect(try Self.refusal(Self.good, appId: nil) == nil)
     }
 
-    @Test func `says the first thing that is wrong`() throws {
+    @Test func `reports the first problem`() throws {
         var config = RuntimeConfig(rootURL: nil, appId: nil, pageVersion: "v2")
         #expect(try Self.refusal(config)?.code == .versionMismatch)
         config.pageVersion = "v1"

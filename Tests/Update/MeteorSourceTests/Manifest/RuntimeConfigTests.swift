@@ -2,7 +2,7 @@ import BundleValues
 import MeteorSource
 import Testing
 
-@Suite struct `The runtime configuration of a page` {
+@Suite("RuntimeConfig") struct RuntimeConfigTests {
     static func page(_ json: String) -> [UInt8] {
         let encoded = PercentEncoding.encode(path: Array(json.utf8))
         return Array(
@@ -16,7 +16,7 @@ import Testing
             page: Array("__meteor_runtime_config__ = JSON.parse(decodeURIComponent(\"\(encoded)\"))".utf8))
     }
 
-    @Test func `SW-14: server, application and version are read`() throws {
+    @Test func `SW-14: reads server, application and version`() throws {
         let config = try Self.read(
             "{\"ROOT_URL\":\"http://mock.test/sub/\",\"ROOT_URL_PATH_PREFIX\":\"/sub\",\"appId\":\"test-app-id\","
                 + "\"DDP_DEFAULT_CONNECTION_URL\":\"https://ddp\",\"autoupdateVersionCordova\":\"version1\"}")
@@ -27,7 +27,7 @@ import Testing
         #expect(config.pageVersion == "version1")
     }
 
-    @Test func `the golden text is read, a literal plus as one`() throws {
+    @Test func `reads the golden text and keeps a plus sign`() throws {
         let golden =
             "%7B%22ROOT_URL%22%3A%22http%3A%2F%2Flocalhost%3A3000%2F%22%2C%22appId%22%3A%22abc%22%2C%22note%22%3A%22a%20"
             + "%5C%22q%5C%22%20%2B%20%F0%9F%92%BB%22%7D"
@@ -35,7 +35,7 @@ import Testing
         #expect(try Self.read(encoded: "{%22appId%22:%22a+b%2Bc%F0%9F%92%BB'(~*!)%22}").appId == "a+b+c💻'(~*!)")
     }
 
-    @Test func `N-01: the version is that of the architecture, before that of older servers`() throws {
+    @Test func `N-01: prefers the version of the architecture to that of older servers`() throws {
         let versions =
             "\"autoupdate\":{\"x\":1.5,\"versions\":{\"web.browser\":{\"version\":\"b\"},"
             + "\"web.cordova\":{\"versionRefreshable\":\"r\",\"version\":\"c\"}}}"
@@ -47,23 +47,23 @@ import Testing
     }
 
     @Test(arguments: ["7", "null", "{}", "[]", "{\"versions\":[]}", "{\"versions\":{\"web.cordova\":\"c\"}}"])
-    func `a version that is none leaves that of older servers`(autoupdate: String) throws {
+    func `uses the version of older servers if the other is invalid`(autoupdate: String) throws {
         let config = try Self.read("{\"autoupdate\":\(autoupdate),\"autoupdateVersionCordova\":\"old\"}")
         #expect(config.pageVersion == "old")
     }
 
-    @Test func `settings may hold anything, and other types are as good as nothing`() throws {
+    @Test func `ignores settings and members of other types`() throws {
         let config = try Self.read(
             "{\"PUBLIC_SETTINGS\":{\"a\":1.5e-3,\"b\":[{\"c\":-0}]},\"isModern\":false,\"ROOT_URL\":7,\"appId\":\"\"}")
         #expect(config == RuntimeConfig())
     }
 
-    @Test func `members that nobody reads may stand there twice`() throws {
+    @Test func `accepts repetitions of unknown members`() throws {
         let text = "{\"x\":1,\"x\":2,\"appId\":\"a\",\"autoupdate\":{\"y\":1,\"y\":2,\"appId\":\"b\"}}"
         #expect(try Self.read(text).appId == "a")
     }
 
-    @Test func `the first assignment counts`() throws {
+    @Test func `uses the first assignment`() throws {
         let page = Self.page("{\"appId\":\"first\"}") + Self.page("{\"appId\":\"second\"}")
         #expect(try RuntimeConfig.read(page: page).appId == "first")
     }
@@ -74,7 +74,7 @@ import Testing
         "__meteor_runtime_config__=JSON.parse(decodeURIComponent(\"%7B%7D\"))",
         "__meteor_runtime_config__ = {\"appId\":\"a\"}",
     ])
-    func `SW-15: a page without it is refused`(page: String) {
+    func `SW-15: rejects a page without a configuration`(page: String) {
         let error = #expect(throws: PageRefusal.self) { try RuntimeConfig.read(page: Array(page.utf8)) }
         #expect(error?.failure.code == .unsuitableBundle)
         #expect(error?.failure.message.contains("Couldn't load runtime config from index file") == true)
@@ -86,11 +86,11 @@ import Testing
         "{%22appId%22:%22%ED%A0%80%22}", "{%22appId%22:1,%22appId%22:2}",
         "{%22autoupdate%22:{%22versions%22:{},%22versions%22:{}}}",
     ])
-    func `a text that has more readings than one, or none, is refused`(encoded: String) {
+    func `rejects a text that is invalid or ambiguous`(encoded: String) {
         #expect(throws: PageRefusal.self) { try Self.read(encoded: encoded) }
     }
 
-    @Test func `a page that is not UTF-8 is refused`() {
+    @Test func `rejects a page that is not UTF-8`() {
         #expect(throws: PageRefusal.noRuntimeConfig("the page is not UTF-8")) {
             try RuntimeConfig.read(page: Self.page("{}") + [0xFF])
         }

@@ -4,11 +4,11 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// What the Capacitor plugin's manager ends with an error (METEOR section 8.5). A failure that a changed server explains costs
-/// one more request of the manifest.
-@Suite("errors of an update, as the Capacitor suite has them", .ownThread)
+/// Tests the errors of the Capacitor plugin's manager (METEOR section 8.5). If a changed server can explain a failure,
+/// the manifest is requested once more.
+@Suite("CapacitorError", .ownThread)
 struct CapacitorErrorTests {
-    /// The failure of an update whose asset at `held` is answered after the page, so that both are asked for.
+    /// Returns the failure of an update whose asset at `held` is sent after the page, so that both are requested.
     private func failure(_ device: PushedDevice, holding held: String) async throws -> UpdateFailure {
         let gate = try Gate()
         device.server.fault(held, .hold(gate), times: 1)
@@ -18,7 +18,7 @@ struct CapacitorErrorTests {
         return try #require(try await update.value)
     }
 
-    @Test("SW-34: an asset that is missing")
+    @Test("SW-34: fails for a missing asset")
     func missingAsset() async throws {
         let bundle = try MeteorBundle.capacitor("v1", ["app/missing.js": "nowhere"])
         let device = try PushedDevice.capacitor(bundle.keeping { _ in false })
@@ -30,7 +30,7 @@ struct CapacitorErrorTests {
         try device.expectNothingCame()
     }
 
-    @Test("SW-35: an asset with the label of another content, whose bytes are right")
+    @Test("SW-35: fails for an asset with the label of other content and the right bytes")
     func otherLabel() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()
@@ -93,7 +93,7 @@ struct CapacitorErrorTests {
         try device.expectNothingCame()
     }
 
-    @Test("SW-41: a manifest that the server has trouble with; one answer is enough")
+    @Test("SW-41: fails after one error response to the manifest")
     func manifestFailure() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()
@@ -105,7 +105,7 @@ struct CapacitorErrorTests {
         try device.expectNothingCame()
     }
 
-    @Test("SW-42: a source map that is missing fails nothing")
+    @Test("SW-42: ignores a missing source map")
     func missingSourceMap() async throws {
         let bundle = try MeteorBundle.capacitor("v1", ["app/main.js": "main()"]) { builder in
             builder.entries[0].sourceMap = .init(.text("{}"))

@@ -5,10 +5,11 @@ import BundleTesting
 import MeteorTesting
 import Testing
 
-/// The Capacitor plugin's bundle manager (METEOR section 8.5): request multisets with their queries, and exact bytes.
-@Suite("the bundle manager, as the Capacitor suite has it", .ownThread)
+/// Tests the bundle manager of the Capacitor plugin (METEOR section 8.5): all requests with their queries, and exact
+/// bytes.
+@Suite("CapacitorManager", .ownThread)
 struct CapacitorManagerTests {
-    @Test("SW-13: a bundle has what it lists, its own or the seed's, and of the seed nothing else")
+    @Test("SW-13: serves the listed files of the bundle or the seed, and no other files of the seed")
     func inheritsFromSeed() async throws {
         let seed = try MeteorBundle.capacitor(
             "v-initial", ["app/shared.js": "shared", "app/changed.js": "old", "app/gone.js": "gone"])
@@ -22,13 +23,13 @@ struct CapacitorManagerTests {
         #expect(try device.served("/app/shared.js") == Array("shared".utf8))
         #expect(try device.served("/app/changed.js") == Array("new".utf8))
         #expect(try device.served("/app/child.js") == Array("child".utf8))
-        // The manifest is authoritative: the peers serve this one still.
+        // The manifest decides; the peers still serve this file.
         #expect(try device.served("/app/gone.js") == nil)
         #expect(device.stored("app/shared.js", of: "v1") == nil, "inherited, not copied")
         #expect(device.stored("app/changed.js", of: "v1") == Array("new".utf8))
     }
 
-    @Test("SW-27: a new version is downloaded, stored and told")
+    @Test("SW-27: downloads, stores and reports a new version")
     func storesNewVersion() async throws {
         let bundle = try MeteorBundle.capacitor("v1", ["app/main.js": "main()", "app/style.css": "b { }"])
         let device = try PushedDevice.capacitor(bundle)
@@ -48,7 +49,7 @@ struct CapacitorManagerTests {
             ])
     }
 
-    @Test("SW-28: the seed's own version is answered with the seed")
+    @Test("SW-28: selects the seed for the seed's own version")
     func answersWithSeed() async throws {
         let device = try PushedDevice.capacitor()
         try device.restart()
@@ -62,7 +63,7 @@ struct CapacitorManagerTests {
         #expect(try device.versionsOnDisk() == [])
     }
 
-    @Test("SW-29: a version that is here is answered with what is here, for one more request")
+    @Test("SW-29: selects an installed version after one request")
     func answersWithInstalled() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()
@@ -80,7 +81,7 @@ struct CapacitorManagerTests {
         #expect(try TreeSnapshot(of: device.store).changes(since: before) == [])
     }
 
-    @Test("SW-30, SW-31: of a second version only what changed is downloaded, and the rest answers too")
+    @Test("SW-30, SW-31: downloads only changed files of a second version")
     func downloadsChangesOnly() async throws {
         let device = try PushedDevice.capacitor(
             try .capacitor("v1", ["app/shared.js": "shared", "app/changed.js": "one"]),
@@ -97,7 +98,7 @@ struct CapacitorManagerTests {
         #expect(device.stored("app/changed.js", of: "v1") == Array("one".utf8))
     }
 
-    @Test("SW-32, AN-10: the version that runs is not taken again, and nothing is written")
+    @Test("SW-32, AN-10: writes nothing if the running version is offered")
     func leavesCurrent() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()
@@ -113,7 +114,7 @@ struct CapacitorManagerTests {
         #expect(try TreeSnapshot(of: device.store).changes(since: before) == [])
     }
 
-    @Test("SW-33: of two checks at once one downloads, and both are told")
+    @Test("SW-33: downloads once for two checks at the same time and reports to both")
     func joinsChecks() async throws {
         let device = try PushedDevice.capacitor(try .capacitor("v1", ["app/main.js": "main()"]))
         try device.restart()
@@ -124,7 +125,7 @@ struct CapacitorManagerTests {
         while device.requests != asked("/app/main.js") { try await Task.sleep(for: .milliseconds(5)) }
         let second = Task { try await runner.check() }
         while device.requests["/__cordova/manifest.json"] != 2 { try await Task.sleep(for: .milliseconds(5)) }
-        // Time for the second check to ask for what is on its way.
+        // Gives the second check time to request the running download.
         try await Task.sleep(for: .milliseconds(200))
         gate.open()
         for check in [first, second] {
@@ -137,7 +138,7 @@ struct CapacitorManagerTests {
         #expect(try device.versionsOnDisk() == ["v1"])
     }
 
-    @Test("AN-07: a path that leads out of the bundle ends the update before anything is asked for or written")
+    @Test("AN-07: rejects a path outside the bundle before it requests or writes anything")
     func refusesEscapes() async throws {
         let device = try PushedDevice.capacitor(
             try .capacitor("v1", ["app/main.js": "main()"]) { builder in
@@ -153,7 +154,7 @@ struct CapacitorManagerTests {
         try device.expectNothingCame()
     }
 
-    @Test("AN-08: a version for another shell is not downloaded")
+    @Test("AN-08: does not download a version for another shell")
     func refusesOtherCompatibility() async throws {
         let device = try PushedDevice.capacitor(
             try .capacitor("v1", ["app/main.js": "main()"]) { builder in
@@ -168,7 +169,7 @@ struct CapacitorManagerTests {
         try device.expectNothingCame()
     }
 
-    @Test("AN-09: a version that failed twice is not downloaded, and the next one is")
+    @Test("AN-09: does not download a version that failed twice, but downloads the next one")
     func refusesBlocked() async throws {
         let device = try PushedDevice.capacitor(
             try .capacitor("v1", ["app/main.js": "bad()"]), try .capacitor("v2", ["app/main.js": "good()"]))

@@ -7,8 +7,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// What stays on the disk and what goes, across starts and stops (METEOR sections 8.5 and 8.7).
-@Suite("bundles on the disk, as the Capacitor suite has them", .ownThread)
+/// Tests which bundles stay on disk across starts and stops (METEOR sections 8.5 and 8.7).
+@Suite("CapacitorStore", .ownThread)
 struct CapacitorStoreTests {
     private static func three() throws -> PushedDevice {
         try PushedDevice.capacitor(
@@ -16,7 +16,7 @@ struct CapacitorStoreTests {
             try .capacitor("v3", ["app/main.js": "three"]))
     }
 
-    @Test("SW-43: an older version that nothing needs goes once the new one has started")
+    @Test("SW-43: removes an unused older version after the new one has started")
     func removesOlder() async throws {
         let device = try Self.three()
         try device.restart()
@@ -32,7 +32,7 @@ struct CapacitorStoreTests {
         #expect(try device.served("/app/main.js") == Array("two".utf8))
     }
 
-    @Test("SW-44: a version on the disk is found again, even by a store that has lost its ledger")
+    @Test("SW-44: finds a version on disk even after the ledger was lost")
     func findsVersions() async throws {
         let device = try Self.three()
         try device.restart()
@@ -47,7 +47,7 @@ struct CapacitorStoreTests {
         #expect(device.requests == asked(page: 0))
     }
 
-    @Test("SW-45: folders of unfinished downloads and what is corrupt are no versions")
+    @Test("SW-45: ignores folders of incomplete downloads and corrupt bundles")
     func skipsOthers() async throws {
         let device = try Self.three()
         try device.restart()
@@ -67,7 +67,7 @@ struct CapacitorStoreTests {
                 })
     }
 
-    /// Brings of v1 everything but `app/extra.js`.
+    /// Downloads all files of v1 except `app/extra.js`.
     private func interrupted(byFailure: Bool) async throws -> PushedDevice {
         let device = try PushedDevice.capacitor(
             try .capacitor("v1", ["app/main.js": "main()", "app/extra.js": "extra()"]),
@@ -78,7 +78,7 @@ struct CapacitorStoreTests {
         device.server.fault("/app/extra.js", .all([.status(404), .hold(gate)]))
         let update = Task { try await device.failure() }
         try await device.completed("/app/main.js")
-        // Else it may come into the log when that has been cleared.
+        // Otherwise the log can receive the request after it was cleared.
         #expect(device.server.wait(for: "/app/extra.js"))
         if byFailure { gate.open() } else { update.cancel() }
         #expect(try await update.value != nil)
@@ -88,14 +88,14 @@ struct CapacitorStoreTests {
         return device
     }
 
-    @Test("SW-46: what an interrupted download brought is not asked for again", arguments: [true, false])
+    @Test("SW-46: does not request files of an interrupted download again", arguments: [true, false])
     func continuesSameVersion(byFailure: Bool) async throws {
         let device = try await interrupted(byFailure: byFailure)
         try device.server.serve(version: "v1")
         try await device.update()
         #expect(device.requests == asked("/app/extra.js"))
         #expect(try device.versionsOnDisk() == ["v1"])
-        // The peers' PartialDownload stays for ever.
+        // The PartialDownload folder of the peers stays on disk.
         #expect(try Directory.open(device.store).directory("downloads").list() == [])
         try device.reload()
         #expect(try device.pageVersion() == "v1")
@@ -103,7 +103,7 @@ struct CapacitorStoreTests {
         #expect(try device.served("/app/extra.js") == Array("extra()".utf8))
     }
 
-    @Test("SW-47: nor is it for another version, where that has the same files", arguments: [true, false])
+    @Test("SW-47: reuses files of an interrupted download for another version", arguments: [true, false])
     func continuesOtherVersion(byFailure: Bool) async throws {
         let device = try await interrupted(byFailure: byFailure)
         try device.server.serve(version: "v2")
@@ -117,7 +117,7 @@ struct CapacitorStoreTests {
         #expect(try device.served("/app/extra.js") == nil)
     }
 
-    @Test("SW-48: a completed start makes a version the last known good, and older ones go")
+    @Test("SW-48: confirms a version after a complete start and removes older ones")
     func completesStart() async throws {
         let device = try Self.three()
         try device.restart()
@@ -125,13 +125,13 @@ struct CapacitorStoreTests {
         let ledger = try device.inventory().ledger
         #expect(ledger.lastKnownGood.description == "meteor-v3")
         #expect(ledger.current == ledger.lastKnownGood)
-        // v2 is the way back: it stays, where the peers keep v3 alone.
+        // v2 stays for a rollback; the peers keep only v3.
         #expect(try device.versionsOnDisk() == ["v2", "v3"])
         #expect(try device.restart().name.description == "meteor-v3")
         #expect(try device.served("/app/main.js") == Array("three".utf8))
     }
 
-    @Test("AN-02: of a valid bundle there is nothing to say")
+    @Test("AN-02: reports no findings for a valid bundle")
     func findsNothing() throws {
         let folder = try TemporaryFolder()
         let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
@@ -144,7 +144,7 @@ struct CapacitorStoreTests {
         #expect(try SeedFolder(at: fixtures.seed, layout: layout).trouble == nil)
     }
 
-    @Test("AN-11: the seed is laid out by URL path")
+    @Test("AN-11: arranges the seed by URL path")
     func laysSeedOut() throws {
         let (device, fixtures) = try PushedDevice.cordova()
         #expect(try device.restart().name == .embedded)

@@ -6,8 +6,8 @@ import MeteorTesting
 import Testing
 
 extension PushedDevice {
-    /// A device of the Capacitor plugin's suite (METEOR section 8.5): its shell brings `seed`, `v-initial` without assets unless
-    /// stated, and its server has that version and `versions`, and serves the last one.
+    /// Creates a device of the Capacitor plugin's suite (METEOR section 8.5). Its shell has `seed`, by default
+    /// `v-initial` without assets. Its server has that version and `versions`, and serves the last one.
     static func capacitor(seed: MeteorBundle? = nil, _ versions: MeteorBundle...) throws -> PushedDevice {
         let folder = try TemporaryFolder()
         let seed = try seed ?? .capacitor("v-initial")
@@ -18,7 +18,7 @@ extension PushedDevice {
         return device
     }
 
-    /// Serves `version`, brings it, and shows it in a page that confirms its start.
+    /// Serves `version`, installs it, and confirms its start.
     func follow(_ version: String, keep: Int = 3) async throws {
         try server.serve(version: version)
         try await update(keep: keep)
@@ -26,12 +26,12 @@ extension PushedDevice {
         try await confirm(keep: keep)
     }
 
-    /// The file at `path` of a version in the store; nil where it is not there.
+    /// Returns a file of an installed version, or nil if it does not exist.
     func stored(_ path: String, of version: String) -> [UInt8]? {
         try? contents(ofFile: "\(store)/meteor/\(version)/\(path)")
     }
 
-    /// Waits until the running attempt has noted in its journal that the asset at `urlPath` is complete.
+    /// Waits until the journal of the running attempt lists an asset as complete.
     func completed(_ urlPath: String) async throws {
         while true {
             let files = (try? TreeSnapshot(of: "\(store)/staging").files) ?? [:]
@@ -43,7 +43,7 @@ extension PushedDevice {
         }
     }
 
-    /// Expects that nothing came of an update: the store has no bundle, and the page is the seed's.
+    /// Expects that an update had no effect: the store has no bundle, and the page is that of the seed.
     func expectNothingCame(sourceLocation: SourceLocation = #_sourceLocation) throws {
         let inventory = try inventory()
         #expect(inventory.bundles.isEmpty, sourceLocation: sourceLocation)
@@ -56,7 +56,7 @@ extension PushedDevice {
 }
 
 extension MeteorBundle {
-    /// A bundle of the Capacitor plugin's suite with these files and their texts, for both platforms.
+    /// Returns a bundle of the Capacitor plugin's suite with these files, for both platforms.
     static func capacitor(
         _ version: String, _ files: KeyValuePairs<String, String> = [:],
         change: (inout MeteorBundleBuilder) -> Void = { _ in }
@@ -70,7 +70,7 @@ extension MeteorBundle {
     }
 }
 
-/// The requests of one update: the manifest, the page, and each of these URL paths once, with the query that assets have.
+/// Returns the requests of one update: the manifest, the page, and each URL path once, with the query of assets.
 func asked(_ assets: String..., manifest: Int = 1, page: Int = 1) -> [String: Int] {
     var requests = ["/__cordova/manifest.json": manifest, "/__cordova/": page].filter { $0.value > 0 }
     for asset in assets { requests["/__cordova\(asset)?meteor_dont_serve_index=true", default: 0] += 1 }

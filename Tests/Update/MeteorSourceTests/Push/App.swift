@@ -7,26 +7,26 @@ import MeteorTesting
 enum App {
     static let rootURL = "http://localhost:3000/"
 
-    /// A bundle with modern hashes unless stated.
+    /// Returns a bundle, by default with modern hashes.
     static func bundle(_ version: String, _ entries: [BundleEntry], hashes: HashScheme = .modern) -> MeteorBundleBuilder
     {
         MeteorBundleBuilder(.stated(version), hashes: hashes, entries)
     }
 
-    /// A script whose URL has a cache buster, as in development.
+    /// Returns a script whose URL has a cache buster, as in development.
     static func script(_ name: String, _ text: String) -> BundleEntry {
         BundleEntry("app/\(name)", url: "/app/\(name)?hash={hash}", type: "js", .text(text))
     }
 
-    /// A file of the `public` folder.
+    /// Returns a file of the `public` folder.
     static func asset(_ name: String, _ text: String) -> BundleEntry {
         BundleEntry("app/\(name)", url: "/\(name)", .text(text))
     }
 }
 
-/// How often each path was asked for, as the log of a server has it.
+/// The number of requests by path, as in the log of a server.
 enum Requests {
-    /// Paths below the prefix; the manifest and the page come as they are, everything else with the flag.
+    /// Returns paths below the prefix. All except the manifest and the page have the flag.
     static func of(_ paths: [String], below root: String = "") -> [String: Int] {
         var counts: [String: Int] = [:]
         for path in paths { counts[target(path, below: root), default: 0] += 1 }
@@ -42,7 +42,7 @@ enum Requests {
 }
 
 extension PushedDevice {
-    /// A device whose shell brings `seed`, and a server that has nothing yet.
+    /// Creates a device whose shell has `seed`, and a server without a version.
     static func app(
         _ seed: MeteorBundleBuilder?, tags: MeteorServer.EntityTags = .manifestHash, rootPath: String = "",
         configure: @escaping @Sendable (inout MeteorServerOptions) -> Void = { _ in }
@@ -54,7 +54,7 @@ extension PushedDevice {
             configure: configure)
     }
 
-    /// Makes the server serve `builder` from now on, under a name of the test's choice; its requests are counted anew.
+    /// Serves `builder` under the given name and resets the log.
     @discardableResult
     func deploy(
         _ builder: MeteorBundleBuilder, as name: String? = nil, in parent: TemporaryFolder? = nil
@@ -64,7 +64,7 @@ extension PushedDevice {
         return bundle
     }
 
-    /// Gives the server a version that it does not serve yet.
+    /// Adds a version to the server without serving it.
     @discardableResult
     func publish(
         _ builder: MeteorBundleBuilder, as name: String? = nil, in parent: TemporaryFolder? = nil
@@ -76,7 +76,7 @@ extension PushedDevice {
         return bundle
     }
 
-    /// Downloads what is served, shows it, and confirms its start.
+    /// Installs the served version and confirms its start.
     func activate(keep: Int = 3) async throws {
         try await update(keep: keep)
         try reload()

@@ -6,9 +6,9 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// The Cordova suite's groups R and S (METEOR section 8.3): a download of version2 was stopped when `some-file` and
-/// `some-other-file` were complete.
-@Suite("an interrupted download, as the Cordova suite has it", .ownThread)
+/// Tests groups R and S of the Cordova suite (METEOR section 8.3): the download of version2 stopped after `some-file` and
+/// `some-other-file`.
+@Suite("CordovaResume", .ownThread)
 struct CordovaResumeTests {
     let device: PushedDevice
     let fixtures: CordovaFixtures
@@ -30,7 +30,7 @@ struct CordovaResumeTests {
 
     // MARK: R: the same version
 
-    @Test("CW-53: what is complete is not asked for again")
+    @Test("CW-53: does not request complete files again")
     func resumes() async throws {
         try await interruptVersion2()
         try device.server.serve(version: "version2")
@@ -39,7 +39,7 @@ struct CordovaResumeTests {
             device.requests == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version2)))
     }
 
-    @Test("CW-54, CW-55: version1 is shown until the reload, then version2 with what was kept")
+    @Test("CW-54, CW-55: shows version1 until the reload, then version2 with the kept files")
     func showsResumed() async throws {
         try await interruptVersion2()
         try await device.update()
@@ -52,7 +52,7 @@ struct CordovaResumeTests {
 
     // MARK: S: another version
 
-    @Test("CW-56: what the other version has unchanged is not asked for again")
+    @Test("CW-56: does not request unchanged files of another version")
     func resumesForAnother() async throws {
         try await interruptVersion2()
         try device.server.serve(version: "version3")
@@ -62,7 +62,7 @@ struct CordovaResumeTests {
                 == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version3), "/some-file"))
     }
 
-    @Test("CW-57, CW-58, CW-59: version1 is shown until the reload, then version3 with what was kept")
+    @Test("CW-57, CW-58, CW-59: shows version1 until the reload, then version3 with the kept files")
     func showsTheOther() async throws {
         try await interruptVersion2()
         try device.server.serve(version: "version3")
@@ -74,7 +74,7 @@ struct CordovaResumeTests {
         #expect(try device.text("/some-file") == "some-file (changed again)\n")
     }
 
-    @Test("nothing of the interrupted attempt is left once the version is installed")
+    @Test("removes the interrupted attempt after the installation")
     func clearsUp() async throws {
         try await interruptVersion2()
         #expect(access("\(device.store)/downloads/interrupted", F_OK) == 0)
@@ -99,7 +99,7 @@ struct CordovaResumeTests {
 
     // MARK: Beyond the suite
 
-    @Test("a process that died in the middle of a download leaves as much to the next one")
+    @Test("resumes after the process died during a download")
     func diedInTheMiddle() async throws {
         try device.restart()
         try device.server.serve(version: "version2")
@@ -125,7 +125,7 @@ struct CordovaResumeTests {
         #expect(try next.text("/some-file") == "some-file (changed)\n")
     }
 
-    @Test("a download that is interrupted twice keeps what both attempts finished")
+    @Test("keeps the files of two interrupted attempts")
     func interruptedTwice() async throws {
         try await interruptVersion2()
         try await device.interrupt(
@@ -141,7 +141,7 @@ struct CordovaResumeTests {
                 == fixtures.content(of: "app/template.mobileapp.js", in: .version2))
     }
 
-    @Test("after an interruption the seed's own version costs the manifest, and the next one still finds what was kept")
+    @Test("keeps the files of an interrupted attempt while the seed's version is offered")
     func interruptedThenBack() async throws {
         try await interruptVersion2()
         try device.server.serve(version: "version1")

@@ -6,14 +6,15 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// The Cordova suite's groups F and G (METEOR section 8.3): the server goes back to the seed's version, or stays where it is.
-@Suite("a server that goes back to the seed's version, or does not move", .ownThread)
+/// Tests groups F and G of the Cordova suite (METEOR section 8.3): the server returns to the seed's version, or does not
+/// change.
+@Suite("CordovaReversion", .ownThread)
 struct CordovaReversionTests {
     let device: PushedDevice
 
     init() throws { (device, _) = try PushedDevice.cordova() }
 
-    /// Version2 runs and is good; `version` is served.
+    /// Runs and confirms version2, then serves `version`.
     private func activateVersion2(thenServing version: String, keep: Int = 3) async throws {
         try device.restart()
         try device.server.serve(version: "version2")
@@ -21,7 +22,7 @@ struct CordovaReversionTests {
         try device.server.serve(version: version)
     }
 
-    @Test("CW-36: version2 is shown until the reload, then version1")
+    @Test("CW-36: shows version2 until the reload, then version1")
     func switchesBackOnReload() async throws {
         try await activateVersion2(thenServing: "version1")
         guard case .chosen(let version, let report) = try await device.update() else {
@@ -35,14 +36,14 @@ struct CordovaReversionTests {
         #expect(try device.pageVersion() == "version1")
     }
 
-    @Test("CW-37: only the manifest is asked for")
+    @Test("CW-37: requests only the manifest")
     func asksForTheManifestOnly() async throws {
         try await activateVersion2(thenServing: "version1")
         try await device.update()
         #expect(device.requests == Requests.of("/manifest.json"))
     }
 
-    @Test("CW-38: the seed's files are served, and nothing that only version2 has")
+    @Test("CW-38: serves the files of the seed and none of version2")
     func servesTheSeed() async throws {
         try await activateVersion2(thenServing: "version1")
         try await device.update()
@@ -52,7 +53,7 @@ struct CordovaReversionTests {
         #expect(try device.text("/some-other-file") == nil)
     }
 
-    @Test("CW-39: there is no downloaded copy of version1")
+    @Test("CW-39: does not download version1")
     func makesNoCopy() async throws {
         try await activateVersion2(thenServing: "version1")
         try await device.update()
@@ -60,7 +61,7 @@ struct CordovaReversionTests {
         #expect(try device.versionsOnDisk() == ["version2"])
     }
 
-    @Test("CW-40, adapted: version2 stays on the disk as the previous one, and goes when version3 has followed")
+    @Test("CW-40, adapted: keeps version2 as the previous version until version3 has followed")
     func removesVersion2() async throws {
         try await activateVersion2(thenServing: "version1", keep: 1)
         try await device.update(keep: 1)
@@ -72,7 +73,7 @@ struct CordovaReversionTests {
         #expect(try device.versionsOnDisk() == ["version3"])
     }
 
-    @Test("CW-41: a restart shows version1")
+    @Test("CW-41: shows version1 after a restart")
     func remembersTheSeed() async throws {
         try await activateVersion2(thenServing: "version1")
         try await device.update()
@@ -80,7 +81,7 @@ struct CordovaReversionTests {
         #expect(try device.pageVersion() == "version1")
     }
 
-    @Test("CW-42, CW-43: nothing new is no news, and costs the manifest")
+    @Test("CW-42, CW-43: reports nothing and requests only the manifest if nothing is new")
     func nothingNew() async throws {
         try await activateVersion2(thenServing: "version2")
         let before = try device.picture()

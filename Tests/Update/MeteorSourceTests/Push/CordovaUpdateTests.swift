@@ -6,8 +6,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// The Cordova suite's groups D and E (METEOR section 8.3): request multisets with their queries, and exact bytes.
-@Suite("hot code push, as the Cordova suite has it", .ownThread)
+/// Tests groups D and E of the Cordova suite (METEOR section 8.3): all requests with their queries, and exact bytes.
+@Suite("CordovaUpdate", .ownThread)
 struct CordovaUpdateTests {
     let device: PushedDevice
     let fixtures: CordovaFixtures
@@ -18,14 +18,14 @@ struct CordovaUpdateTests {
         fixtures.sourceMapURL(of: "app/template.mobileapp.js", in: version)
     }
 
-    /// Shows the seed, and brings version2 without showing it.
+    /// Shows the seed and downloads version2.
     private func download() async throws {
         try device.restart()
         try device.server.serve(version: "version2")
         try await device.update()
     }
 
-    /// Version2 runs and is good; version3 is served.
+    /// Runs and confirms version2, then serves version3.
     private func activateVersion2(keep: Int = 3) async throws {
         try device.restart()
         try device.server.serve(version: "version2")
@@ -35,7 +35,7 @@ struct CordovaUpdateTests {
 
     // MARK: D: the seed to version2
 
-    @Test("CW-27: on ready the page is still version1; after a reload it is version2")
+    @Test("CW-27: shows version1 when version2 is ready, and version2 after a reload")
     func switchesOnReload() async throws {
         try device.restart()
         try device.server.serve(version: "version2")
@@ -49,7 +49,7 @@ struct CordovaUpdateTests {
         #expect(try device.pageVersion() == "version2")
     }
 
-    @Test("CW-28: exactly the manifest, the page and what has changed is asked for, each once")
+    @Test("CW-28: requests exactly the manifest, the page and changed files, each once")
     func asksForChangesOnly() async throws {
         try await download()
         #expect(
@@ -59,7 +59,7 @@ struct CordovaUpdateTests {
                     "/some-other-file"))
     }
 
-    @Test("CW-29: what has not changed is served with the seed's bytes, what has with the new ones")
+    @Test("CW-29: serves unchanged files from the seed and changed files from version2")
     func servesUnchanged() async throws {
         try await download()
         try device.reload()
@@ -73,7 +73,7 @@ struct CordovaUpdateTests {
             try device.served(map(.version2)) == fixtures.content(of: "app/template.mobileapp.js.map", in: .version2))
     }
 
-    @Test("CW-30: a restart without a reload shows version2")
+    @Test("CW-30: shows version2 after a restart without a reload")
     func remembersAfterRestart() async throws {
         try await download()
         try device.restart()
@@ -82,7 +82,7 @@ struct CordovaUpdateTests {
 
     // MARK: E: version2 to version3
 
-    @Test("CW-31: version2 is shown until the reload, then version3")
+    @Test("CW-31: shows version2 until the reload, then version3")
     func switchesAgainOnReload() async throws {
         try await activateVersion2()
         try await device.update()
@@ -91,7 +91,7 @@ struct CordovaUpdateTests {
         #expect(try device.pageVersion() == "version3")
     }
 
-    @Test("CW-32: what version2 has already is not asked for")
+    @Test("CW-32: does not request files of version2 again")
     func linksFromTheLastVersion() async throws {
         try await activateVersion2()
         try await device.update()
@@ -100,7 +100,7 @@ struct CordovaUpdateTests {
                 == Requests.of("/manifest.json", "/", "/app/template.mobileapp.js", map(.version3), "/some-file"))
     }
 
-    @Test("CW-33: inherited, linked and new files are served with their bytes")
+    @Test("CW-33: serves inherited, linked and new files")
     func servesAllKinds() async throws {
         try await activateVersion2()
         try await device.update()
@@ -110,7 +110,7 @@ struct CordovaUpdateTests {
         #expect(try device.text("/some-file") == "some-file (changed again)\n")
     }
 
-    @Test("CW-34, adapted: version2 stays on the disk as the previous one, and goes when another version has followed")
+    @Test("CW-34, adapted: keeps version2 as the previous version until another version has followed")
     func removesOldVersions() async throws {
         try await activateVersion2(keep: 1)
         try await device.update(keep: 1)
@@ -124,7 +124,7 @@ struct CordovaUpdateTests {
         #expect(try device.versionsOnDisk() == ["127.0.0.1_root_url", "version3"])
     }
 
-    @Test("CW-35: a restart shows version3")
+    @Test("CW-35: shows version3 after a restart")
     func remembersTheNewerAfterRestart() async throws {
         try await activateVersion2()
         try await device.update()

@@ -7,9 +7,9 @@ import Testing
 import BundleValues
 @testable import MeteorSource
 
-/// The decision table of METEOR section 3.2, every combination of its conditions; rows a and e are those of `UpdateRunner`.
-@Suite("the decision about a hot code push") struct DecisionTableTests {
-    /// What may hold when a version is offered.
+/// Tests every combination of the conditions of METEOR section 3.2. `UpdateRunner` implements rows a and e.
+@Suite("HotCodePushRule") struct DecisionTableTests {
+    /// The conditions of an offer.
     struct Case: CustomTestStringConvertible {
         let number: Int
 
@@ -29,7 +29,7 @@ import BundleValues
             return held.isEmpty ? "nothing" : held.joined(separator: ", ")
         }
 
-        /// The row of the table, the first one that applies.
+        /// The first row of the table that applies.
         var row: String {
             if isCurrent { return "b" }
             if isPending { return "b'" }
@@ -82,7 +82,7 @@ import BundleValues
         return Inventory(path: "/store", ledger: ledger, bundles: bundles)
     }
 
-    @Test("the first row that applies decides", arguments: (0..<64).map(Case.init))
+    @Test("decides by the first row that applies", arguments: (0..<64).map(Case.init))
     func order(row: Case) throws {
         let block = try block()
         let bundles = try [bundle("other")] + (row.isInstalled ? [bundle("offered")] : [])
@@ -117,7 +117,7 @@ import BundleValues
         #expect(passed["compatibility"] == !row.isIncompatible)
     }
 
-    @Test("the seed that runs is current: its version is neither blocked nor chosen again")
+    @Test("does not block or choose the version of the running seed")
     func seedRuns() throws {
         let block = try block()
         let inventory = inventory([]) { $0.blocks = [block] }
@@ -125,7 +125,7 @@ import BundleValues
         #expect(decision.verdict == .upToDate(newest: .embedded))
     }
 
-    @Test("a version that failed once is not blocked: it is on the disk, and chosen")
+    @Test("chooses an installed version that failed once")
     func failedOnce() throws {
         let failure = StartFailure(.notConfirmed, detail: "", at: .now)
         let version = try MeteorVersion(parsing: "offered")
@@ -140,14 +140,14 @@ import BundleValues
         #expect(decision.verdict == .choose(offered))
     }
 
-    @Test("a bundle on the disk that inherits from another seed is brought anew")
+    @Test("downloads an installed version again if it inherits from another seed")
     func otherSeed() throws {
         let (here, elsewhere) = (try SHA256Digest.of([1]), try SHA256Digest.of([2]))
         let inventory = inventory([try bundle("offered", seed: elsewhere)]) { $0.seed = here }
         #expect(HotCodePushRule.decide(try offer(), inventory, seed: try facts("seed")).verdict == .install)
     }
 
-    @Test("the compatibility version that counts is that of the bundle that runs, not of the seed")
+    @Test("uses the compatibility version of the running bundle, not of the seed")
     func runningBundleCounts() throws {
         let inventory = inventory([try bundle("other")]) { $0.current = other }
         let seed = MeteorFacts(
@@ -159,7 +159,7 @@ import BundleValues
         }
     }
 
-    @Test("where nothing is known of the shell, nothing is incompatible")
+    @Test("accepts any compatibility version if the shell's is unknown")
     func nothingKnown() throws {
         #expect(HotCodePushRule.decide(try offer("any"), inventory([]) { _ in }, seed: nil).verdict == .install)
     }

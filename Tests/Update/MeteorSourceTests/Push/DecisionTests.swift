@@ -6,8 +6,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// The same table on a device, with what it asks the server for; and what becomes of versions that do not start.
-@Suite("a device that decides about a hot code push", .ownThread)
+/// Tests the decisions on a device with their requests, and versions that do not start.
+@Suite("Decision", .ownThread)
 struct DecisionTests {
     let device: PushedDevice
 
@@ -22,7 +22,7 @@ struct DecisionTests {
         }
     }
 
-    /// Brings a version and lets its trials fail until it is blocked.
+    /// Installs a version and lets its starts fail until it is blocked.
     private func block(_ name: String) async throws {
         try device.deploy(version(name))
         try await device.update()
@@ -35,7 +35,7 @@ struct DecisionTests {
         #expect(try device.inventory().ledger.blocks.map(\.version.description) == [name])
     }
 
-    @Test("MD-01, adapted: version3, which did not start, is left for version2, and retried once before it is blocked")
+    @Test("MD-01, adapted: returns from a failed version3 to version2 and retries once before it blocks version3")
     func fallsBackToGood() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -52,7 +52,7 @@ struct DecisionTests {
         #expect(try device.inventory().ledger.blocks.map(\.version.description) == ["v3"])
     }
 
-    @Test("MD-02, adapted: version2, which did not start, is left for the seed, and retried once before it is blocked")
+    @Test("MD-02, adapted: returns from a failed version2 to the seed and retries once before it blocks version2")
     func fallsBackToSeed() async throws {
         try device.deploy(version("v2"))
         try await device.update()
@@ -67,21 +67,21 @@ struct DecisionTests {
         #expect(try device.inventory().ledger.blocks.map(\.version.description) == ["v2"])
     }
 
-    @Test("MD-03, AN-09: a blocked version costs the manifest and is told")
+    @Test("MD-03, AN-09: requests only the manifest for a blocked version and reports it")
     func blocked() async throws {
         try await block("v2")
         try device.server.serve(version: "v2")
         try await device.expectRefusal(.versionBlocked, "blacklisted version", requests: Requests.of("/manifest.json"))
     }
 
-    @Test("a blocked version is told as blocked, compatible or not")
+    @Test("reports a blocked version whether it is compatible or not")
     func blockBeatsCompatibility() async throws {
         try await block("v2")
         try device.deploy(version("v2", compatibility: "android-2"), as: "incompatible v2")
         try await device.expectRefusal(.versionBlocked, "blacklisted version", requests: Requests.of("/manifest.json"))
     }
 
-    @Test("the seed's version for another shell is incompatible")
+    @Test("rejects the seed's version if it is offered for another shell")
     func compatibilityBeatsSeed() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -90,7 +90,7 @@ struct DecisionTests {
             .unsuitableBundle, "potentially incompatible", requests: Requests.of("/manifest.json"))
     }
 
-    @Test("a version on the disk is incompatible when it is offered for another shell")
+    @Test("rejects an installed version if it is offered for another shell")
     func compatibilityBeatsDisk() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -102,7 +102,7 @@ struct DecisionTests {
             .unsuitableBundle, "potentially incompatible", requests: Requests.of("/manifest.json"))
     }
 
-    @Test("a version on the disk is chosen without a download")
+    @Test("chooses an installed version without a download")
     func choosesFromDisk() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -118,7 +118,7 @@ struct DecisionTests {
         #expect(try device.text("/a.txt") == "a of v2")
     }
 
-    @Test("the current version is no news, whatever compatibility it is offered with")
+    @Test("reports nothing for the current version with any compatibility version")
     func currentBeatsCompatibility() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -130,7 +130,7 @@ struct DecisionTests {
         #expect(device.requests == Requests.of("/manifest.json"))
     }
 
-    @Test("N-12: failed, retried and blocked across restarts; a later version is taken")
+    @Test("N-12: fails, retries and blocks a version across restarts, and accepts a later one")
     func blockedAcrossRestarts() async throws {
         try await block("v2")
         for _ in 0..<3 { #expect(try device.restart().name == .embedded) }
@@ -140,7 +140,7 @@ struct DecisionTests {
         #expect(try device.text("/a.txt") == "a of v3")
     }
 
-    @Test("N-12: a shell that dies in the trial counts as a failed start, twice and no more")
+    @Test("N-12: counts the death of the shell in a trial as a failed start")
     func diesInTrial() async throws {
         try device.deploy(version("v2"))
         try await device.update()
@@ -149,7 +149,7 @@ struct DecisionTests {
         #expect(try device.inventory().ledger.blocks.map(\.version.description) == ["v2"])
     }
 
-    @Test("N-11: after a failed start a restart shows the last known good version, not the seed and not the faulty one")
+    @Test("N-11: shows the last confirmed version after a failed start and a restart")
     func restartsGood() async throws {
         try device.deploy(version("v2"))
         try await device.activate()
@@ -158,7 +158,7 @@ struct DecisionTests {
         try device.reload()
         try device.fail()
         #expect(try device.restart().name.description == "meteor-v2")
-        // The one retry; where that fails too, v2 stays.
+        // The only retry. If it fails too, v2 stays.
         #expect(try device.restart().name.description == "meteor-v3")
         try device.fail()
         for _ in 0..<3 { #expect(try device.restart().name.description == "meteor-v2") }

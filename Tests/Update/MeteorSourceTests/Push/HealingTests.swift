@@ -7,8 +7,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// What the disk has done to a store between two runs must not keep a device from the next version.
-@Suite("a hot code push on a disk that was tampered with", .ownThread)
+/// Tests that damage to the store between two runs does not prevent the next version.
+@Suite("Healing", .ownThread)
 struct HealingTests {
     private func spoil(_ path: String, _ content: String?) throws {
         #expect(unlink(path) == 0)
@@ -45,7 +45,7 @@ struct HealingTests {
         #expect(try device.served("/some-file") == Array("some-file (changed)\n".utf8))
     }
 
-    @Test("a file in the place of a serving root gives way to it")
+    @Test("replaces a file at the path of a serving root")
     func fileInPlaceOfRoot() async throws {
         let (device, _) = try PushedDevice.cordova()
         try device.restart()
@@ -58,7 +58,7 @@ struct HealingTests {
         #expect(try device.pageVersion() == "version2")
     }
 
-    @Test("a file in the place of an interrupted download is none")
+    @Test("ignores a file at the path of an interrupted download")
     func fileInPlaceOfInterrupted() async throws {
         let (device, _) = try PushedDevice.cordova()
         try device.restart()

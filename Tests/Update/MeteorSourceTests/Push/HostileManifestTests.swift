@@ -5,8 +5,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// A manifest that is refused leaves the store byte for byte what it was, and costs one request.
-@Suite("a manifest that is out to do harm", .ownThread)
+/// Tests that a rejected manifest costs one request and leaves the store unchanged.
+@Suite("HostileManifest", .ownThread)
 struct HostileManifestTests {
     let device: PushedDevice
 
@@ -17,7 +17,7 @@ struct HostileManifestTests {
         try await device.activate()
     }
 
-    /// The manifest with these entries in place of its own.
+    /// Returns the manifest with other entries.
     private static func manifest(
         version: JSONValue = .string("v3"), _ entries: [JSONObject] = [], more: JSONObject = [:]
     ) -> [UInt8] {
@@ -55,7 +55,7 @@ struct HostileManifestTests {
             try TreeSnapshot(of: device.folder.path).changes(since: before) == [], sourceLocation: sourceLocation)
     }
 
-    /// Paths as a manifest may have them, by what is wrong with them.
+    /// Invalid paths by their fault.
     static let paths = [
         "../escape.js", "app/../../escape.js", "app/..", "..", "/etc/passwd", "//app/a.js", "app//a.js", "app/./a.js",
         "app\\..\\escape.js", "C:\\a.js", "app/a\u{0}.js", "app/a\n.js", "app/\u{7F}.js", "", "/", "app/",
@@ -63,7 +63,7 @@ struct HostileManifestTests {
         String(repeating: "a", count: 300), "app/\u{202E}sj.a",
     ]
 
-    @Test("AN-07, P34: a path that leads out, or that no disk should have", arguments: paths)
+    @Test("AN-07, P34: rejects an invalid path", arguments: paths)
     func path(_ path: String) async throws {
         try await expectRefusal(Self.manifest([Self.entry(path, url: "/a.js")]), "manifest[0].path")
     }
@@ -74,7 +74,7 @@ struct HostileManifestTests {
         "/app//a.js", "/app/./a.js", "",
     ]
 
-    @Test("a URL that leads out, or that no server should be asked for", arguments: urls)
+    @Test("rejects an invalid URL", arguments: urls)
     func url(_ url: String) async throws {
         try await expectRefusal(Self.manifest([Self.entry("app/a.js", url: url)]), "manifest[0].url")
     }
@@ -85,20 +85,20 @@ struct HostileManifestTests {
         ("app/a", "APP/A/b.js"), ("index.html/a.js", "app/a.js"),
     ]
 
-    @Test("N-17: two paths of which a disk can hold only one", arguments: collisions)
+    @Test("N-17: rejects two paths that collide on some file system", arguments: collisions)
     func collision(_ first: String, _ second: String) async throws {
         let isFirst = first.hasPrefix("index.html")
         let entries = [Self.entry(first, url: "/1.js"), Self.entry(second, url: "/2.js")]
         try await expectRefusal(Self.manifest(entries), "manifest[\(isFirst ? 0 : 1)].path")
     }
 
-    @Test("N-17: two URLs of which a disk can hold only one", arguments: collisions.dropLast())
+    @Test("N-17: rejects two URLs that collide on some file system", arguments: collisions.dropLast())
     func urlCollision(_ first: String, _ second: String) async throws {
         let entries = [Self.entry("1.js", url: "/" + first), Self.entry("2.js", url: "/" + second)]
         try await expectRefusal(Self.manifest(entries), "manifest[1].url")
     }
 
-    @Test("P01: one file with two contents")
+    @Test("P01: rejects one file with two contents")
     func conflictingTwins() async throws {
         let entries = [
             Self.entry("app/a.js", url: "/__cordova/a.js"), Self.entry("app/a.js", url: "/a.js", hash: "other"),
@@ -106,7 +106,7 @@ struct HostileManifestTests {
         try await expectRefusal(Self.manifest(entries), "manifest[1].path")
     }
 
-    @Test("one URL with two contents")
+    @Test("rejects one URL with two contents")
     func conflictingURLs() async throws {
         let entries = [Self.entry("app/a.js", url: "/a.js?1"), Self.entry("app/b.js", url: "/a.js?2")]
         try await expectRefusal(Self.manifest(entries), "manifest[1].url")
@@ -117,12 +117,14 @@ struct HostileManifestTests {
         "/a", "a\u{0}", "a\nb", String(repeating: "v", count: 4096), String(repeating: "v", count: 129),
     ]
 
-    @Test("N-14: a version that cannot name a folder", arguments: versions)
+    @Test("N-14: rejects a version that cannot name a folder", arguments: versions)
     func version(_ version: String) async throws {
         try await expectRefusal(Self.manifest(version: .string(version)), "version")
     }
 
-    @Test("a version that is no text", arguments: [JSONValue.null, .integer(3), .bool(true), .array([]), .object([:])])
+    @Test(
+        "rejects a version that is not a string",
+        arguments: [JSONValue.null, .integer(3), .bool(true), .array([]), .object([:])])
     func versionKind(_ version: JSONValue) async throws {
         try device.server.serve(version: "v2")
         let before = try TreeSnapshot(of: device.folder.path)
@@ -132,7 +134,7 @@ struct HostileManifestTests {
         #expect(try TreeSnapshot(of: device.folder.path).changes(since: before) == [])
     }
 
-    /// Members of an entry that are not what they should be, or missing.
+    /// Members of an entry that are invalid or missing.
     static let members: [(String, JSONValue?)] = [
         ("path", nil), ("path", .integer(1)), ("url", nil), ("url", .bool(true)), ("type", nil), ("type", .null),
         ("cacheable", nil), ("cacheable", .string("true")), ("cacheable", .integer(1)), ("where", nil),
@@ -141,7 +143,7 @@ struct HostileManifestTests {
         ("sri", .string("not base64")),
     ]
 
-    @Test("an entry with a hole, or with another kind of value", arguments: members)
+    @Test("rejects an entry with a missing or invalid member", arguments: members)
     func member(_ name: String, _ value: JSONValue?) async throws {
         var entry = Self.entry("app/a.js")
         entry[name] = value
@@ -164,7 +166,7 @@ struct HostileManifestTests {
         "half a character": #"{"version":"\ud800","manifest":[]}"#,
     ]
 
-    @Test("P09, P14, SW-06: a document that is no manifest", arguments: documents.keys.sorted())
+    @Test("P09, P14, SW-06: rejects a document that is not a manifest", arguments: documents.keys.sorted())
     func document(_ name: String) async throws {
         try device.server.serve(version: "v2")
         device.server.fault("/manifest.json", .content(Array((Self.documents[name] ?? "").utf8)))
@@ -176,18 +178,18 @@ struct HostileManifestTests {
         #expect(try TreeSnapshot(of: device.folder.path).changes(since: before) == [])
     }
 
-    @Test("something behind the end", arguments: ["x", "{}", "\u{0}", "<html>", "]"])
+    @Test("rejects bytes after the document", arguments: ["x", "{}", "\u{0}", "<html>", "]"])
     func trailing(_ text: String) async throws {
         try await expectRefusal(Self.manifest() + Array(text.utf8), "manifest")
     }
 
-    @Test("a hundred megabytes")
+    @Test("rejects a hundred megabytes")
     func hundredMegabytes() async throws {
         let text = [UInt8](repeating: UInt8(ascii: "x"), count: 100 << 20)
         try await expectRefusal(Array(#"{"version":""#.utf8) + text + Array("\"}".utf8), "manifest")
     }
 
-    @Test("a million entries")
+    @Test("rejects a million entries")
     func millionEntries() async throws {
         let entry = JSONWriter.bytes(of: .object(Self.entry("a")))
         var manifest = Array(
@@ -199,7 +201,7 @@ struct HostileManifestTests {
         try await expectRefusal(manifest + entry + Array("]}".utf8), "manifest")
     }
 
-    @Test("as many entries as fit into the bytes that are read, none of them for the client")
+    @Test("rejects the largest number of entries if none is for the client")
     func manyEntries() async throws {
         let head = #"{"version":"v3","cordovaCompatibilityVersions":{"android":"android-1"},"manifest":["#
         let entry = #"{"where":"x"}"#

@@ -7,8 +7,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// METEOR section 3.6: the server changes at an awkward moment.
-@Suite("a server that moves under its devices", .ownThread)
+/// Tests servers that change at awkward moments (METEOR section 3.6).
+@Suite("MovingServer", .ownThread)
 struct MovingServerTests {
     let device: PushedDevice
 
@@ -17,7 +17,7 @@ struct MovingServerTests {
         try device.restart()
     }
 
-    /// Two files that every version changes, one that the later two share, and what else is asked for.
+    /// Returns a version with two files that change in every version, one that the later two share, and `more`.
     private static func version(_ name: String, _ more: [BundleEntry] = []) -> MeteorBundleBuilder {
         let shared = name == "v1" ? "shared" : "shared, since v2"
         return App.bundle(
@@ -26,7 +26,7 @@ struct MovingServerTests {
 
     // MARK: Back to what runs
 
-    @Test("N-09: back to the seed while an update is pending: the pending one is dropped")
+    @Test("N-09: drops a pending update when the server returns to the seed")
     func backToSeed() async throws {
         try device.deploy(Self.version("v2"))
         try await device.update()
@@ -44,7 +44,7 @@ struct MovingServerTests {
         #expect(try device.pageVersion() == "v1")
     }
 
-    @Test("N-09: back to the current version while another one is pending")
+    @Test("N-09: drops a pending update when the server returns to the current version")
     func backToCurrent() async throws {
         try device.deploy(Self.version("v2"))
         try await device.activate()
@@ -59,7 +59,7 @@ struct MovingServerTests {
         #expect(try device.pageVersion() == "v2")
     }
 
-    @Test("back to the current version while a download runs: the download ends, and nothing is pending")
+    @Test("ends a running download when the server returns to the current version")
     func backWhileDownloading() async throws {
         let gate = try Gate()
         defer { gate.open() }
@@ -87,7 +87,7 @@ struct MovingServerTests {
 
     // MARK: On to another version
 
-    @Test("N-08: a newer manifest in the middle of a download: one version is ready, and finished files are reused")
+    @Test("N-08: continues with a newer manifest during a download and reuses complete files")
     func newerWhileDownloading() async throws {
         let gate = try Gate()
         defer { gate.open() }
@@ -116,7 +116,7 @@ struct MovingServerTests {
         #expect(try device.text("/held.txt") == nil)
     }
 
-    @Test("SW-33: two checks at once are one download")
+    @Test("SW-33: downloads once for two checks at the same time")
     func joins() async throws {
         let gate = try Gate()
         try device.deploy(Self.version("v2"))
@@ -126,7 +126,7 @@ struct MovingServerTests {
         #expect(device.server.wait(for: "/shared.txt"))
         let second = Task { try await runner.check() }
         while device.requests["/__cordova/manifest.json"] != 2 { try await Task.sleep(for: .milliseconds(5)) }
-        // The second has its answer soon, and joins; where the machine is busy it may come when all is there.
+        // The second check joins the download; on a busy machine it can arrive after its end.
         try await Task.sleep(for: .milliseconds(500))
         gate.open()
         for check in [first, second] {
@@ -139,7 +139,7 @@ struct MovingServerTests {
             device.requests == Requests.of("/manifest.json", "/manifest.json", "/", "/app/app.js", "/shared.txt"))
     }
 
-    @Test("the server deploys before the page: the page is another version's, and the check is made once more")
+    @Test("checks once more if the page is of another version")
     func deploysBeforePage() async throws {
         try device.publish(Self.version("v3"))
         try device.deploy(Self.version("v2"))
@@ -154,7 +154,7 @@ struct MovingServerTests {
         #expect(try device.text("/app/app.js") == "run('v3');\n")
     }
 
-    @Test("the server deploys before a script: its label is another one, and the check is made once more")
+    @Test("checks once more if the label of a script is of another version")
     func deploysBeforeAsset() async throws {
         let script = { (name: String) in App.bundle(name, [App.script("app.js", "run('\(name)');\n")]) }
         try device.publish(script("v3"))
@@ -167,7 +167,7 @@ struct MovingServerTests {
         #expect(try device.text("/app/app.js") == "run('v3');\n")
     }
 
-    @Test("the server deploys, and a file is gone: 404, and the check is made once more")
+    @Test("checks once more if a file is missing (404)")
     func deploysWithoutAsset() async throws {
         try device.publish(App.bundle("v3", [App.script("later.js", "run('v3');\n")]))
         try device.deploy(App.bundle("v2", [App.script("app.js", "run('v2');\n")]))
@@ -192,31 +192,31 @@ struct MovingServerTests {
         )
     }
 
-    @Test("a page that names no version is taken")
+    @Test("accepts a page without a version")
     func silentPage() async throws {
         try device.deploy(Self.version("v2").with { $0.page.versionStyle = .none })
         try await device.update()
         #expect(try device.inventory().ledger.pending?.description == "meteor-v2")
     }
 
-    // MARK: Away
+    // MARK: Unreachable servers
 
-    @Test("a server that does not answer is told, and changes nothing")
+    @Test("reports a server that does not answer and changes nothing")
     func offline() async throws {
         device.server.stop()
         try await device.expectRefusal(.networkUnavailable, "Error downloading asset manifest", requests: [:])
     }
 
-    @Test("SW-41: a manifest that cannot be had is told with its status, and asked for once")
+    @Test("SW-41: reports the status of a failed manifest request after one attempt")
     func manifestStatus() async throws {
         try device.deploy(Self.version("v2"))
         device.server.fault("/manifest.json", .status(500))
-        // In case the server has gone on, it is asked once more by the caller of `update(following:)` only.
+        // Only the caller of `update(following:)` checks once more.
         try await device.expectRefusal(
             .httpStatus, "Non-success status code 500 for asset manifest", requests: Requests.of("/manifest.json"))
     }
 
-    @Test("P19: a manifest whose connection ends is asked for again")
+    @Test("P19: retries a manifest whose connection ends")
     func manifestRetried() async throws {
         try device.deploy(Self.version("v2"))
         device.server.fault("/manifest.json", .hangUp, times: 2)
@@ -224,9 +224,9 @@ struct MovingServerTests {
         #expect(try device.versionsOnDisk() == ["v2"])
     }
 
-    // MARK: What is no longer listed
+    // MARK: Removed files
 
-    @Test("N-19: a file of the seed that the new version does not list is not served")
+    @Test("N-19: does not serve a file of the seed that the new version does not list")
     func removedAsset() async throws {
         let device = try PushedDevice.app(Self.version("v1", [App.asset("old.txt", "old")]))
         try device.restart()
@@ -238,7 +238,7 @@ struct MovingServerTests {
         #expect(try device.text("/shared.txt") == "shared, since v2")
     }
 
-    @Test("a manifest without entries costs the page, and nothing of the seed is served")
+    @Test("requests only the page for a manifest without entries and serves nothing of the seed")
     func noEntries() async throws {
         try device.deploy(App.bundle("v2", []))
         try await device.update()
@@ -249,7 +249,7 @@ struct MovingServerTests {
         #expect(try device.text("/app/app.js") == nil)
     }
 
-    @Test("a version that failed once is found on the disk by the next check, and runs after the fallback")
+    @Test("chooses an installed version that failed once in the next check, and runs it after the fallback")
     func failedOnce() async throws {
         try device.deploy(Self.version("v2"))
         try await device.update()
@@ -265,7 +265,7 @@ struct MovingServerTests {
         #expect(try device.restart().name.description == "meteor-v2")
     }
 
-    @Test("N-20: clearing up while a version is pending keeps that version")
+    @Test("N-20: keeps a pending version when it removes old ones")
     func keepsPending() async throws {
         try device.deploy(Self.version("v2"))
         try await device.update(keep: 1)
@@ -279,7 +279,8 @@ struct MovingServerTests {
         #expect(try device.text("/app/app.js") == "run('v3');\n")
     }
 
-    @Test("P02: the page that is shown keeps its own files while another version comes, is confirmed and clears up")
+    @Test(
+        "P02: keeps the files of the shown page while another version is installed, confirmed and old ones are removed")
     func shownPageStays() async throws {
         let shown = try device.reload()
         try device.deploy(Self.version("v2"))

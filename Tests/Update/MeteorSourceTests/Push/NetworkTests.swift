@@ -7,8 +7,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// Downloads on bad networks, end to end.
-@Suite("a hot code push over a bad network", .ownThread)
+/// Tests downloads over unreliable networks.
+@Suite("Network", .ownThread)
 struct NetworkTests {
     let device: PushedDevice
 
@@ -29,7 +29,7 @@ struct NetworkTests {
         device.server.requests.filter { $0.path == "/__cordova" + path }
     }
 
-    @Test("N-06: a connection that ends before the header is tried again", arguments: ["/", "/large.bin"])
+    @Test("N-06: retries a connection that ends before the header", arguments: ["/", "/large.bin"])
     func hangsUp(path: String) async throws {
         let content = try deploy()
         device.server.fault(path, .hangUp, times: 2)
@@ -40,7 +40,7 @@ struct NetworkTests {
         #expect(try device.served("/large.bin") == content)
     }
 
-    @Test("N-07: a file that was cut goes on where it stopped, by Range and If-Range")
+    @Test("N-07: resumes a truncated file by Range and If-Range")
     func resumes() async throws {
         let content = try deploy(2_000_000)
         device.server.fault("/large.bin", .cut(after: 1_500_000), times: 1)
@@ -58,7 +58,7 @@ struct NetworkTests {
         #expect(try device.served("/large.bin") == content)
     }
 
-    @Test("N-07: a server that ignores ranges sends the file from its start")
+    @Test("N-07: accepts a whole file from a server that ignores ranges")
     func restarts() async throws {
         let content = try deploy(2_000_000)
         device.server.fault("/large.bin", .cut(after: 1_500_000), times: 1)
@@ -70,7 +70,7 @@ struct NetworkTests {
         #expect(try device.served("/large.bin") == content)
     }
 
-    @Test("N-07: a cut file goes on in the next process, too")
+    @Test("N-07: resumes a truncated file in the next process")
     func resumesInNextProcess() async throws {
         let content = try deploy(2_000_000)
         let gate = try Gate()
@@ -91,7 +91,7 @@ struct NetworkTests {
         #expect(try device.text("/b.txt") == "b")
     }
 
-    @Test("N-15: a burst of 503 with Retry-After is waited for, and no file is lost")
+    @Test("N-15: waits for Retry-After of several 503 responses and loses no file")
     func burst() async throws {
         let files = (0..<20).map { App.asset("f\($0).txt", "file \($0)") }
         try device.deploy(App.bundle("v2", files))
@@ -106,7 +106,7 @@ struct NetworkTests {
         for index in 0..<20 { #expect(try device.text("/f\(index).txt") == "file \(index)") }
     }
 
-    @Test("P33: one 503 among 151 requests costs one more request")
+    @Test("P33: requests one file again after one 503 among 151 requests")
     func oneShed() async throws {
         let paths = (0..<150).map { "/d\($0 % 7)/f\($0).txt" }
         try device.deploy(App.bundle("v2", paths.map { App.asset(String($0.dropFirst()), "at \($0)") }))
@@ -118,7 +118,7 @@ struct NetworkTests {
         for path in paths { #expect(try device.text(path) == "at \(path)") }
     }
 
-    @Test("AN-06: a 500 that stays ends the update after five attempts")
+    @Test("AN-06: ends after five responses of 500")
     func staysBroken() async throws {
         _ = try deploy()
         device.server.fault("/large.bin", .status(500))
@@ -152,14 +152,14 @@ struct NetworkTests {
     }
 }
 
-/// A Meteor server behind TLS of which one path is a redirect.
+/// A Meteor server with TLS and one redirected path.
 private struct TLSMeteor {
     private let folder: TemporaryFolder
     private let server: TLSServer
 
     var caFile: String { server.caFile }
 
-    /// The `index.html` in a folder's place is what the server of the tests has for the folder's own URL.
+    /// The test server uses `index.html` for the URL of the folder.
     init(_ builder: MeteorBundleBuilder, redirecting path: String, to target: String) throws {
         folder = try TemporaryFolder()
         let bundle = try builder.build()

@@ -7,8 +7,8 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// Sub-paths, seeds that change, small disks.
-@Suite("a hot code push in other places", .ownThread)
+/// Tests paths in URLs, changed seeds and small disks.
+@Suite("Places", .ownThread)
 struct PlacesTests {
     private func version(_ name: String, _ more: [BundleEntry] = []) -> MeteorBundleBuilder {
         App.bundle(name, [App.script("app.js", "run('\(name)');\n")] + more)
@@ -16,7 +16,7 @@ struct PlacesTests {
 
     // MARK: Addresses
 
-    @Test("N-16, P29: a ROOT_URL with a path keeps it, with a slash at its end and without", arguments: ["/", ""])
+    @Test("N-16, P29: keeps the path of ROOT_URL with and without a trailing slash", arguments: ["/", ""])
     func subPath(end: String) async throws {
         let device = try PushedDevice.app(version("v1"), rootPath: "/sub/app") { source in
             let text = source.rootURL.description
@@ -53,7 +53,7 @@ struct PlacesTests {
         }
     }
 
-    @Test("P39: a nested index.html is a file as any other: no check, no script in it, exact bytes")
+    @Test("P39: serves a nested index.html unchanged without a check")
     func nestedIndex() async throws {
         let page = "<!DOCTYPE html><html><head><title>docs</title></head><body></body></html>"
         let device = try PushedDevice.app(version("v1"))
@@ -68,7 +68,7 @@ struct PlacesTests {
 
     // MARK: Seeds
 
-    @Test("N-13: another seed ends the Meteor versions and what was learnt about them, and keeps archives")
+    @Test("N-13: removes Meteor versions and their records after a change of the seed, and keeps archives")
     func otherSeed() async throws {
         let old = try PushedDevice.app(version("v1"))
         try old.restart()
@@ -100,7 +100,7 @@ struct PlacesTests {
         #expect(left == ["v1.2.0"])
         #expect(try new.inventory().ledger.blocks == [])
         #expect(try new.text("/")?.contains("client 1.2.0") == true)
-        // What was blocked with the old seed may come again.
+        // A version that was blocked with the old seed can be installed again.
         try new.deploy(version("v3"))
         try await new.update()
         try new.reload()
@@ -109,7 +109,7 @@ struct PlacesTests {
 
     // MARK: Small disks
 
-    /// A megabyte of which the server says how large it is, or does not.
+    /// Returns a file of one megabyte, with or without a stated size.
     @Test(
         "N-18: a disk that is too small is told, and a version that fits is taken afterwards", arguments: [true, false])
     func fullDisk(statesSize: Bool) async throws {
@@ -129,7 +129,7 @@ struct PlacesTests {
         let failure = try await device.failure()
         #expect(failure?.code == .diskFull, "\(failure?.message ?? "no failure")")
         #expect(try device.picture().changes(since: before) == [])
-        // What was removed is free once its last descriptor is closed.
+        // Removed files are free after their last descriptor is closed.
         let store = try Directory.open(device.store)
         for _ in 0..<2400 where try store.freeSpace().bytes <= 500_000 { try await Task.sleep(for: .milliseconds(25)) }
         #expect(try store.freeSpace().bytes > 500_000)

@@ -7,8 +7,8 @@ import MeteorTesting
 import Synchronization
 import Testing
 
-/// What speaks for the bytes of a file, end to end (METEOR section 1.5).
-@Suite("a hot code push whose files must prove themselves", .ownThread)
+/// Tests the evidence for files, from the server to the store (METEOR section 1.5).
+@Suite("Proof", .ownThread)
 struct ProofTests {
     private func pushed(_ mode: VerificationMode = .compatible) throws -> PushedDevice {
         let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode }
@@ -46,7 +46,7 @@ struct ProofTests {
         }
     }
 
-    /// An entity tag as some proxies leave it, and whether it still speaks for its file.
+    /// An entity tag as a proxy can change it, and whether it is still evidence.
     struct Tag: CustomTestStringConvertible {
         let testDescription: String
         let fault: Fault
@@ -66,7 +66,7 @@ struct ProofTests {
         Tag(testDescription: "without quotes", fault: .entityTag(String(repeating: "0", count: 40)), isLabel: false),
     ]
 
-    @Test("N-04: a file that only its label speaks for", arguments: tags)
+    @Test("N-04: accepts a file whose only evidence is its label", arguments: tags)
     func label(tag: Tag) async throws {
         let compatible = try pushed()
         try compatible.deploy(version(.saltedContents))
@@ -102,7 +102,7 @@ struct ProofTests {
         }
     }
 
-    @Test("where the bytes of one script prove its hash, another one without proof is refused")
+    @Test("rejects a script without proof if another one is proven")
     func inconsistent() async throws {
         let device = try pushed()
         try device.deploy(
@@ -111,7 +111,7 @@ struct ProofTests {
         try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /app/b.js")
     }
 
-    @Test("N-05: the page of a captive portal in place of a script is refused", arguments: HashScheme.allCases)
+    @Test("N-05: rejects the page of a captive portal instead of a script", arguments: HashScheme.allCases)
     func captivePortal(hashes: HashScheme) async throws {
         let device = try pushed()
         try device.deploy(version(hashes))
@@ -119,7 +119,7 @@ struct ProofTests {
         try await device.expectRefusal(.digestMismatch, "a web page came in its place")
     }
 
-    @Test("N-05: the page of a captive portal in place of the index page is refused")
+    @Test("N-05: rejects the page of a captive portal instead of the index page")
     func captivePortalAsIndex() async throws {
         let device = try pushed()
         try device.deploy(version())
@@ -129,7 +129,7 @@ struct ProofTests {
             requests: Requests.of("/manifest.json", "/"))
     }
 
-    @Test("P14: the page of a captive portal in place of the manifest is told as a page")
+    @Test("P14: reports the page of a captive portal instead of the manifest as a page")
     func captivePortalAsManifest() async throws {
         let device = try pushed()
         try device.deploy(version())
@@ -144,7 +144,7 @@ struct ProofTests {
         return App.bundle("v2", [script])
     }
 
-    @Test("SW-42, P25: a source map that is not there does not matter")
+    @Test("SW-42, P25: ignores a missing source map")
     func missingMap() async throws {
         let device = try pushed()
         try device.deploy(mapped())
@@ -156,7 +156,7 @@ struct ProofTests {
         #expect(try device.text("/app/app.js.map") == nil)
     }
 
-    @Test("a source map that fails otherwise does")
+    @Test("fails for another error of a source map")
     func failingMap() async throws {
         let device = try pushed()
         try device.deploy(mapped())
@@ -164,7 +164,7 @@ struct ProofTests {
         try await device.expectRefusal(.httpStatus, "Non-success status code 403 for asset: /app/app.js.map")
     }
 
-    @Test("what was taken without proof is not taken again in the strict mode: not from an installed version")
+    @Test("does not link unproven files of an installed version in the strict mode")
     func strictReuse() async throws {
         let mode = Mode()
         let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode.value }
@@ -183,7 +183,7 @@ struct ProofTests {
         #expect(try device.text("/app/app.js") == "run('v2');\n")
     }
 
-    @Test("what was taken without proof is not taken again in the strict mode: not from an interrupted attempt")
+    @Test("does not link unproven files of an interrupted attempt in the strict mode")
     func strictResume() async throws {
         let mode = Mode()
         let device = try PushedDevice.app(App.bundle("v1", [App.asset("a.txt", "a")])) { $0.verification = mode.value }
@@ -199,7 +199,7 @@ struct ProofTests {
         #expect(try device.text("/app/app.js") == "run('v2');\n")
     }
 
-    /// What a test changes its mind about.
+    /// The verification mode, which a test can change.
     private final class Mode: Sendable {
         private let state = Mutex(VerificationMode.compatible)
         var value: VerificationMode {
@@ -210,7 +210,7 @@ struct ProofTests {
 
     // MARK: Encodings and ends
 
-    @Test("a body in an encoding that nobody asked for is no file", arguments: ["/", "/app/app.js", "/x.png"])
+    @Test("rejects a body in an encoding that was not requested", arguments: ["/", "/app/app.js", "/x.png"])
     func encoded(path: String) async throws {
         let device = try pushed()
         try device.deploy(version(.saltedContents))
@@ -222,7 +222,7 @@ struct ProofTests {
         #expect(try device.text("/x.png") == "picture")
     }
 
-    @Test("a body that may have been cut short is asked for again, unless its bytes prove themselves")
+    @Test("requests a possibly truncated body again unless its bytes are proven")
     func undelimited() async throws {
         let untilClose = Fault.change { $0.framing = .untilClose }
         let device = try pushed()
@@ -239,7 +239,7 @@ struct ProofTests {
 
     // MARK: Sizes
 
-    @Test("a file of no bytes is a file")
+    @Test("accepts an empty file")
     func emptyFile() async throws {
         let device = try pushed(.strict)
         try device.deploy(App.bundle("v2", [App.asset("empty.txt", ""), App.script("empty.js", "")]))
@@ -250,7 +250,7 @@ struct ProofTests {
         #expect(try device.served("/app/empty.js") == [])
     }
 
-    @Test("a file that goes on far beyond its size is given up")
+    @Test("ends the download of a file that is much larger than its size")
     func endless() async throws {
         let device = try pushed()
         var entry = BundleEntry("app/large.bin", url: "/large.bin", .bytes(noise(3_000_000)))
@@ -259,19 +259,19 @@ struct ProofTests {
         try await device.expectRefusal(.sizeMismatch, "/large.bin")
     }
 
-    @Test("a body that ends before its Content-Length is asked for again")
+    @Test("requests a body again that ends before its Content-Length")
     func shortBody() async throws {
         let device = try pushed()
         try device.deploy(version())
         device.server.fault("/x.png", .contentLength("500"), times: 1)
         try await device.update()
-        // The second one asks for what is behind the part that came, which is nothing (416).
+        // The second request asks for the bytes after the part, of which there are none (416).
         #expect(device.requests == Requests.of("/manifest.json", "/", "/app/app.js", "/x.png", "/x.png", "/x.png"))
         try device.reload()
         #expect(try device.text("/x.png") == "picture")
     }
 
-    @Test("a body of which Content-Length cuts the end off is refused")
+    @Test("rejects a body that its Content-Length truncates")
     func cutBody() async throws {
         let device = try pushed()
         try device.deploy(version())
@@ -279,7 +279,7 @@ struct ProofTests {
         try await device.expectRefusal(.digestMismatch, "Hash mismatch for asset: /x.png")
     }
 
-    @Test("a file without hash is taken in every mode: there is nothing that it could be compared with")
+    @Test("accepts a file without a hash in every mode")
     func noHash() async throws {
         for mode in [VerificationMode.compatible, .strict] {
             let device = try pushed(mode)

@@ -6,11 +6,11 @@ import MeteorTesting
 import Testing
 
 extension PushedDevice {
-    /// The store but for what an interrupted attempt left for the next one, and the versions that did not arrive.
+    /// Returns the store without the files of an interrupted attempt and the versions that were not downloaded.
     func picture() throws -> TreeSnapshot { try TreeSnapshot(of: store, without: ["downloads"]).withoutWanted }
 
-    /// Asks for an update that must be refused with that code and these words; nothing is pending or ready then, the store is
-    /// byte for byte what it was, and the page that is shown stays. `requests` are exactly those that came.
+    /// Expects that an update fails with this code and message. Nothing is pending or ready, the store and the shown page
+    /// are unchanged, and `requests` are exactly the requests.
     func expectRefusal(
         _ code: FailureCode, _ fragment: String, requests expected: [String: Int]? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -29,18 +29,18 @@ extension PushedDevice {
         #expect(try served("/") == page, sourceLocation: sourceLocation)
     }
 
-    /// The text that is served under a URL path; nil where there is none.
+    /// Returns the text at a URL path, or nil if there is none.
     func text(_ urlPath: String) throws -> String? { try served(urlPath).map { String(decoding: $0, as: UTF8.self) } }
 
     // MARK: Interruptions
 
-    /// Lets an update get as far as these URL paths and then ends it, while the answers for `held` never come.
+    /// Runs an update until these URL paths are complete and then ends it. The responses for `held` never arrive.
     func interrupt(after finished: [String], holding held: [String]) async throws {
         let gate = try Gate()
         for path in held { server.fault(path, .hold(gate)) }
         let task = Task { try await self.update() }
         try await waitForFinished(finished)
-        // Else they may come into the log when it has been cleared.
+        // Otherwise the log can receive the requests after it was cleared.
         for path in held { #expect(server.wait(for: path)) }
         task.cancel()
         let result = await task.result
@@ -50,7 +50,7 @@ extension PushedDevice {
         server.clearRequests()
     }
 
-    /// Waits until the journal of the running attempt says that these are complete.
+    /// Waits until the journal of the running attempt lists these paths as complete.
     func waitForFinished(_ urlPaths: [String]) async throws {
         for _ in 0..<12_000 {
             let lines = (try? journal().split(separator: "\n")) ?? []
@@ -68,7 +68,7 @@ extension PushedDevice {
         }.joined()
     }
 
-    /// Whether the running attempt has so many bytes of an unfinished file.
+    /// Whether a partial file of the running attempt has this many bytes.
     func largestPart(atLeast bytes: Int) -> Bool {
         guard let files = try? TreeSnapshot(of: "\(store)/staging").files else { return false }
         return files.contains { $0.key.contains("/parts/part-") && $0.value.count >= bytes }

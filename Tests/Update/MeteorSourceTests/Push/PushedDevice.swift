@@ -8,7 +8,7 @@ import MeteorSource
 import MeteorTesting
 import Synchronization
 
-/// A device that follows a Meteor server: a real store, a real server, real downloads, and a shell that looks at what it launches.
+/// A device that follows a Meteor server, with a real store, server, downloads and shell.
 final class PushedDevice: Sendable {
     let folder: TemporaryFolder
     let server: MeteorServer
@@ -20,7 +20,8 @@ final class PushedDevice: Sendable {
     var store: String { folder.file("store") }
     var warningLines: [String] { warnings.withLock { $0 } }
 
-    /// A device whose shell brings `seed`, a folder in bundle layout; `versions` are folders in server layout, or folders of such.
+    /// Creates a device whose shell has `seed`, a folder in bundle layout. `versions` are folders in server layout, or
+    /// folders of such.
     init(
         _ folder: TemporaryFolder, seed: String?, versions: [String], tags: MeteorServer.EntityTags = .manifestHash,
         rootPath: String = "", configure: @escaping @Sendable (inout MeteorServerOptions) -> Void = { _ in }
@@ -31,7 +32,7 @@ final class PushedDevice: Sendable {
         server = try MeteorServer(versions, tags: tags, rootPath: rootPath)
     }
 
-    /// A device with the fixtures of the Cordova suite (METEOR section 8.2), which serves `version`.
+    /// Creates a device with the fixtures of the Cordova suite (METEOR section 8.2), which serves `version`.
     static func cordova(serving version: CordovaVersion = .version1) throws -> (PushedDevice, CordovaFixtures) {
         let folder = try TemporaryFolder()
         let fixtures = try CordovaFixtures(in: folder.file("fixtures"))
@@ -60,11 +61,11 @@ final class PushedDevice: Sendable {
             warn: { line in self.warnings.withLock { $0.append(line) } })
     }
 
-    /// What `checkForUpdates` does.
+    /// Runs an update as `checkForUpdates` does.
     @discardableResult
     func update(keep: Int = 3) async throws -> UpdateOutcome { try await updater(keep: keep).update() }
 
-    /// The failure that an update ends with; nil where it ends well.
+    /// Returns the failure of an update, or nil if it succeeds.
     func failure() async throws -> UpdateFailure? {
         do {
             try await update()
@@ -74,19 +75,19 @@ final class PushedDevice: Sendable {
         }
     }
 
-    /// The requests since the last switch of versions, with their queries, each with how often it came; without the prefix.
+    /// The number of requests since the last switch of versions, by path and query without the prefix.
     var requests: [String: Int] { server.requestsSinceLastSwitch.multiset }
 
     // MARK: Launches
 
-    /// Starts the shell anew, as after a reboot, and loads the page.
+    /// Starts the shell again, as after a reboot, and loads the page.
     @discardableResult
     func restart() throws -> Launched {
         running.withLock { $0 = nil }
         return try reload()
     }
 
-    /// Loads the page again: whatever is to be shown next is launched.
+    /// Reloads the page, which launches the next client.
     @discardableResult
     func reload() throws -> Launched {
         try running.withLock { running in
@@ -101,7 +102,7 @@ final class PushedDevice: Sendable {
         }
     }
 
-    /// Ends the shell: what it shows is no longer in use.
+    /// Ends the shell, so that its client is no longer in use.
     func shutDown() { running.withLock { $0 = nil } }
 
     private func device() throws -> Launcher.Device {
@@ -111,7 +112,7 @@ final class PushedDevice: Sendable {
         return device
     }
 
-    /// The page calls `startupDidComplete`.
+    /// Calls `startupDidComplete` as the page does.
     func confirm(keep: Int = 3) async throws {
         guard let launched = running.withLock({ $0?.launched }) else { return }
         let verdicts = try Verdicts(store: store) { _ in }
@@ -119,29 +120,29 @@ final class PushedDevice: Sendable {
         _ = await verdicts.retain(keep)
     }
 
-    /// The page of a trial did not come up.
+    /// Fails the start of a trial.
     func fail(_ cause: StartFailure.Cause = .notConfirmed) throws {
         guard let launched = running.withLock({ $0?.launched }) else { return }
         _ = try Verdicts(store: store) { _ in }.fail(
             launched.name, launched.token, StartFailure(cause, detail: "", at: .now))
     }
 
-    // MARK: Looking
+    // MARK: Inspection
 
     func inventory() throws -> Inventory { try Inventory.read(at: store) }
 
-    /// The file that is served under a URL path; nil where there is none.
+    /// Returns the file at a URL path, or nil if there is none.
     func served(_ urlPath: String) throws -> [UInt8]? {
         guard let root = running.withLock({ $0?.launched.prepared.client.root.directory }) else { return nil }
         let path = urlPath == "/" ? "index.html" : String(urlPath.dropFirst())
         return try root.contents(path, maximumBytes: 16 << 20)
     }
 
-    /// The version that the page which is shown says it is.
+    /// Returns the version in the shown page.
     func pageVersion() throws -> String? {
         try served("/").flatMap { try RuntimeConfig.read(page: $0).pageVersion }
     }
 
-    /// The names of the folders below `meteor/`.
+    /// Returns the names of the folders below `meteor/`.
     func versionsOnDisk() throws -> [String] { try Directory.open(store).directory("meteor").list().sorted() }
 }

@@ -7,19 +7,19 @@ import MeteorSource
 import MeteorTesting
 import Testing
 
-/// What need not come over the network (METEOR section 3.3).
-@Suite("a hot code push that finds its files on the device", .ownThread)
+/// Tests files that need no download (METEOR section 3.3).
+@Suite("Reuse", .ownThread)
 struct ReuseTests {
     private static let words = "words of some length, so that no other file has as many bytes\n"
 
-    /// A device with a seed of one small file, which is shown.
+    /// Creates a device that shows a seed with one small file.
     private func pushed(_ seed: MeteorBundleBuilder? = nil) throws -> PushedDevice {
         let device = try PushedDevice.app(seed ?? App.bundle("v1", [App.asset("small.txt", "small")]))
         try device.restart()
         return device
     }
 
-    @Test("by URL path and hash, from an installed version")
+    @Test("links a file of an installed version by URL path and hash")
     func byURL() async throws {
         let device = try pushed()
         try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words)]))
@@ -32,7 +32,7 @@ struct ReuseTests {
         #expect(try device.text("/b.txt") == "b")
     }
 
-    @Test("by hash under another name, from an installed version")
+    @Test("links a file of an installed version by hash under another name")
     func byHash() async throws {
         let device = try pushed()
         try device.deploy(App.bundle("v2", [App.script("a.js", Self.words)]))
@@ -45,7 +45,7 @@ struct ReuseTests {
         #expect(try device.text("/app/a.js") == nil)
     }
 
-    @Test("from a client of the archive channel that has the same bytes under any name", arguments: HashScheme.allCases)
+    @Test("links a file of an archive client with the same bytes under any name", arguments: HashScheme.allCases)
     func fromArchive(hashes: HashScheme) async throws {
         let device = try pushed()
         let files = ["index.html": "archive", "static/kept.js": Self.words, "static/picture": "picture"]
@@ -57,7 +57,7 @@ struct ReuseTests {
         try device.deploy(
             App.bundle("v2", [App.script("app.js", Self.words), App.asset("x.png", "picture")], hashes: hashes))
         try await device.update()
-        // A hash that is made of a salt proves nothing; an `sri` does.
+        // A salted hash proves nothing; an `sri` does.
         let unproven: [String] =
             switch hashes {
             case .bytes, .modern: []
@@ -70,7 +70,7 @@ struct ReuseTests {
         #expect(try device.text("/x.png") == "picture")
     }
 
-    @Test("from the seed at another path")
+    @Test("inherits a file of the seed at another path")
     func fromSeedElsewhere() async throws {
         let device = try pushed(App.bundle("v1", [App.asset("images/old.png", Self.words)]))
         try device.deploy(App.bundle("v2", [App.asset("pictures/new.png", Self.words)]))
@@ -81,7 +81,7 @@ struct ReuseTests {
         #expect(try device.text("/images/old.png") == nil)
     }
 
-    @Test("but not from the seed where its file is missing on the disk")
+    @Test("downloads a file that is missing in the seed")
     func seedFileMissing() async throws {
         let device = try pushed(App.bundle("v1", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
         #expect(unlink("\(device.folder.file("seed"))/app/a.txt") == 0)
@@ -93,7 +93,7 @@ struct ReuseTests {
         #expect(try device.text("/b.txt") == "b")
     }
 
-    @Test("but not from an installed version whose file was truncated on the disk")
+    @Test("downloads a file that is truncated in an installed version")
     func installedFileTruncated() async throws {
         let device = try pushed()
         try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words), App.asset("b.txt", "b")]))
@@ -107,7 +107,7 @@ struct ReuseTests {
         #expect(try device.text("/a.txt") == Self.words)
     }
 
-    @Test("nor from one whose file is gone")
+    @Test("downloads a file that is missing in an installed version")
     func installedFileGone() async throws {
         let device = try pushed()
         try device.deploy(App.bundle("v2", [App.asset("a.txt", Self.words)]))
@@ -139,7 +139,7 @@ struct ReuseTests {
         #expect(try device.text("/x.png") == "picture")
     }
 
-    @Test("the same bytes under the hashes of another generation of servers, from an installed version")
+    @Test("links the same bytes of an installed version under hashes of another generation of servers")
     func otherSchemeFromInstalled() async throws {
         let device = try pushed()
         try device.deploy(Self.generation("v2", .saltedContents))
@@ -152,7 +152,7 @@ struct ReuseTests {
         #expect(try device.text("/x.png") == "picture")
     }
 
-    @Test("other bytes of the same size under the hashes of another generation are downloaded")
+    @Test("downloads other bytes of the same size under hashes of another generation")
     func otherBytesOtherScheme() async throws {
         let device = try pushed(Self.generation("v1", .saltedContents))
         let other = "Words" + Self.words.dropFirst(5)
@@ -169,7 +169,7 @@ struct ReuseTests {
         App.bundle(version, entries).with { $0.hasPrefixedURLs = true }
     }
 
-    @Test("N-03, P01: a file that is listed twice is asked for once, and both of its URLs are served")
+    @Test("N-03, P01: requests a file that is listed twice once and serves both URLs")
     func twins() async throws {
         let device = try pushed()
         try device.deploy(twins("v2", [App.script("app.js", "run();\n"), App.asset("images/x.png", "picture")]))
@@ -189,7 +189,7 @@ struct ReuseTests {
         #expect(try device.text("/__cordova/images/x.png") == "picture")
     }
 
-    @Test("N-03: of twins the seed has one by its URL, and its bytes stand for both")
+    @Test("N-03: uses one file of the seed for two assets with equal content")
     func twinsPartlyInSeed() async throws {
         let picture = App.asset("images/x.png", "picture")
         let device = try pushed(App.bundle("v1", [picture, App.asset("y.png", "other")]))
@@ -201,7 +201,9 @@ struct ReuseTests {
         #expect(try device.text("/__cordova/images/x.png") == "picture")
     }
 
-    @Test("of twins the seed has one under another generation's hash: the file comes once, and both URLs are served")
+    @Test(
+        "requests one of two assets with equal content that the seed has under another generation's hash, and serves both URLs"
+    )
     func twinsOfAnotherScheme() async throws {
         let picture = App.asset("images/x.png", "picture")
         let device = try pushed(App.bundle("v1", [picture], hashes: .saltedContents))

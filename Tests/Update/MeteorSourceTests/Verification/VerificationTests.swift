@@ -3,7 +3,7 @@ import BundleSigning
 import MeteorSource
 import Testing
 
-@Suite struct `The verification of assets` {
+@Suite("AssetVerifier") struct VerificationTests {
     private static let hello = Array("hello\n".utf8)
     private static let sha1 = "f572d396fae9206628714fb2ce00f72e94f2258f"
     private static let sri = "58IrmUxZ2c8rSOVJseJGZmNgRZMNPafBrLKZ0cO3+TH5Sq5B7dosKyB6NuEPi8uNRSI+VIePWzFufOO2vAGWKQ=="
@@ -11,7 +11,7 @@ import Testing
     private static let publicHash = "0a1d9560bd5d0a32f9466a450fbcae2dc50f01be"
     private static let zeros = String(repeating: "0", count: 40)
 
-    /// What becomes of one asset, in a manifest that may have others; nil where it is refused.
+    /// Returns the evidence for an asset of a manifest that can have others, or nil if it is rejected.
     private static func evidence(
         _ body: [UInt8], type: String = "js", hash: String?, sri: String? = nil, size: Int? = nil, tag: String? = nil,
         mode: VerificationMode = .compatible, others: [String] = []
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    /// Digested in pieces of all sizes.
+    /// Returns the digests of a body that is passed in pieces of all sizes.
     private static func digests(_ body: [UInt8], for asset: MeteorAsset) throws -> AssetDigests {
         var digester = try AssetDigester(for: asset)
         var rest = body[...]
@@ -46,7 +46,7 @@ import Testing
     private static func flipped(_ body: [UInt8]) -> [UInt8] { [body[0] ^ 1] + body.dropFirst() }
     private static let withSRI = ManifestText.entry("other.js", more: ",\"sri\":\"\(sri)\"")
 
-    @Test func `digests are the golden ones`() throws {
+    @Test func `computes the golden digests`() throws {
         let asset = try ManifestText.parse([Self.withSRI]).assets[0]
         let digests = try Self.digests(Self.hello, for: asset)
         #expect(LabelHasher.hex(digests.sha1) == Self.sha1)
@@ -56,7 +56,7 @@ import Testing
         #expect(try Self.digests([], for: .index).sha512 == nil)
     }
 
-    @Test func `N-02: every server's hashes are accepted, the strongest evidence first`() throws {
+    @Test func `N-02: accepts the hashes of every server with the strongest evidence`() throws {
         #expect(try Self.evidence(Self.hello, hash: Self.sha1, sri: Self.sri, tag: "\"\(Self.sha1)\"") == .sha1)
         #expect(try Self.evidence(Self.hello, hash: Self.scriptHash, sri: Self.sri, size: 6) == .sri)
         #expect(
@@ -66,7 +66,7 @@ import Testing
         #expect(try Self.evidence(Self.hello, hash: Self.zeros) == AssetEvidence.none)
     }
 
-    @Test func `N-02: one flipped byte is rejected`() throws {
+    @Test func `N-02: rejects one changed byte`() throws {
         let body = Self.flipped(Self.hello)
         for mode in [VerificationMode.compatible, .strict] {
             let label = "\"\(Self.scriptHash)\""
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a digest may differ where the server changes what it sends`() throws {
+    @Test func `accepts another digest where the server changes files`() throws {
         let label = "\"\(Self.scriptHash)\""
         let appended = Self.hello + Array("//# sourceMappingURL=x".utf8)
         for (type, evidence) in [("dynamic js", AssetEvidence.label), ("js", nil), ("css", nil), ("asset", nil)] {
@@ -96,13 +96,13 @@ import Testing
                 == .label)
     }
 
-    @Test func `strict mode refuses what nothing speaks for, if something could`() throws {
+    @Test func `rejects an asset without evidence in the strict mode if it could have some`() throws {
         #expect(try Self.evidence(Self.hello, hash: Self.zeros, mode: .strict) == nil)
         #expect(try Self.evidence(Self.hello, hash: nil, mode: .strict) == AssetEvidence.none)
         #expect(try Self.evidence(Self.hello, hash: Self.zeros, tag: "\"\(Self.zeros)\"", mode: .strict) == .label)
     }
 
-    @Test func `files of the public folder need no proof where no server names them so`() throws {
+    @Test func `accepts public files without proof if the server does not name them by a recipe`() throws {
         let old = ManifestText.entry("other.js")
         let early = ManifestText.entry("other.png", type: "asset", more: ",\"sri\":\"\(Self.sri)\"")
         for others in [[old], [early], [Self.withSRI, early]] {
@@ -113,7 +113,7 @@ import Testing
         #expect(try Self.evidence(Self.hello, type: "asset", hash: nil, others: [Self.withSRI]) == AssetEvidence.none)
     }
 
-    @Test func `SW-35: the label of another content is refused, even if the bytes are right`() throws {
+    @Test func `SW-35: rejects the label of other content even if the bytes are right`() throws {
         #expect(try Self.evidence(Self.hello, hash: Self.sha1, tag: "\"\(Self.zeros)\"") == nil)
         #expect(try Self.evidence(Self.hello, hash: Self.sha1, tag: "W/\"\(Self.zeros)\"") == nil)
         #expect(try Self.evidence(Self.hello, hash: nil, tag: "\"\(Self.zeros)\"") == AssetEvidence.none)
@@ -128,7 +128,9 @@ import Testing
             ("", nil),
             ("\"", nil), ("w/\"\(h)\"", nil), ("\"\(h)\", \"\(h)\"", nil), ("'\(h)'", nil), ("W/\"5a-17f\"", nil),
         ] as [(String, String?)])
-    func `SW-55, SW-56, N-04: a label is 40 lower-case hex digits in quotes, weak or not`(tag: String, hash: String?)
+    func `SW-55, SW-56, N-04: reads a label of 40 lower-case hex digits in quotes, weak or strong`(
+        tag: String, hash: String?
+    )
         throws
     {
         #expect(AssetLabel.hash(entityTag: tag) == hash)
@@ -146,7 +148,7 @@ import Testing
         ("<!-- a {} -->\nb { color: red }", false), ("var a = '<html>'", false), ("", false), ("<", false),
         ("< 1", false), ("/* <html> */", false),
     ])
-    func `N-05: a page in the place of a script or style sheet is refused`(body: String, isPage: Bool) throws {
+    func `N-05: rejects a page instead of a script or style sheet`(body: String, isPage: Bool) throws {
         for type in ["js", "css", "dynamic js"] {
             #expect((try Self.evidence(Array(body.utf8), type: type, hash: nil) == nil) == isPage)
         }
@@ -155,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `where one file of the public folder proves itself, all must`() throws {
+    @Test func `requires proof of all public files if one is proven`() throws {
         func asset(_ name: String, _ type: String, _ more: String = "", hash: String? = Self.zeros) throws
             -> MeteorAsset
         {
@@ -164,7 +166,7 @@ import Testing
         let proven = (asset: try asset("proven.png", "asset"), evidence: AssetEvidence.sha1, size: 5)
         let labelled = (asset: try asset("labelled.png", "asset"), evidence: AssetEvidence.label, size: 5)
         let unproven = (asset: try asset("unproven.png", "asset"), evidence: AssetEvidence.none, size: 5)
-        let exempt: [AssetVerifier.Judged] = [
+        let exempt: [AssetVerifier.Inspected] = [
             (try asset("script.js", "js"), .label, 5), (.index, .none, 5),
             (try asset("x.png", "asset", hash: nil), .none, 5),
             (try asset("y.png", "asset", ",\"sri\":\"\(Self.sri)\""), .label, 5),
@@ -176,7 +178,7 @@ import Testing
         let refused = AssetVerifier.inconsistencies([labelled, proven, unproven] + exempt)
         #expect(refused.map(\.urlPath) == ["/labelled.png", "/unproven.png"])
 
-        let script: AssetVerifier.Judged = (try asset("whole.js", "js", ",\"size\":5"), .label, 5)
+        let script: AssetVerifier.Inspected = (try asset("whole.js", "js", ",\"size\":5"), .label, 5)
         #expect(AssetVerifier.inconsistencies([script, proven]).map(\.urlPath) == ["/whole.js"])
         let byRecipe = (asset: proven.asset, evidence: AssetEvidence.meteorPublic, size: 5)
         #expect(AssetVerifier.inconsistencies([script, byRecipe]).isEmpty)
