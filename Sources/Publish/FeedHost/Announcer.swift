@@ -2,14 +2,14 @@ import ArchiveSource
 import BundleSockets
 import Synchronization
 
-/// Tells every socket what the channels have, when it comes and when that changes.
+/// Sends the sequences of the channels to sockets, when they connect and after each change.
 final class Announcer: Sendable {
     private let hub = SocketHub()
     private let present = Mutex(ChannelSequences())
 
     var sequences: ChannelSequences { present.withLock { $0 } }
 
-    /// Whoever comes is told all there is that it wants to hear of; what changes from then on is announced to it, too.
+    /// Adds a socket. It receives the present sequences of its subscription and later changes.
     func add(_ socket: SocketTransport, _ subscription: ChannelSubscription) {
         present.withLock { present in
             let news = present.news(since: ChannelSequences()).filter {
@@ -21,10 +21,10 @@ final class Announcer: Sendable {
         }
     }
 
-    /// Notes what the channels have now, and announces what is new.
+    /// Stores the sequences of all channels and announces changes.
     func update(to fresh: ChannelSequences) { update { _ in fresh } }
 
-    /// Notes what one channel has now, and announces it where that is new.
+    /// Stores the sequence of one channel and announces a change.
     func update(_ channel: String, to sequence: Int, isUrgent: Bool = false) {
         update { $0.with(sequence, isUrgent: isUrgent, of: channel) }
     }

@@ -2,30 +2,30 @@ import ArchiveSource
 import BundleDisk
 import BundleValues
 
-/// Which sequence every channel of a feed has, as its documents say; nobody's word is checked, since none is believed.
+/// The sequences in the channel files of a feed. Signatures are not checked, because sequences are hints only.
 struct ChannelSequences: Equatable {
     private static let folder = "channels"
     private static let suffix = ".json"
 
     private(set) var numbers: [String: Int] = [:]
-    /// Channels whose newest release is urgent.
+    /// The channels whose newest release is urgent.
     private(set) var urgent: Set<String> = []
-    /// Channels whose document cannot be read; what it had before stands.
+    /// The channels with unreadable files. They keep their previous sequences.
     private(set) var unreadable: Set<String> = []
 
-    /// The folder of the channels' documents, where there is one.
+    /// Returns the folder of the channel files, or nil if there is none.
     static func folder(in feed: Directory) -> Directory? { try? feed.directory(folder) }
 
-    /// The channels of a feed by name, whatever their documents are.
+    /// Returns the names of the channels, with readable files or not.
     static func names(in feed: Directory) -> [String] {
         ((try? folder(in: feed)?.list()) ?? []).filter { $0.hasSuffix(suffix) }
             .map { String($0.dropLast(suffix.count)) }.filter(ChannelFileName.isName)
     }
 
-    /// What the feed has now, knowing what it had before.
+    /// Returns the present sequences. Unreadable channels keep the sequences of this value.
     func read(again folder: Directory?) -> ChannelSequences {
         var fresh = ChannelSequences()
-        // A folder that cannot be listed is like one that is not there.
+        // A folder that cannot be listed counts as missing.
         for file in (try? folder?.list()) ?? [] where file.hasSuffix(Self.suffix) {
             let name = String(file.dropLast(Self.suffix.count))
             guard ChannelFileName.isName(name) else { continue }
@@ -43,21 +43,22 @@ struct ChannelSequences: Equatable {
         return fresh
     }
 
-    /// The document of a channel. Throws `DocumentRefusal` where it is none, and `OtherChannel`.
+    /// Returns the channel file. Throws `DocumentRefusal` if it is invalid and `OtherChannel` if it is of another
+    /// channel.
     static func document(in bytes: [UInt8], of channel: String) throws -> ChannelDocument {
         let document = try ChannelFormat.parse(try ChannelFormat.envelope(parsing: bytes)).claims
         guard document.channel == channel else { throw OtherChannel(name: document.channel) }
         return document
     }
 
-    /// The document says that it is another channel's.
+    /// The file is that of another channel.
     struct OtherChannel: Error, CustomStringConvertible {
         let name: String
 
-        var description: String { "it is the document of the channel \(name)" }
+        var description: String { "it is the file of the channel \(name)" }
     }
 
-    /// The same with this sequence for one channel.
+    /// Returns a copy with another sequence of one channel.
     func with(_ sequence: Int, isUrgent: Bool = false, of channel: String) -> ChannelSequences {
         var changed = self
         changed.numbers[channel] = sequence
@@ -65,7 +66,7 @@ struct ChannelSequences: Equatable {
         return changed
     }
 
-    /// What is to be said about the channels whose sequence is another one than `before`.
+    /// Returns the announcements of the channels whose sequences differ from `before`.
     func news(since before: ChannelSequences) -> [(channel: String, text: String)] {
         numbers.sorted { $0.key < $1.key }.filter { before.numbers[$0.key] != $0.value }
             .map {

@@ -1,22 +1,22 @@
 import BundlePush
 
-/// When a channel document of an upstream is asked for again, and what is announced of it. Pure.
+/// Decides when a relay polls a channel file of its upstream, and what it announces.
 struct DocumentWatch {
-    /// What one look at the document brought.
+    /// The result of one poll.
     enum Answer: Equatable {
-        /// It has this sequence, and this entity tag if the server gave it one.
+        /// The file has this sequence, and this entity tag if the server sent one.
         case document(sequence: Int, tag: String?)
-        /// It still has the tag that was known.
+        /// The known entity tag is still current.
         case unchanged
-        /// Something is there that is no document of the channel.
+        /// The response is not a file of this channel.
         case unreadable(String, tag: String?)
-        /// The server says that it is not there.
+        /// The server responded that the file does not exist.
         case missing(retryAfter: Duration?)
-        /// There is no answer, or one that brings nothing.
+        /// There was no response or one without content.
         case failed(String, retryAfter: Duration?)
     }
 
-    /// What people are told, once for each change.
+    /// A change to log.
     enum Report: Equatable {
         case watched(sequence: Int, hasTag: Bool)
         case older(sequence: Int, than: Int)
@@ -25,17 +25,17 @@ struct DocumentWatch {
         case failed(String)
     }
 
-    /// What follows from a look.
+    /// The actions after a poll.
     struct Step: Equatable {
         var announced: Int?
         var report: Report?
-        /// Until the next look begins.
+        /// The wait before the next poll.
         var wait: Duration
-        /// Something, too, where the channel was there before, or nobody knows.
+        /// The finding for `Subscriptions`. A channel that existed before, or whose poll failed, counts as something.
         var found = Subscriptions.Finding.something
     }
 
-    /// From the beginning of one look to that of the next, at least.
+    /// The shortest time between the starts of two polls.
     static let interval = Duration.seconds(1)
     private static let backoff: BackoffRule = {
         var rule = BackoffRule()
@@ -47,18 +47,18 @@ struct DocumentWatch {
         return rule
     }()
 
-    /// The entity tag of the document that came last.
+    /// The entity tag of the latest file.
     private(set) var tag: String?
     private var newest: Int?
     private var content: Report?
-    private var told: Report?
+    private var lastReport: Report?
     private var failures = 0
 
-    /// A watch of a document whose sequence was announced as `newest`.
+    /// `newest` is the last announced sequence.
     init(newest: Int?) { self.newest = newest }
 
-    /// Takes in what a look brought, which lasted `took`. `random` draws from a range.
-    mutating func take(_ answer: Answer, took: Duration, _ random: (ClosedRange<Double>) -> Double) -> Step {
+    /// Handles the result of a poll that lasted `took`. `random` returns a number in a range.
+    mutating func handle(_ answer: Answer, took: Duration, _ random: (ClosedRange<Double>) -> Double) -> Step {
         switch answer {
         case .document(let sequence, let tag):
             self.tag = tag
@@ -77,15 +77,15 @@ struct DocumentWatch {
         }
     }
 
-    /// A copy that is older than what was announced sends devices to look for nothing.
+    /// Does not announce an older sequence, which would make devices check for nothing.
     private mutating func found(_ sequence: Int, _ took: Duration) -> Step {
         let isOlder = sequence < newest ?? 0
-        let isNews = sequence > newest ?? 0
+        let isNewer = sequence > newest ?? 0
         content =
             isOlder ? .older(sequence: sequence, than: newest ?? 0) : .watched(sequence: sequence, hasTag: tag != nil)
-        if isNews { newest = sequence }
+        if isNewer { newest = sequence }
         let report = report(content)
-        return Step(announced: isNews ? sequence : nil, report: report, wait: pause(after: took))
+        return Step(announced: isNewer ? sequence : nil, report: report, wait: pause(after: took))
     }
 
     private func found(nothing step: Step) -> Step {
@@ -107,10 +107,10 @@ struct DocumentWatch {
             report: self.report(report), wait: Self.backoff.wait(losses: failures, asked: asked, random))
     }
 
-    /// The report, where people have not been told of the like last.
+    /// Returns the report if it differs in kind from the last one.
     private mutating func report(_ report: Report?) -> Report? {
-        defer { told = report ?? told }
-        return report?.kind == told?.kind ? nil : report
+        defer { lastReport = report ?? lastReport }
+        return report?.kind == lastReport?.kind ? nil : report
     }
 }
 

@@ -2,12 +2,12 @@ import BundleDisk
 import BundleThreads
 import Synchronization
 
-/// Looks at the channels of a feed's folder whenever something changes there, and now and then.
+/// Reads the channel files of a feed folder after each change, and periodically.
 final class FeedFolderWatch: ChannelWatch {
-    // A look costs one listing and as many small files as there are channels.
-    private static let slowLook = 30_000
-    private static let blindLook = 1000
-    /// A publisher replaces more than one file.
+    // The wait between periodic scans in milliseconds. A scan lists the folder and reads one small file for each channel.
+    private static let scanInterval = 30_000
+    private static let pollInterval = 1000
+    /// The wait after a change in milliseconds, because a publisher replaces several files.
     private static let calm = 15
 
     private let announcer: Announcer
@@ -15,16 +15,16 @@ final class FeedFolderWatch: ChannelWatch {
     private let watch: FolderWatch
     private let thread = Mutex<BlockingThread?>(nil)
 
-    /// One that has not begun. Throws `DiskError` where nothing can be watched.
+    /// Throws `DiskError` if nothing can be watched.
     init(_ announcer: Announcer, _ say: @escaping @Sendable (String) -> Void) throws {
         self.announcer = announcer
         self.say = say
         watch = try FolderWatch()
     }
 
-    /// Begins with `feed`; `show` is given whatever other folder is at its path by then. Throws `ThreadFailure`.
+    /// Starts with `feed`. `show` receives the folder that replaces it at its path. Throws `ThreadFailure`.
     func begin(at feed: Directory, show: @escaping @Sendable (Directory) -> Void) throws {
-        let thread = try BlockingThread { [self] in look(at: feed, show) }
+        let thread = try BlockingThread { [self] in scan(at: feed, show) }
         self.thread.withLock { $0 = thread }
     }
 
@@ -33,8 +33,8 @@ final class FeedFolderWatch: ChannelWatch {
         thread.withLock { $0 }?.join()
     }
 
-    /// Looks until it is woken.
-    private func look(at feed: Directory, _ show: (Directory) -> Void) {
+    /// Scans until it is woken.
+    private func scan(at feed: Directory, _ show: (Directory) -> Void) {
         var feed = feed
         var hasComplained = false
         while true {
@@ -42,23 +42,24 @@ final class FeedFolderWatch: ChannelWatch {
             if let found = Self.replacement(of: feed) {
                 feed = found
                 show(found)
-                say("another folder has taken the feed's place at \(feed.path): it is served from now on")
+                say("another folder replaced the feed at \(feed.path); it is served from now on")
             }
-            // Watched first, looked at then: what changes between the two is looked at again. The channels' folder may be new.
+            // Watches before it scans, so that a change in between causes another scan. The folder of channels can be
+            // new.
             let folder = ChannelSequences.folder(in: feed)
-            let isHeard = watch.watch(feed) && (folder.map { watch.watch($0) } ?? true)
-            if !isHeard && !hasComplained {
-                say("the system tells of no changes (inotify), so the channels are looked at every second")
+            let isNotified = watch.watch(feed) && (folder.map { watch.watch($0) } ?? true)
+            if !isNotified && !hasComplained {
+                say("the system does not report changes (inotify), so the channels are read every second")
                 hasComplained = true
             }
             let before = announcer.sequences
             let fresh = before.read(again: folder)
             for name in fresh.unreadable.subtracting(before.unreadable).sorted() {
-                say("channels/\(name).json cannot be read, so nobody is told of it")
+                say("channels/\(name).json cannot be read, so it is not announced")
             }
             announcer.update(to: fresh)
-            var ending = watch.wait(milliseconds: isHeard ? Self.slowLook : Self.blindLook)
-            // A few times at most: one who changes things without end keeps nobody from hearing of them.
+            var ending = watch.wait(milliseconds: isNotified ? Self.scanInterval : Self.pollInterval)
+            // Waits a few times at most, so that constant changes do not delay announcements.
             for _ in 0..<4 where ending == .changed {
                 ending = watch.wait(milliseconds: Self.calm) == .woken ? .woken : ending
             }
@@ -66,7 +67,8 @@ final class FeedFolderWatch: ChannelWatch {
         }
     }
 
-    /// The folder at the path of `feed`, where that is another one; one that is gone is served on, as far as it goes.
+    /// Returns the folder at the path of `feed` if it is another one. A removed folder is still served as far as
+    /// possible.
     private static func replacement(of feed: Directory) -> Directory? {
         guard let found = try? Directory.open(feed.path), !found.isSame(as: feed) else { return nil }
         return found

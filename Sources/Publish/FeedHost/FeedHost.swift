@@ -3,16 +3,16 @@ package import BundleServe
 import BundleSockets
 import NIOCore
 
-/// A feed over HTTP, and a word to whoever listens at `/push` when one of its channels changes; or a relay, which has that word only.
+/// An HTTP server of a feed that announces changes of its channels at `/push`; or a relay, which only announces.
 package final class FeedHost: Sendable {
-    /// Where devices listen.
+    /// The path of the WebSocket.
     package static let pushPath = "/push"
 
     private let server: FeedServer
     private let announcer: Announcer
     private let watch: any ChannelWatch
 
-    /// The port it listens on.
+    /// The listening port.
     package var port: Int { server.port }
 
     private init(_ server: FeedServer, _ announcer: Announcer, _ watch: any ChannelWatch) {
@@ -21,13 +21,13 @@ package final class FeedHost: Sendable {
         self.watch = watch
     }
 
-    /// Serves `feed`, and whatever folder takes its place at its path, with push; `say` is told what people should know. Throws
-    /// `ServerFailure`, and `DiskError` where nothing can be watched.
+    /// Serves `feed`, and any folder that replaces it at its path, with announcements. `say` receives log messages.
+    /// Throws `ServerFailure`, or `DiskError` if nothing can be watched.
     package static func start(
         _ configuration: FeedConfiguration, serving feed: Directory, say: @escaping @Sendable (String) -> Void
     ) async throws -> FeedHost {
         let announcer = Announcer()
-        // Whoever connects first is told what there is.
+        // The first client must receive the present sequences.
         announcer.update(to: ChannelSequences().read(again: ChannelSequences.folder(in: feed)))
         let watch = try FeedFolderWatch(announcer, say)
         var served = configuration
@@ -43,8 +43,7 @@ package final class FeedHost: Sendable {
         }
     }
 
-    /// Serves no file, and announces what the documents of `upstream` have; `say` is told what people should know. Throws
-    /// `ServerFailure`.
+    /// Announces the channels of `upstream` and serves no files. `say` receives log messages. Throws `ServerFailure`.
     package static func start(
         _ configuration: FeedConfiguration, relaying upstream: Upstream, say: @escaping @Sendable (String) -> Void
     ) async throws -> FeedHost {
@@ -62,10 +61,10 @@ package final class FeedHost: Sendable {
         return FeedHost(server, announcer, watch)
     }
 
-    /// Answers those with `tokens` from the next request on.
+    /// Accepts these tokens from the next request on.
     package func admit(_ tokens: BearerTokens) { server.admit(tokens) }
 
-    /// Devices say nothing, and are told little.
+    /// Devices send nothing and receive little.
     private static var limits: SocketLimits {
         var limits = SocketLimits()
         limits.message = 4096
@@ -74,10 +73,10 @@ package final class FeedHost: Sendable {
         return limits
     }
 
-    /// Returns when the server's thread has come round to this question: never, where it hangs.
+    /// Returns when the server's thread is responsive.
     package func answer() async { await server.answer() }
 
-    /// Ends in good order: nobody comes in any more, sockets are told farewell, and answers under way may go on for `grace`.
+    /// Stops the server: it accepts no more connections, closes sockets, and gives running responses the time `grace`.
     package func stop(grace: Duration) async {
         await watch.stop()
         async let sockets: Void = announcer.close()
@@ -86,8 +85,8 @@ package final class FeedHost: Sendable {
     }
 }
 
-/// Whoever finds out what channels have, and tells an `Announcer`.
+/// Finds the sequences of channels and passes them to an `Announcer`.
 protocol ChannelWatch: Sendable {
-    /// Ends it, and returns when it has ended.
+    /// Stops the watch and waits for its end.
     func stop() async
 }

@@ -4,16 +4,16 @@ package import BundleServe
 import BundleThreads
 import BundleValues
 
-/// Counts what devices report, in a file that outlives the program: who is answered is counted for good.
+/// Counts the reports of devices in a file. A report is stored before its device receives the response.
 package actor ReportCounter: ReportReceiver {
     private static let maximumBytes = 64 << 20
-    /// From one write to the next, at least: one is for all who came meanwhile.
+    /// The shortest time between two writes. One write serves all waiting requests.
     private static let writePause = Duration.milliseconds(100)
-    /// So old what is shown may be.
+    /// The age up to which rendered metrics are reused.
     private static let shownFor = Duration.seconds(1)
-    /// So old what is known of the feed may be; and from one look to the next, where somebody reports about something else.
+    /// The age up to which the names of the feed are reused, and the shortest time between scans for unknown names.
     private static let namesFor = Duration.seconds(1)
-    private static let lookPause = Duration.milliseconds(100)
+    private static let scanPause = Duration.milliseconds(100)
 
     private let folder: Directory
     private let name: String
@@ -24,17 +24,17 @@ package actor ReportCounter: ReportReceiver {
     private var allowance = MessageAllowance()
 
     private var counts: ReportCounts
-    /// How often the counts have changed; how often by then when they had to be on the disk; and of those on the disk.
-    private var (revision, owed, written) = (0, 0, 0)
+    /// The number of changes of the counts: all, those that must be stored, and those stored.
+    private var (revision, required, written) = (0, 0, 0)
 
     private var names = ReportCounts.Names()
     private var namesAt: Duration?
-    /// Looks at the feed that have begun, and the one that `names` are of.
-    private(set) var looks = 0
-    private var namesOf = 0
-    private var looking: Task<Void, Never>?
+    /// The number of started scans of the feed, and the scan that found `names`.
+    private(set) var scans = 0
+    private var namesScan = 0
+    private var scanning: Task<Void, Never>?
 
-    /// Who waits for the next write.
+    /// The requests that wait for the next write.
     private var waiting: [CheckedContinuation<Void, any Error>] = []
     private var isWriting = false
     private var writtenAt: Duration?
@@ -44,8 +44,8 @@ package actor ReportCounter: ReportReceiver {
     private var rendering: Task<String, Never>?
     private(set) var renderings = 0
 
-    /// Goes on with the counts in the file `name` of `folder`, or begins them; reports may be about what `feed` has. Nobody else
-    /// counts in that file meanwhile.
+    /// Opens or creates the counts in the file `name` of `folder`. Reports must be about versions in `feed`. Throws if
+    /// another process uses the file.
     package init(
         _ name: String, in folder: Directory, of feed: Directory, clock: any Clock<Duration> = SuspendingClock()
     ) throws {
@@ -56,7 +56,7 @@ package actor ReportCounter: ReportReceiver {
         guard let lock = try FileLock.take("\(name).lock", in: folder) else {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "Another host adds up reports in \(path), and two would lose counts. Name another file with --reports, or stop that host."
+                "Another host counts reports in \(path), and two hosts would lose counts. Name another file with --reports, or stop that host."
             )
         }
         self.lock = lock
@@ -66,22 +66,21 @@ package actor ReportCounter: ReportReceiver {
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "\(path) has no counts of reports: \(error). Name another file with --reports, or move it away."
+                "\(path) is not a file of report counts: \(error). Name another file with --reports, or move it away."
             )
         }
     }
 
-    /// Takes one message. See `ReportReceiver`.
     package func take(_ message: [UInt8]) async -> ReportVerdict {
-        guard allowance.take(at: SuspendingClock.now) else { return .tooMany(retryAfter: 30) }
+        guard allowance.consume(at: SuspendingClock.now) else { return .tooMany(retryAfter: 30) }
         let parsed: ReportMessage
         do { parsed = try ReportMessage(parsing: message) } catch { return .malformed("\(error)") }
-        await lookAround(for: parsed)
-        let intake = counts.take(parsed, in: names)
-        if intake.isNews { revision += 1 }
-        if intake.isOwed { owed = revision }
+        await refreshNames(for: parsed)
+        let intake = counts.add(parsed, in: names)
+        if intake.isChanged { revision += 1 }
+        if intake.mustPersist { required = revision }
         do {
-            if written < owed { try await persist() }
+            if written < required { try await persist() }
             return .taken(counted: intake.counted)
         } catch {
             return .failed
@@ -90,7 +89,7 @@ package actor ReportCounter: ReportReceiver {
 
     // MARK: Metrics
 
-    /// What was taken, as it was within the last second. See `ReportReceiver`.
+    /// Returns the metrics, at most one second old.
     package func metrics() async -> String {
         if let shown, shown.revision == revision || now() - shown.at < Self.shownFor { return shown.text }
         if let rendering { return await rendering.value }
@@ -110,36 +109,36 @@ package actor ReportCounter: ReportReceiver {
 
     // MARK: The feed
 
-    /// Knows what the feed has, as it was within the last second; and as it is now, where `message` is about something else.
-    private func lookAround(for message: ReportMessage) async {
-        let before = looks
-        if namesAt.map({ now() - $0 >= Self.namesFor }) ?? true { await look() }
+    /// Updates the names of the feed if they are older than a second, or if `message` has an unknown name.
+    private func refreshNames(for message: ReportMessage) async {
+        let before = scans
+        if namesAt.map({ now() - $0 >= Self.namesFor }) ?? true { await scan() }
         let isKnown = message.reports.allSatisfy {
             names.have(ReportCounts.Line(channel: $0.channel, version: $0.version))
         }
-        // Whoever comes in the middle of a look needs the next one.
-        while !isKnown && namesOf <= before { await look() }
+        // A request that arrives during a scan needs the next one.
+        while !isKnown && namesScan <= before { await scan() }
     }
 
-    private func look() async {
-        if let looking { return await looking.value }
-        let task = Task { await lookOnce() }
-        looking = task
+    private func scan() async {
+        if let scanning { return await scanning.value }
+        let task = Task { await scanOnce() }
+        scanning = task
         await task.value
     }
 
-    private func lookOnce() async {
-        if let namesAt { try? await clock.sleep(for: max(.zero, Self.lookPause - (now() - namesAt))) }
-        looks += 1
+    private func scanOnce() async {
+        if let namesAt { try? await clock.sleep(for: max(.zero, Self.scanPause - (now() - namesAt))) }
+        scans += 1
         namesAt = now()
         names = (try? await onThread { [feed] in ReportCounts.Names(of: feed) }) ?? names
-        namesOf = looks
-        looking = nil
+        namesScan = scans
+        scanning = nil
     }
 
     // MARK: The file
 
-    /// Returns when what is counted by now is on the disk; one write is for all who wait.
+    /// Returns when all present counts are stored. One write serves all waiting requests.
     private func persist() async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             waiting.append(continuation)
@@ -154,8 +153,8 @@ package actor ReportCounter: ReportReceiver {
             if let writtenAt { try? await clock.sleep(for: max(.zero, Self.writePause - (now() - writtenAt))) }
             let (served, state, revision) = (waiting, counts, revision)
             waiting = []
-            // What they wait for may have been in the write before.
-            if written >= owed {
+            // The previous write can have stored the counts.
+            if written >= required {
                 for continuation in served { continuation.resume() }
                 continue
             }
@@ -178,7 +177,7 @@ package actor ReportCounter: ReportReceiver {
 }
 
 extension ReportCounts.Names {
-    /// The channels and versions that the folder in a feed's place has by name; nothing of it is believed.
+    /// Reads the names of channels and versions in a feed folder without verification.
     init(of feed: Directory) {
         self.init()
         let feed = (try? Directory.open(feed.path)) ?? feed
@@ -188,7 +187,7 @@ extension ReportCounts.Names {
     }
 }
 
-/// How many messages are taken: 500 a second, and 1,000 at once. More is a flood, and devices come again.
+/// Limits messages to 500 per second with bursts of 1,000. Devices repeat rejected messages later.
 struct MessageAllowance {
     private static let rate = 500.0
     private static let burst = 1000.0
@@ -196,8 +195,8 @@ struct MessageAllowance {
     private var left = burst
     private var last: SuspendingClock.Instant?
 
-    /// Whether another message may be taken at `time`.
-    mutating func take(at time: SuspendingClock.Instant) -> Bool {
+    /// Whether a message is accepted at `time`.
+    mutating func consume(at time: SuspendingClock.Instant) -> Bool {
         left = min(Self.burst, left + (time - (last ?? time)) / .seconds(1) * Self.rate)
         last = time
         if left < 1 { return false }

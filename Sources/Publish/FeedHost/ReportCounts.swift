@@ -1,22 +1,21 @@
 import BundleValues
 
-/// What devices have reported, added up: a value. Who reports may lie, so the labels are words of closed lists and names that
-/// the feed has.
+/// The totals of device reports. Reports can be forged, so labels come from closed lists and from names in the feed.
 struct ReportCounts: Sendable, Equatable {
-    /// What devices report about: a version, and the channel that it came by.
+    /// A version and the channel that it came from.
     struct Line: Hashable, Sendable {
         let channel: String?
         let version: SemanticVersion
     }
 
-    /// What they report of it; each has a counter in each line.
+    /// The event of a report. Each line has a counter for each event.
     struct Cell: Hashable, Sendable {
         let fact: DeviceReport.Fact
         let code: DeviceReport.Code?
         let route: DeviceReport.Route?
     }
 
-    /// What a feed has, and so what a report may be about.
+    /// The channels and versions in a feed, which reports can be about.
     struct Names: Sendable, Equatable {
         var channels: Set<String> = []
         var versions: Set<SemanticVersion> = []
@@ -26,47 +25,48 @@ struct ReportCounts: Sendable, Equatable {
         }
     }
 
-    /// What a message has changed.
+    /// The changes by a message.
     struct Intake: Equatable {
-        /// Its reports that count.
+        /// The number of counted reports.
         var counted = 0
-        /// Whether the counts are others now.
-        var isNews = false
-        /// Whether they have to be on the disk before its sender is answered.
-        var isOwed = false
+        /// Whether the counts changed.
+        var isChanged = false
+        /// Whether the counts must be stored before the response.
+        var mustPersist = false
     }
 
-    /// So many lines have counters; of more, those with the newest versions that the feed has.
+    /// The largest number of lines. The oldest versions are evicted first.
     static let maximumLines = 500
-    /// A message that comes twice does so within minutes: its device was stopped before it could note the answer.
+    /// The number of remembered report IDs. A device repeats a message within minutes if it stopped before it stored the
+    /// response.
     private static let rememberedIds = 16_384
 
     private(set) var lines: [Line: [Cell: Int]] = [:]
-    /// Reports that devices had to drop.
+    /// The number of reports that devices dropped.
     private(set) var dropped = 0
-    /// Reports about what the feed does not have, or about versions too old to be counted beside all others.
+    /// The number of reports about unknown or evicted versions.
     private(set) var foreign = 0
-    /// Reports that came before.
+    /// The number of repeated reports.
     private(set) var repeated = 0
     private var ids: [String] = []
     private var known: Set<String> = []
 
     init() {}
 
-    /// Counts what is new in `message`. A message whose reports are all known was counted before, dropped ones included. A report
-    /// that does not count is not remembered: it may come again when the feed has its version.
-    mutating func take(_ message: ReportMessage, in names: Names) -> Intake {
+    /// Counts the new reports of a message. A message with known reports only was counted before, including its dropped
+    /// ones. Reports that are not counted are not remembered, so that they count when the feed has their version.
+    mutating func add(_ message: ReportMessage, in names: Names) -> Intake {
         var intake = Intake()
         var isNew = message.reports.isEmpty
         for report in message.reports {
-            intake.isNews = true
+            intake.isChanged = true
             if known.contains(report.id) {
                 repeated = repeated.adding(count: 1)
                 continue
             }
             isNew = true
             let line = Line(channel: report.channel, version: report.version)
-            guard names.have(line), admit(line, names) else {
+            guard names.have(line), addLine(line, names) else {
                 foreign = foreign.adding(count: 1)
                 continue
             }
@@ -76,8 +76,8 @@ struct ReportCounts: Sendable, Equatable {
         }
         let isDropping = isNew && message.dropped > 0
         if isDropping { dropped = dropped.adding(count: message.dropped) }
-        intake.isNews = intake.isNews || isDropping
-        intake.isOwed = intake.counted > 0 || isDropping
+        intake.isChanged = intake.isChanged || isDropping
+        intake.mustPersist = intake.counted > 0 || isDropping
         return intake
     }
 
@@ -85,8 +85,8 @@ struct ReportCounts: Sendable, Equatable {
         lines[line, default: [:]][cell] = (lines[line]?[cell] ?? 0).adding(count: count)
     }
 
-    /// Whether a line has counters now. What the feed does not have any more makes room first, then the lowest version.
-    private mutating func admit(_ line: Line, _ names: Names) -> Bool {
+    /// Returns whether a line has counters. Lines that the feed no longer has are evicted first, then the lowest version.
+    private mutating func addLine(_ line: Line, _ names: Names) -> Bool {
         if lines[line] != nil || lines.count < Self.maximumLines { return true }
         let gone = lines.keys.filter { !names.have($0) }
         let lowest = (gone.isEmpty ? Array(lines.keys) : gone).min { $0.version < $1.version }
@@ -98,14 +98,14 @@ struct ReportCounts: Sendable, Equatable {
     private mutating func remember(_ id: String) {
         known.insert(id)
         ids.append(id)
-        // Many at once, since taking one from the front moves all the others.
+        // Removes many at once, because removing the first element moves all others.
         if ids.count > Self.rememberedIds + Self.rememberedIds / 4 {
             known.subtract(ids.prefix(Self.rememberedIds / 4))
             ids.removeFirst(Self.rememberedIds / 4)
         }
     }
 
-    /// Every counter in its place. Only lines are compared, of which there are few.
+    /// Returns all counters in order. It compares lines only, of which there are few.
     func sorted(
         by isBefore: (Line, Line) -> Bool = { $0 < $1 }
     ) -> [(line: Line, cell: Cell, count: Int)] {
@@ -126,24 +126,24 @@ struct ReportCounts: Sendable, Equatable {
         }
         return MetricsText.text(of: [
             MetricFamily(
-                "clientctl_reports_total", .counter, "Facts that devices have reported, each once.", samples),
+                "clientctl_reports_total", .counter, "Events that devices have reported, each counted once.", samples),
             MetricFamily(
                 "clientctl_reports_dropped_total", .counter,
-                "Facts that devices could not keep until they were reported.",
+                "Events that devices dropped before they could report them.",
                 [MetricFamily.Sample(Double(dropped))]),
             MetricFamily(
                 "clientctl_reports_foreign_total", .counter,
                 "Reports about a version or channel that the feed does not have.",
                 [MetricFamily.Sample(Double(foreign))]),
             MetricFamily(
-                "clientctl_reports_repeated_total", .counter, "Reports that had come before.",
+                "clientctl_reports_repeated_total", .counter, "Reports that were received before.",
                 [MetricFamily.Sample(Double(repeated))]),
         ])
     }
 }
 
 extension ReportCounts.Line: Comparable {
-    /// By channel, then by version.
+    /// Sorts by channel, then by version.
     static func < (left: ReportCounts.Line, right: ReportCounts.Line) -> Bool {
         left.channel == right.channel
             ? left.version < right.version : left.channel ?? "" < right.channel ?? ""
@@ -151,7 +151,7 @@ extension ReportCounts.Line: Comparable {
 }
 
 extension ReportCounts.Cell {
-    /// All that can be, in the order of the metrics.
+    /// All possible events in the order of the metrics.
     static let all: [ReportCounts.Cell] = DeviceReport.Fact.allCases.flatMap { fact in
         ([nil] + fact.codes).flatMap { code in
             (fact == .installed ? [nil] + DeviceReport.Route.allCases : [nil]).map { route in
@@ -162,7 +162,7 @@ extension ReportCounts.Cell {
 }
 
 extension ReportCounts {
-    /// Reads what `json` gave.
+    /// Parses `json`.
     init(parsing bytes: [UInt8], maximumBytes: Int) throws {
         let reader = try MemberReader(JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "counts")
         guard try reader.integer("schema") == 1 else { throw reader.refusal("schema", "is not 1") }
@@ -186,7 +186,7 @@ extension ReportCounts {
         }
     }
 
-    /// The counts as the file has them.
+    /// The content of the file.
     var json: JSONValue {
         .object([
             "schema": .integer(1), "dropped": .integer(dropped), "foreign": .integer(foreign),

@@ -5,12 +5,12 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// WebSockets for the feed server, which reads HTTP by itself.
+/// Adds WebSockets to the feed server, which parses HTTP itself.
 struct SocketSwitch: ProtocolSwitch {
     private let rule: UpgradeRule
     private let upgrader: NIOTypedWebSocketServerUpgrader<Void>
 
-    /// Sockets at `path`; `onOpen` is told each and what it wants to hear of, on the event loop of its connection.
+    /// Opens sockets at `path`. `onOpen` receives each socket and its subscription on its event loop.
     init(
         _ path: String, _ limits: SocketLimits,
         onOpen: @escaping @Sendable (SocketTransport, ChannelSubscription) -> Void
@@ -27,7 +27,7 @@ struct SocketSwitch: ProtocolSwitch {
         case .notOurs: return .refused(status: 404)
         case .refused(let status): return .refused(status: status)
         case .opens:
-            // RFC 6455, 4.2.1: what is not said about this connection is meant for another.
+            // RFC 6455, section 4.2.1: the Connection header must name the upgrade.
             guard head.headers[canonicalForm: "Connection"].contains(where: { $0.lowercased() == "upgrade" }),
                 ChannelSubscription(target: request.target) != nil
             else { return .refused(status: 400) }

@@ -1,50 +1,51 @@
 import BundleValues
 import ArchiveSource
 
-/// Which channels a relay watches: those that it was told to, or else those that sockets ask for, up to a bound. Pure.
+/// Decides which channels a relay watches: the configured ones, or otherwise those that sockets subscribe to, up to a
+/// limit.
 ///
-/// A channel that nobody asks for any more is watched until its next look, so that coming and going makes no look come sooner. One that
-/// is too many waits for its turn, and a channel that the upstream does not have gives it one.
+/// A channel without sockets is watched until its next poll, so that reconnecting clients cause no additional polls. A
+/// channel beyond the limit waits until another one ends or does not exist in the upstream.
 struct Subscriptions {
-    /// What becomes of a channel that a socket asks for.
+    /// The result of a subscription.
     enum Verdict: Equatable {
-        /// It is to be watched from now on, while there are sockets that ask for it.
-        case begins
-        /// It is watched, and this socket is one more that asks for it.
-        case counts
-        /// It is watched whoever asks for it.
+        /// The watch of the channel starts.
+        case starts
+        /// The channel is watched already and has one more socket.
+        case joins
+        /// The channel is configured, so it is watched in any case.
         case isWatched
-        /// It is not among those that the relay was told to watch; whether that is asked for the first time.
+        /// The channel is not one of the configured ones. `isFirst` is true for the first such subscription.
         case isOther(isFirst: Bool)
-        /// As many are watched as may be, so it waits for its turn; whether this one is asked for the first time.
-        case isOneTooMany(isFirst: Bool)
+        /// The channel waits because the limit is reached. `isFirst` is true for its first subscription.
+        case waits(isFirst: Bool)
     }
 
-    /// What a watch has found at its last look.
+    /// The result of the last poll of a channel.
     enum Finding: Equatable {
         case something
-        /// The upstream does not have the channel; whether it has had none for a while.
+        /// The upstream does not have the channel. `isLasting` is true after a while.
         case nothing(isLasting: Bool)
     }
 
-    /// What becomes of a watch that has looked.
+    /// The decision about a watch after a poll.
     enum Review: Equatable {
-        case goesOn
-        /// It ends, and that of another channel begins in its place.
+        case continues
+        /// The watch ends, and that of `next` starts.
         case ends(next: String?)
     }
 
-    /// Names cost a request a second each, and whoever opens a socket chooses them.
+    /// The largest number of watched channels. Each costs a request per second, and any client can choose the names.
     static let most = 64
 
     private let isFixed: Bool
     private var sockets: [String: Int]
-    /// The same of those that are not watched; the lowest ticket is the next. Some were watched, and nothing was found.
+    /// The channels that wait, ordered by ticket, lowest first. `wasWatched` marks those that did not exist.
     private var waiting: [String: (sockets: Int, ticket: Int, wasWatched: Bool)] = [:]
     private var tickets = 0
     private var refused: Set<String> = []
 
-    /// Watches `channels` and no others; without any, what is asked for.
+    /// Watches `channels` only, or all subscribed channels if it is empty.
     init(to channels: [String]) {
         isFixed = !channels.isEmpty
         sockets = Dictionary(channels.map { ($0, 0) }) { first, _ in first }
@@ -52,7 +53,7 @@ struct Subscriptions {
 
     var channels: Set<String> { Set(sockets.keys) }
 
-    /// A socket is there that wants to hear of a channel; who wants to hear of all means the standard one at least.
+    /// A socket subscribed to a channel. A subscription to all channels is one to the standard channel.
     mutating func enter(_ subscription: ChannelSubscription) -> Verdict {
         let channel = Self.channel(of: subscription)
         if isFixed {
@@ -61,17 +62,17 @@ struct Subscriptions {
         }
         if let count = sockets[channel] {
             sockets[channel] = count + 1
-            return .counts
+            return .joins
         }
         if sockets.count >= Self.most {
             wait(channel, 1, wasWatched: false)
-            return .isOneTooMany(isFirst: isFirst(channel))
+            return .waits(isFirst: isFirst(channel))
         }
         sockets[channel] = 1
-        return .begins
+        return .starts
     }
 
-    /// A socket that counts is gone.
+    /// A counted socket disconnected.
     mutating func leave(_ subscription: ChannelSubscription) {
         let channel = Self.channel(of: subscription)
         if let count = sockets[channel] {
@@ -81,19 +82,19 @@ struct Subscriptions {
         }
     }
 
-    /// Whether the watch of a channel ends here: since nobody wants to hear of it when the next look `isDue`; or, where it has found
-    /// nothing, since another one waits. One that was watched itself, and not found, waits until nothing is found for a while, so that
-    /// they do not take turns at every look.
+    /// Decides whether the watch of a channel ends: if it has no sockets when the next poll is due, or if it does not
+    /// exist and another channel waits. A channel that was watched before without being found replaces it only after a
+    /// while, so that missing channels do not alternate at every poll.
     mutating func review(_ channel: String, _ found: Finding, isDue: Bool) -> Review {
-        guard !isFixed, let count = sockets[channel] else { return .goesOn }
+        guard !isFixed, let count = sockets[channel] else { return .continues }
         let isUnwanted = count == 0 && isDue
         let next: String?
         switch found {
         case _ where isUnwanted: next = nextWaiting(orWatched: true)
-        case .something: return .goesOn
+        case .something: return .continues
         case .nothing(let isLasting):
             next = nextWaiting(orWatched: isLasting && isDue)
-            if next == nil { return .goesOn }
+            if next == nil { return .continues }
         }
         sockets[channel] = nil
         if let next { sockets[next] = waiting.removeValue(forKey: next)?.sockets }

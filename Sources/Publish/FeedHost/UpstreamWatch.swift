@@ -3,21 +3,21 @@ import BundlePush
 package import BundleValues
 import Synchronization
 
-/// The feed that a relay announces, as devices reach it.
+/// The feed that a relay announces.
 package struct Upstream: Sendable {
     let url: FetchURL
     let channels: [String]
     let fetcher: any Fetcher
 
-    /// The feed at `url`, a folder of a web server with or without its last slash, fetched by `fetcher`. `channels` are watched and no
-    /// others; without any, those that sockets ask for. Throws `FetchError.unsupportedURL` for an address that can be no feed's.
+    /// `url` is the folder of the feed on a web server, with or without a trailing slash. Only `channels` are watched; if
+    /// it is empty, all subscribed ones are. Throws `FetchError.unsupportedURL` for an invalid URL.
     package init(_ url: FetchURL, channels: [String], fetcher: any Fetcher) throws(FetchError) {
         if url.isFile {
             throw .unsupportedURL(
-                url.display, reason: "an upstream is a web server's; `host FOLDER` announces a folder")
+                url.display, reason: "an upstream must be on a web server; `host FOLDER` announces a folder")
         }
         if url.target.contains("?") || url.hasFragment {
-            throw .unsupportedURL(url.display, reason: "the address of a feed has no query and no fragment")
+            throw .unsupportedURL(url.display, reason: "the URL of a feed must not have a query or fragment")
         }
         self.url = url.path.hasSuffix("/") ? url : try FetchURL(parsing: url.description + "/")
         self.channels = channels
@@ -29,7 +29,7 @@ package struct Upstream: Sendable {
     }
 }
 
-/// Looks at the documents of an upstream once a second, and tells an `Announcer` what they have. Each is looked at by itself.
+/// Polls the channel files of an upstream once a second, each on its own, and passes their sequences to an `Announcer`.
 final class UpstreamWatch: ChannelWatch {
     private let upstream: Upstream
     private let announcer: Announcer
@@ -41,7 +41,7 @@ final class UpstreamWatch: ChannelWatch {
     private let want: AsyncStream<String>.Continuation
     private let task = Mutex<Task<Void, Never>?>(nil)
 
-    /// One that has not begun. `random` draws from a range; `say` hears sentences for people.
+    /// `random` returns a number in a range; `say` receives log messages.
     init(
         _ upstream: Upstream, _ announcer: Announcer, clock: any Clock<Duration> = SuspendingClock(),
         random: @escaping @Sendable (ClosedRange<Double>) -> Double = { Double.random(in: $0) },
@@ -72,27 +72,27 @@ final class UpstreamWatch: ChannelWatch {
 
     // MARK: Sockets
 
-    /// A socket is there; whether `leave` is to be called when it is gone.
+    /// Adds a socket. Returns whether `leave` must be called when it disconnects.
     func enter(_ subscription: ChannelSubscription) -> Bool {
         let name = subscription.channel ?? ChannelFileName.standard
         switch subscriptions.withLock({ $0.enter(subscription) }) {
-        case .begins:
+        case .starts:
             want.yield(name)
             return true
-        case .counts, .isOneTooMany(isFirst: false): return true
-        case .isOneTooMany(isFirst: true):
+        case .joins, .waits(isFirst: false): return true
+        case .waits(isFirst: true):
             say(
-                "a device asks for the channel \(name), and \(Subscriptions.most) are watched already, so it waits for its turn: "
-                    + "name those that count with --channel")
+                "a device subscribed to the channel \(name), but \(Subscriptions.most) channels are watched already: "
+                    + "name the channels to watch with --channel")
             return true
         case .isWatched, .isOther(isFirst: false): return false
         case .isOther(isFirst: true):
-            say("a device asks for the channel \(name), which is not watched: name it with --channel, too")
+            say("a device subscribed to the channel \(name), which is not watched: add it with --channel")
             return false
         }
     }
 
-    /// A socket that counts is gone.
+    /// Removes a counted socket.
     func leave(_ subscription: ChannelSubscription) { subscriptions.withLock { $0.leave(subscription) } }
 
     // MARK: Documents
@@ -103,30 +103,30 @@ final class UpstreamWatch: ChannelWatch {
         }
     }
 
-    /// Looks at one document until nobody wants to hear of it, or the task is cancelled.
+    /// Polls one file until its watch ends or the task is cancelled.
     private func watch(_ channel: String) async {
         var document = DocumentWatch(newest: announcer.sequences.numbers[channel])
         let reading = clock.reading()
         while true {
             let begun = reading()
-            let (answer, isUrgent) = await look(at: channel, unless: document.tag)
+            let (answer, isUrgent) = await poll(at: channel, unless: document.tag)
             if Task.isCancelled { return }
-            let step = document.take(answer, took: reading() - begun, random)
+            let step = document.handle(answer, took: reading() - begun, random)
             if let sequence = step.announced { announce(sequence, of: channel, isUrgent) }
             if let report = step.report { say(describe(report, channel)) }
             guard await rest(step, channel) else { return }
         }
     }
 
-    /// What there was when the watch began is no change.
+    /// The sequence at the start of the watch is not a change.
     private func announce(_ sequence: Int, of channel: String, _ isUrgent: Bool) {
         let isChange = announcer.sequences.numbers[channel] != nil
         announcer.update(channel, to: sequence, isUrgent: isUrgent)
         if isChange { say("announced sequence \(sequence) of the channel \(channel)") }
     }
 
-    /// Waits for the next look; false where the watch ends. One that has found nothing gives its place away within a look's interval,
-    /// and no sooner, so that no place makes more looks than one that has found something.
+    /// Waits for the next poll. Returns false if the watch ends. A watch whose channel does not exist ends after a full
+    /// interval, so that the limit of requests applies to replaced channels too.
     private func rest(_ step: DocumentWatch.Step, _ channel: String) async -> Bool {
         var left = step.wait
         repeat {
@@ -143,8 +143,8 @@ final class UpstreamWatch: ChannelWatch {
         return true
     }
 
-    /// What is there, and whether its newest release is urgent.
-    private func look(
+    /// Polls a file. Returns the result and whether the newest release is urgent.
+    private func poll(
         at channel: String, unless tag: String?
     ) async -> (answer: DocumentWatch.Answer, isUrgent: Bool) {
         do {
@@ -164,21 +164,21 @@ final class UpstreamWatch: ChannelWatch {
         }
     }
 
-    // MARK: Words
+    // MARK: Log messages
 
     private func describe(_ report: DocumentWatch.Report, _ channel: String) -> String {
         let place = "\(upstream.url.display)channels/\(channel).json"
         return switch report {
         case .watched(let sequence, let hasTag):
             "watching \(place); sequence \(sequence)"
-                + (hasTag ? "" : ". Its server sends no ETag, so each look brings all of it")
+                + (hasTag ? "" : ". Its server sends no ETag, so each poll downloads the whole file")
         case .older(let sequence, let newest):
-            "\(place) has sequence \(sequence) after \(newest): that is an older copy, and nobody is told of it"
+            "\(place) has sequence \(sequence), which is older than \(newest); it is not announced"
         case .unreadable(let reason):
-            "\(place) cannot be read, so nobody is told of it: \(UntrustedName.display(reason, limit: 400))"
-        case .missing: "\(place) is not there. It is looked for again, at least once a minute"
+            "\(place) cannot be read, so it is not announced: \(UntrustedName.display(reason, limit: 400))"
+        case .missing: "\(place) does not exist. The relay polls it at least once a minute"
         case .failed(let reason):
-            "\(UntrustedName.display(reason, limit: 400)) Devices find updates by checking meanwhile"
+            "\(UntrustedName.display(reason, limit: 400)) Until it responds, devices find updates by their own checks"
         }
     }
 }

@@ -266,7 +266,7 @@ import Testing
         let counts = site.folder.file("counts.json")
         let host = try Hosting(site.feed, ["--reports", counts])
         let outcome = try Clientctl.run(["host", site.feed, "--reports", counts, "--json"]).failed(78, "configInvalid")
-        #expect(outcome.error["message"]?.stringValue?.contains("Another host adds up reports") == true)
+        #expect(outcome.error["message"]?.stringValue?.contains("Another host counts reports") == true)
         #expect(try post(host, Self.one).status == 200)
         host.program.send(SIGKILL)
         _ = try host.program.wait(within: .seconds(60))

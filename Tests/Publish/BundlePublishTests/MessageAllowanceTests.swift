@@ -6,8 +6,8 @@ struct MessageAllowanceTests {
     @Test func `a thousand at once, then five hundred a second`() {
         var allowance = MessageAllowance()
         let start = SuspendingClock.now
-        #expect((0..<2000).filter { _ in allowance.take(at: start) }.count == 1000)
-        #expect((0..<2000).filter { _ in allowance.take(at: start + .seconds(1)) }.count == 500)
-        #expect((0..<2000).filter { _ in allowance.take(at: start + .seconds(3600)) }.count == 1000)
+        #expect((0..<2000).filter { _ in allowance.consume(at: start) }.count == 1000)
+        #expect((0..<2000).filter { _ in allowance.consume(at: start + .seconds(1)) }.count == 500)
+        #expect((0..<2000).filter { _ in allowance.consume(at: start + .seconds(3600)) }.count == 1000)
     }
 }

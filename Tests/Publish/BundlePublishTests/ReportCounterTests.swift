@@ -107,7 +107,7 @@ struct ReportCounterTests {
         let clock = ManualClock()
         let counter = try counter(clock: clock)
         #expect(await counter.take(try message()) == .taken(counted: 1))
-        #expect(await counter.looks == 1)
+        #expect(await counter.scans == 1)
         clock.advance(by: .milliseconds(10))
         _ = try folder.writeTree(["manifest.json": []], to: "feed/releases/v1.0.1")
         let message = try message("1.0.1")
@@ -115,14 +115,14 @@ struct ReportCounterTests {
         await clock.sleeper(until: .milliseconds(100))
         clock.advance(by: .milliseconds(90))
         #expect(await verdict == .taken(counted: 1))
-        #expect(await counter.looks == 2)
+        #expect(await counter.scans == 2)
         let strangers = try (0..<50).map { _ in try self.message("9.9.9") }
         let looks = Task {
             await withTaskGroup(of: ReportVerdict.self) { group in
                 for stranger in strangers { group.addTask { await counter.take(stranger) } }
                 for await verdict in group { #expect(verdict == .taken(counted: 0)) }
             }
-            return await counter.looks
+            return await counter.scans
         }
         let ticker = Task {
             while !Task.isCancelled {
@@ -132,7 +132,7 @@ struct ReportCounterTests {
         }
         // From 100 ms on, and no more than one in each 100 ms. Whoever comes in the middle of a look needs the next one.
         #expect(await looks.value <= 2 + Int(clock.now.sinceStart / .milliseconds(100)))
-        #expect(await counter.looks < 20)
+        #expect(await counter.scans < 20)
         ticker.cancel()
     }
 
@@ -148,7 +148,7 @@ struct ReportCounterTests {
     @Test func `two do not count in one file`() throws {
         let counter = try counter()
         let refusal = #expect(throws: UpdateFailure.self) { try self.counter() }
-        #expect(refusal?.message.contains("Another host adds up reports in \(folder.path)/counts.json") == true)
+        #expect(refusal?.message.contains("Another host counts reports in \(folder.path)/counts.json") == true)
         withExtendedLifetime(counter) {}
     }
 }

@@ -2,12 +2,12 @@ import Testing
 
 @testable import FeedHost
 
-/// When a document of an upstream is looked at again, and what is announced of it.
-@Suite struct DocumentWatchTests {
+/// Tests when a channel file of an upstream is polled, and what is announced.
+@Suite("DocumentWatch") struct DocumentWatchTests {
     typealias Answer = DocumentWatch.Answer
     typealias Report = DocumentWatch.Report
 
-    /// One look: what it brought, what is announced, what people are told, and the wait where the back-off draws all of it.
+    /// A poll: its result, the announcement, the report, and the wait with the largest random backoff.
     struct Look: Sendable {
         let answer: Answer
         var announced: Int?
@@ -88,52 +88,52 @@ import Testing
     ]
 
     @Test(arguments: rows.indices)
-    func `looks, announces and tells`(row: Int) {
+    func `waits, announces and reports after each poll`(row: Int) {
         let (name, looks) = Self.rows[row]
         var watch = DocumentWatch(newest: nil)
         for (index, look) in looks.enumerated() {
-            let step = watch.take(look.answer, took: .zero) { $0.upperBound }
+            let step = watch.handle(look.answer, took: .zero) { $0.upperBound }
             #expect(step.announced == look.announced, "\(name), look \(index)")
             #expect(step.report == look.report, "\(name), look \(index)")
             #expect(step.wait == look.wait, "\(name), look \(index)")
         }
     }
 
-    @Test func `what is not there, and never was, may give its place away`() {
+    @Test func `lets another channel replace one that never existed`() {
         for (answer, isNothing) in [
             (.missing(retryAfter: nil), true), (.unreadable("a page", tag: nil), true), (Self.failure, false),
             (Self.document(1), false),
         ] as [(Answer, Bool)] {
             var fresh = DocumentWatch(newest: nil)
             for losses in 0..<6 {
-                let found = fresh.take(answer, took: .zero) { $0.upperBound }.found
+                let found = fresh.handle(answer, took: .zero) { $0.upperBound }.found
                 #expect(found == (isNothing ? .nothing(isLasting: losses >= 4) : .something))
             }
             var known = DocumentWatch(newest: 17)
-            #expect(known.take(answer, took: .zero) { $0.upperBound }.found == .something)
+            #expect(known.handle(answer, took: .zero) { $0.upperBound }.found == .something)
         }
     }
 
-    @Test func `what was announced before it began counts`() {
+    @Test func `does not announce the sequence that was announced before`() {
         var watch = DocumentWatch(newest: 17)
         for (sequence, announced) in [(16, nil), (17, nil), (18, 18)] as [(Int, Int?)] {
-            let step = watch.take(Self.document(sequence), took: .zero) { $0.upperBound }
+            let step = watch.handle(Self.document(sequence), took: .zero) { $0.upperBound }
             #expect(step.announced == announced)
         }
     }
 
-    @Test func `a slow look counts for the pause`() {
+    @Test func `subtracts the duration of a slow poll from the wait`() {
         var watch = DocumentWatch(newest: nil)
-        let first = watch.take(Self.document(1), took: .milliseconds(300)) { $0.upperBound }
+        let first = watch.handle(Self.document(1), took: .milliseconds(300)) { $0.upperBound }
         #expect(first.wait == .milliseconds(700))
-        let second = watch.take(.unchanged, took: .seconds(5)) { $0.upperBound }
+        let second = watch.handle(.unchanged, took: .seconds(5)) { $0.upperBound }
         #expect(second.wait == .zero)
     }
 
-    @Test func `many relays do not come back at one moment, and none at once`() {
+    @Test func `spreads the retries of many relays`() {
         for draw in [0.5, 0.75, 1] {
             var watch = DocumentWatch(newest: nil)
-            let step = watch.take(Self.failure, took: .zero) { range in
+            let step = watch.handle(Self.failure, took: .zero) { range in
                 #expect(range == 0.5...1)
                 return draw
             }
@@ -142,10 +142,10 @@ import Testing
         }
     }
 
-    @Test func `the tag is that of what came last, and none of what is gone`() {
+    @Test func `sends the tag of the latest file, and none for a missing file`() {
         var watch = DocumentWatch(newest: nil)
         func take(_ answer: Answer) -> String? {
-            _ = watch.take(answer, took: .zero) { $0.upperBound }
+            _ = watch.handle(answer, took: .zero) { $0.upperBound }
             return watch.tag
         }
         #expect(take(Self.document(1)) == "\"1\"")

@@ -3,13 +3,13 @@ import BundleTesting
 import BundleValues
 import Synchronization
 
-/// A feed's web server without a network, which counts what it is asked.
+/// The web server of a feed without a network, which records its requests.
 final class FakeUpstream: Fetcher {
-    /// One look.
+    /// A request.
     struct Look: Equatable {
         let path: String
         let tag: String?
-        /// Since the clock's beginning.
+        /// The time since the start of the clock.
         let moment: Duration
     }
 
@@ -26,7 +26,7 @@ final class FakeUpstream: Fetcher {
 
     var looks: [Look] { state.withLock { $0.looks } }
 
-    /// The looks at a channel's document, by their moments.
+    /// The requests for a channel file in order.
     func looks(at channel: String) -> [Look] { looks.filter { $0.path == "/feed/channels/\(channel).json" } }
 
     func publish(_ sequence: Int, _ channel: String = "stable", as name: String? = nil) throws {
@@ -40,7 +40,7 @@ final class FakeUpstream: Fetcher {
         state.withLock { $0.documents["/feed/channels/\(channel).json"] = bytes }
     }
 
-    /// Answers nothing else from now on; nil ends that.
+    /// Fails all further requests; nil ends that.
     func fail(_ error: FetchError?) { state.withLock { $0.failure = error } }
 
     func fetch<Sink: FetchSink & ~Copyable>(

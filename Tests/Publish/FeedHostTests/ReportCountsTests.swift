@@ -3,8 +3,7 @@ import Testing
 
 @testable import FeedHost
 
-/// What devices report, added up.
-@Suite struct ReportCountsTests {
+@Suite("ReportCounts") struct ReportCountsTests {
     private typealias Line = ReportCounts.Line
 
     private func names(_ versions: [String], _ channels: Set<String> = ["stable"]) throws -> ReportCounts.Names {
@@ -29,7 +28,7 @@ import Testing
         try ReportCounts(parsing: JSONWriter.bytes(of: counts.json), maximumBytes: 64 << 20)
     }
 
-    @Test func `ten thousand counters are put in order by few comparisons, and read back`() throws {
+    @Test func `sorts ten thousand counters with few comparisons and reads them back`() throws {
         let versions = (0..<100).map { "1.\($0).0" }
         let channels: Set = ["a", "b", "c", "d", "e"]
         let names = try names(versions, channels)
@@ -39,7 +38,7 @@ import Testing
                 let reports = try ReportCounts.Cell.all.map {
                     try report(version, channel, $0.fact, $0.code, $0.route)
                 }
-                #expect(counts.take(message(reports), in: names).counted == ReportCounts.Cell.all.count)
+                #expect(counts.add(message(reports), in: names).counted == ReportCounts.Cell.all.count)
             }
         }
         var comparisons = 0
@@ -48,7 +47,7 @@ import Testing
             return left < right
         }
         #expect(sorted.count == 500 * ReportCounts.Cell.all.count && sorted.count > 10_000)
-        // Of 500 lines, in whatever order a dictionary gives them: 10,094 were seen.
+        // 500 lines in the order of a dictionary need about 10,094 comparisons.
         #expect(comparisons < 20_000)
         let lines = sorted.map(\.line)
         #expect(zip(lines, lines.dropFirst()).allSatisfy { $0 == $1 || $0 < $1 })
@@ -56,53 +55,53 @@ import Testing
         #expect(lines.last?.channel == "e" && lines.last?.version.description == "1.99.0")
         let samples = counts.metrics.split(separator: "\n").filter { $0.hasPrefix("clientctl_reports_total{") }
         #expect(samples.count == sorted.count)
-        // By version, not by its letters.
+        // Sorted by version, not by text.
         let tenth = try #require(samples.firstIndex { $0.contains(#"channel="a",version="1.10.0""#) })
         let ninth = try #require(samples.firstIndex { $0.contains(#"channel="a",version="1.9.0""#) })
         #expect(ninth < tenth)
         #expect(try again(counts).json == counts.json)
     }
 
-    @Test func `what the feed does not have any more makes room first, then the lowest version`() throws {
+    @Test func `evicts lines that the feed no longer has first, then the lowest version`() throws {
         let old = (0..<ReportCounts.maximumLines).map { "1.\($0).0" }
         var counts = ReportCounts()
-        for version in old { _ = counts.take(message([try report(version)]), in: try names([version])) }
+        for version in old { _ = counts.add(message([try report(version)]), in: try names([version])) }
         #expect(counts.lines.count == ReportCounts.maximumLines)
         let present = try names(["0.1.0", "2.0.0"] + old.dropFirst(2))
-        // Gone from the feed: 1.0.0 and 1.1.0.
-        #expect(counts.take(message([try report("0.1.0")]), in: present).counted == 1)
-        #expect(counts.take(message([try report("2.0.0")]), in: present).counted == 1)
+        // 1.0.0 and 1.1.0 are no longer in the feed.
+        #expect(counts.add(message([try report("0.1.0")]), in: present).counted == 1)
+        #expect(counts.add(message([try report("2.0.0")]), in: present).counted == 1)
         #expect(Set(counts.lines.keys.map(\.version)) == present.versions)
-        // Now all are there, and the lowest makes room for a higher one, never the other way round.
+        // All versions are present: a higher version evicts the lowest one, but not the reverse.
         let all = try names(["0.0.9", "0.1.0", "2.0.0", "2.0.1"] + old)
-        #expect(counts.take(message([try report("2.0.1")]), in: all).counted == 1)
-        #expect(counts.take(message([try report("0.0.9")]), in: all) == .init(counted: 0, isNews: true))
+        #expect(counts.add(message([try report("2.0.1")]), in: all).counted == 1)
+        #expect(counts.add(message([try report("0.0.9")]), in: all) == .init(counted: 0, isChanged: true))
         #expect(counts.foreign == 1)
         #expect(counts.lines.count == ReportCounts.maximumLines)
         #expect(counts.lines[Line(channel: "stable", version: try SemanticVersion(parsing: "0.1.0"))] == nil)
     }
 
-    @Test func `what changes nothing owes nothing to the disk`() throws {
+    @Test func `needs no write for a message that changes nothing`() throws {
         let names = try names(["1.0.0"])
         let known = try report("1.0.0")
         var counts = ReportCounts()
-        #expect(counts.take(message([]), in: names) == .init())
-        #expect(counts.take(message([], dropped: 1), in: names) == .init(isNews: true, isOwed: true))
-        #expect(counts.take(message([known]), in: names) == .init(counted: 1, isNews: true, isOwed: true))
-        #expect(counts.take(message([known], dropped: 1), in: names) == .init(isNews: true))
-        #expect(counts.take(message([try report("9.9.9")]), in: names) == .init(isNews: true))
+        #expect(counts.add(message([]), in: names) == .init())
+        #expect(counts.add(message([], dropped: 1), in: names) == .init(isChanged: true, mustPersist: true))
+        #expect(counts.add(message([known]), in: names) == .init(counted: 1, isChanged: true, mustPersist: true))
+        #expect(counts.add(message([known], dropped: 1), in: names) == .init(isChanged: true))
+        #expect(counts.add(message([try report("9.9.9")]), in: names) == .init(isChanged: true))
         #expect([counts.dropped, counts.repeated, counts.foreign] == [1, 1, 1])
     }
 
-    @Test func `a report of a version that is not there yet counts when it comes again`() throws {
+    @Test func `counts a repeated report when the feed has its version`() throws {
         let early = message([try report("1.0.1")])
         var counts = ReportCounts()
-        #expect(counts.take(early, in: try names(["1.0.0"])).counted == 0)
-        #expect(counts.take(early, in: try names(["1.0.0", "1.0.1"])).counted == 1)
-        #expect(counts.take(early, in: try names(["1.0.0", "1.0.1"])).counted == 0)
+        #expect(counts.add(early, in: try names(["1.0.0"])).counted == 0)
+        #expect(counts.add(early, in: try names(["1.0.0", "1.0.1"])).counted == 1)
+        #expect(counts.add(early, in: try names(["1.0.0", "1.0.1"])).counted == 0)
     }
 
-    @Test func `no number leaves what the file can have`() throws {
+    @Test func `limits numbers to those that the file can store`() throws {
         let most = JSONValue.maximumInteger
         let counter =
             #"{"fact":"started","version":"1.0.0","channel":"stable","route":null,"code":null,"count":\#(most)}"#
@@ -112,14 +111,14 @@ import Testing
         var counts = try ReportCounts(parsing: Array(file.utf8), maximumBytes: 64 << 20)
         let known = try report("1.0.0")
         let names = try names(["1.0.0"])
-        _ = counts.take(message([known, try report("9.9.9")], dropped: 1_000_000), in: names)
-        _ = counts.take(message([known]), in: names)
+        _ = counts.add(message([known, try report("9.9.9")], dropped: 1_000_000), in: names)
+        _ = counts.add(message([known]), in: names)
         let next = try again(counts)
         #expect([next.dropped, next.foreign, next.repeated] == [most, most, most])
         #expect(next.sorted().map(\.count) == [most])
     }
 
-    @Test func `a file with more lines or ids than are kept is cut`() throws {
+    @Test func `truncates a file with too many lines or IDs`() throws {
         let counters = (0..<ReportCounts.maximumLines + 7).map {
             #"{"fact":"started","version":"1.\#($0).0","channel":"stable","route":null,"code":null,"count":1}"#
         }

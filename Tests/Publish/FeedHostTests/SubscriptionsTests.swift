@@ -3,8 +3,7 @@ import Testing
 
 @testable import FeedHost
 
-/// Which channels a relay watches.
-@Suite struct SubscriptionsTests {
+@Suite("Subscriptions") struct SubscriptionsTests {
     private final class Watched {
         private var value: Subscriptions
 
@@ -18,76 +17,76 @@ import Testing
         ) -> Subscriptions.Review {
             value.review(channel, found, isDue: isDue)
         }
-        /// Whether it ends, and nothing takes its place.
+        /// Whether the watch ends without a replacement.
         func retire(_ channel: String) -> Bool { review(channel) == .ends(next: nil) }
     }
 
-    @Test func `those that sockets ask for, while they do`() {
+    @Test func `watches channels while sockets subscribe to them`() {
         let watched = Watched(to: [])
-        #expect(watched.enter(.only("beta")) == .begins)
-        #expect(watched.enter(.only("beta")) == .counts)
-        #expect(watched.enter(.all) == .begins)
+        #expect(watched.enter(.only("beta")) == .starts)
+        #expect(watched.enter(.only("beta")) == .joins)
+        #expect(watched.enter(.all) == .starts)
         #expect(watched.channels == ["beta", "stable"])
         watched.leave(.only("beta"))
         #expect(!watched.retire("beta"))
         watched.leave(.only("beta"))
-        #expect(watched.enter(.only("beta")) == .counts)
+        #expect(watched.enter(.only("beta")) == .joins)
         watched.leave(.only("beta"))
         #expect(watched.retire("beta"))
         #expect(watched.channels == ["stable"])
-        #expect(watched.enter(.only("beta")) == .begins)
+        #expect(watched.enter(.only("beta")) == .starts)
         watched.leave(.all)
         #expect(watched.retire("stable"))
     }
 
-    @Test func `no more than can be afforded`() {
+    @Test func `limits the number of channels`() {
         let watched = Watched(to: [])
-        for number in 0..<Subscriptions.most { #expect(watched.enter(.only("c\(number)")) == .begins) }
-        #expect(watched.enter(.only("more")) == .isOneTooMany(isFirst: true))
-        #expect(watched.enter(.only("more")) == .isOneTooMany(isFirst: false))
-        #expect(watched.enter(.only("c1")) == .counts)
+        for number in 0..<Subscriptions.most { #expect(watched.enter(.only("c\(number)")) == .starts) }
+        #expect(watched.enter(.only("more")) == .waits(isFirst: true))
+        #expect(watched.enter(.only("more")) == .waits(isFirst: false))
+        #expect(watched.enter(.only("c1")) == .joins)
         for number in 0..<1000 { _ = watched.enter(.only("d\(number)")) }
-        #expect(watched.enter(.only("the last")) == .isOneTooMany(isFirst: false))
+        #expect(watched.enter(.only("the last")) == .waits(isFirst: false))
         watched.leave(.only("c2"))
-        #expect(watched.review("c2", isDue: false) == .goesOn)
+        #expect(watched.review("c2", isDue: false) == .continues)
         #expect(watched.review("c2") == .ends(next: "more"))
         #expect(watched.channels.contains("more"))
         #expect(watched.channels.count == Subscriptions.most)
-        // Two sockets came for it.
+        // Two sockets subscribed to it.
         watched.leave(.only("more"))
-        #expect(watched.review("more") == .goesOn)
+        #expect(watched.review("more") == .continues)
         watched.leave(.only("more"))
         #expect(watched.review("more") == .ends(next: "d0"))
     }
 
-    @Test func `what the upstream does not have makes room for what waits, and waits in its turn`() {
+    @Test func `replaces a channel that does not exist by one that waits`() {
         let watched = Watched(to: [])
-        for number in 0..<Subscriptions.most { #expect(watched.enter(.only("junk\(number)")) == .begins) }
+        for number in 0..<Subscriptions.most { #expect(watched.enter(.only("junk\(number)")) == .starts) }
         let nothing = Subscriptions.Finding.nothing(isLasting: false)
-        #expect(watched.review("junk0", nothing, isDue: false) == .goesOn)
-        #expect(watched.enter(.all) == .isOneTooMany(isFirst: true))
-        #expect(watched.review("junk1") == .goesOn)
+        #expect(watched.review("junk0", nothing, isDue: false) == .continues)
+        #expect(watched.enter(.all) == .waits(isFirst: true))
+        #expect(watched.review("junk1") == .continues)
         #expect(watched.review("junk0", nothing, isDue: false) == .ends(next: "stable"))
         #expect(watched.channels.contains("stable") && !watched.channels.contains("junk0"))
-        #expect(watched.review("stable") == .goesOn)
-        // What was not found is looked for again, but not at every look of another.
+        #expect(watched.review("stable") == .continues)
+        // Channels that were not found return later, but not at every poll of another one.
         let lasting = Subscriptions.Finding.nothing(isLasting: true)
-        #expect(watched.review("junk1", nothing) == .goesOn)
-        #expect(watched.review("junk1", lasting, isDue: false) == .goesOn)
+        #expect(watched.review("junk1", nothing) == .continues)
+        #expect(watched.review("junk1", lasting, isDue: false) == .continues)
         #expect(watched.review("junk1", lasting) == .ends(next: "junk0"))
-        #expect(watched.enter(.only("beta")) == .isOneTooMany(isFirst: true))
+        #expect(watched.enter(.only("beta")) == .waits(isFirst: true))
         #expect(watched.review("junk2", nothing, isDue: false) == .ends(next: "beta"))
-        // Sockets that go take their turn with them.
+        // Channels without sockets leave the queue.
         watched.leave(.only("junk1"))
         #expect(watched.review("junk3", lasting) == .ends(next: "junk2"))
         watched.leave(.only("junk3"))
-        #expect(watched.review("junk4", lasting) == .goesOn)
+        #expect(watched.review("junk4", lasting) == .continues)
         watched.leave(.all)
         #expect(watched.retire("stable"))
         #expect(watched.channels.count == Subscriptions.most - 1)
     }
 
-    @Test func `those that it is told to, whoever asks for what`() {
+    @Test func `watches only configured channels`() {
         let watched = Watched(to: ["beta", "stable", "beta"])
         #expect(watched.enter(.only("beta")) == .isWatched)
         #expect(watched.enter(.all) == .isWatched)
@@ -97,7 +96,7 @@ import Testing
         #expect(watched.channels == ["beta", "stable"])
     }
 
-    @Test func `a relay without the standard channel does not take it for one`() {
+    @Test func `rejects a subscription to all channels for a relay without the standard channel`() {
         let watched = Watched(to: ["beta"])
         #expect(watched.enter(.all) == .isWatched)
         #expect(watched.channels == ["beta"])

@@ -7,8 +7,8 @@ import Testing
 
 @testable import FeedHost
 
-/// How a relay watches its upstream, by a clock of its own.
-@Suite(.inTurn) struct UpstreamWatchTests {
+/// Tests the polls of a relay with the test's clock.
+@Suite("UpstreamWatch", .inTurn) struct UpstreamWatchTests {
     private let clock = ManualClock()
     private let upstream: FakeUpstream
     private let announcer = Announcer()
@@ -31,7 +31,7 @@ import Testing
         return watch
     }
 
-    /// Lets `wait` pass, once somebody sleeps until then, and returns when the look that follows is over.
+    /// Advances the clock by `wait` when a task sleeps until then, and returns after the poll that follows.
     private func pass(_ wait: Duration, sleepers: Int = 1) async {
         let end = clock.now.sinceStart + wait
         await clock.sleeper(until: end)
@@ -39,12 +39,12 @@ import Testing
         while clock.wakeTimes.count < sleepers { await Task.yield() }
     }
 
-    /// Returns when the first look of as many watches is over.
+    /// Returns after the first poll of each watch.
     private func settled(_ sleepers: Int = 1) async {
         while clock.wakeTimes.count < sleepers { await Task.yield() }
     }
 
-    @Test func `a change is announced, an unchanged document costs no bytes, and a second lies between two looks`()
+    @Test func `announces a change, sends no body for an unchanged file, and polls once a second`()
         async throws
     {
         try upstream.publish(17)
@@ -67,7 +67,7 @@ import Testing
             ])
     }
 
-    @Test func `an older copy is announced to nobody`() async throws {
+    @Test func `does not announce an older copy`() async throws {
         try upstream.publish(17)
         let watch = try watch(["stable"])
         await settled()
@@ -81,8 +81,7 @@ import Testing
         await watch.stop()
     }
 
-    @Test func `an upstream that dies is asked less and less; when it is back, what it has is announced`() async throws
-    {
+    @Test func `polls a failed upstream less often and announces its sequence after it recovers`() async throws {
         try upstream.publish(17)
         let watch = try watch(["stable"])
         await settled()
@@ -93,7 +92,7 @@ import Testing
         try upstream.publish(18)
         await pass(.seconds(60))
         upstream.fail(nil)
-        // What it asks for, and the back-off behind that.
+        // The wait that the server asked for, and the backoff after it.
         await pass(.seconds(360))
         #expect(announcer.sequences.numbers == ["stable": 18])
         await pass(.seconds(1))
@@ -103,7 +102,7 @@ import Testing
         await watch.stop()
     }
 
-    @Test func `each channel is looked at by itself`() async throws {
+    @Test func `polls each channel on its own`() async throws {
         try upstream.publish(1, "beta")
         upstream.put(Array("<html>".utf8), "page")
         try upstream.publish(1, "other", as: "wrong")
@@ -113,7 +112,7 @@ import Testing
         #expect(said.count("none.json is not there") == 1)
         #expect(said.count("page.json cannot be read") == 1)
         #expect(
-            said.count("wrong.json cannot be read, so nobody is told of it: it is the document of the channel other")
+            said.count("wrong.json cannot be read, so it is not announced: it is the file of the channel other")
                 == 1)
         try upstream.publish(2, "beta")
         try upstream.publish(1, "none")
@@ -124,7 +123,7 @@ import Testing
         await watch.stop()
     }
 
-    @Test func `channels are watched for as long as sockets ask for them, and no look comes sooner for it`()
+    @Test func `watches channels while sockets subscribe to them without additional polls`()
         async throws
     {
         try upstream.publish(1)
@@ -139,7 +138,7 @@ import Testing
         }
         await pass(.seconds(1))
         #expect(upstream.looks(at: "beta").map(\.moment) == [.zero, .seconds(1)])
-        // Devices of before ask for nothing, and mean the standard channel.
+        // Older devices send no subscription, which means the standard channel.
         #expect(watch.enter(.all))
         await settled(2)
         #expect(announcer.sequences.numbers == ["beta": 5, "stable": 1])
@@ -148,7 +147,7 @@ import Testing
         #expect(upstream.looks(at: "beta").count == 2)
         await pass(.seconds(1))
         #expect(upstream.looks(at: "beta").count == 2)
-        // What it had stands: nothing older is announced later.
+        // The announced sequence stays, so an older one is not announced later.
         try upstream.publish(4, "beta")
         #expect(watch.enter(.only("beta")))
         await settled(2)
@@ -156,7 +155,7 @@ import Testing
         await watch.stop()
     }
 
-    @Test func `who asks for too much is told of to people once`() async throws {
+    @Test func `reports a subscription beyond the limit once`() async throws {
         let watch = try watch(["stable"])
         for _ in 0..<3 { #expect(!watch.enter(.only("beta"))) }
         #expect(said.count("the channel beta, which is not watched") == 1)
@@ -169,7 +168,7 @@ import Testing
         await open.stop()
     }
 
-    @Test func `sockets for what is not there keep nobody from a channel that is, and cause no more looks`()
+    @Test func `watches an existing channel despite many subscriptions to missing ones, without additional polls`()
         async throws
     {
         try upstream.publish(7)
@@ -179,7 +178,7 @@ import Testing
         #expect(watch.enter(.all))
         await pass(.seconds(1), sleepers: 64)
         #expect(announcer.sequences.numbers == ["stable": 7])
-        // One of 64 gave its place away, and waits for its turn; the others are looked at as before.
+        // One of 64 channels was replaced and waits; the others are polled as before.
         #expect(upstream.looks.count == 65)
         await pass(.seconds(1), sleepers: 64)
         try upstream.publish(8)
@@ -189,7 +188,7 @@ import Testing
         await watch.stop()
     }
 
-    @Test func `a channel that was there keeps its place while its document is away`() async throws {
+    @Test func `keeps watching a channel whose file is missing for a while`() async throws {
         try upstream.publish(7)
         let watch = try watch()
         #expect(watch.enter(.all))
@@ -207,13 +206,13 @@ import Testing
         ("https://h/feed", "https://h/feed/channels/a.json"), ("https://h", "https://h/channels/a.json"),
         ("http://h:81/", "http://h:81/channels/a.json"),
     ])
-    func `the address of a feed has a slash at its end, written or not`(url: String, document: String) throws {
+    func `adds a trailing slash to the URL of a feed`(url: String, document: String) throws {
         let place = try Upstream(FetchURL(parsing: url), channels: [], fetcher: upstream)
         #expect(try place.document(of: "a").description == document)
     }
 
     @Test(arguments: ["file:///srv/feed", "https://h/?token=x", "https://h/feed#a"])
-    func `what can be no feed's address is refused`(url: String) throws {
+    func `rejects a URL that cannot be a feed`(url: String) throws {
         let url = try FetchURL(parsing: url)
         #expect(throws: FetchError.self) { try Upstream(url, channels: [], fetcher: upstream) }
     }
