@@ -1,15 +1,14 @@
 import BundleCore
 import BundleTesting
 
-/// What happens on a day, and when.
+/// The events of a day and their times.
 struct Agenda {
     enum Event: Sendable {
         case release, recall, expiry, renewal, lookAround
         case outage(Outage)
         case recovery
-        /// The page of this launch has started up.
         case startUp(LaunchToken)
-        /// Somebody loads the page again, since there is another client.
+        /// A viewer reloads the page because another client is available.
         case reload
     }
 
@@ -41,13 +40,13 @@ struct Agenda {
         entries.insert((moment, event), at: place)
     }
 
-    /// The next event that is due by `now`.
+    /// Returns the next event that is due.
     mutating func take(at now: Duration) -> Event? {
         guard let first = entries.first, first.at <= now else { return nil }
         return entries.removeFirst().event
     }
 
-    /// Two hours of a day, less of a shorter one.
+    /// Two hours of a full day, proportionally less of a shorter one.
     var expiredFor: Duration { min(.seconds(7200), length * 15 / 100) }
 
     // MARK: Chance
@@ -56,10 +55,10 @@ struct Agenda {
 
     mutating func seconds(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &generator) }
 
-    /// True once in so many times.
+    /// Returns true once in `times` calls on average.
     mutating func once(in times: Int) -> Bool { Int.random(in: 0..<times, using: &generator) == 0 }
 
-    /// Each kind in turn.
+    /// Returns the kinds of outages in turn.
     mutating func nextOutage() -> Outage {
         outages += 1
         return switch outages % Self.outageKinds {

@@ -28,8 +28,10 @@ struct AgentDay: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // libarchive reads names in the process's character set, and Swift starts in "C".
-        guard setlocale(LC_CTYPE, "C.UTF-8") != nil else { throw ValidationError("There is no locale C.UTF-8 here.") }
+        // libarchive reads names in the character set of the process, which is "C" initially.
+        guard setlocale(LC_CTYPE, "C.UTF-8") != nil else {
+            throw ValidationError("This system does not have the locale C.UTF-8.")
+        }
         try OpenSSLIsolation.begin()
         let began = ContinuousClock.now
         let day = try Day(hours: hours, seed: seed, tells: events)

@@ -6,21 +6,21 @@ import BundleTesting
 import ClientShell
 import Synchronization
 
-/// Drives the agent through a day: the time jumps to whatever comes next as soon as everybody sleeps.
+/// Simulates the agent for a day. The clock jumps to the next event when all tasks sleep.
 actor Day {
     static let interval = Duration.seconds(900)
     private static let storeInterval = Duration.seconds(20)
-    /// What a retention of three comes to with what is on trial, blocked or fallen back to.
+    /// The largest number of versions with a retention of three, including those on trial, blocked or kept as a fallback.
     static let mostVersions = 5
-    /// What one version and the rest of the store take on the disk at most: the client has 68 KB in five files and two folders.
+    /// The largest size of one version and the rest of the store: the client has 68 KB in five files and two folders.
     static let versionBytes = 192 << 10
     static let versionFiles = 24
     static let storeBytes = 128 << 10
     static let storeFiles = 24
-    /// In real time: nothing here takes so long.
+    /// The timeout in real time. No step takes this long.
     private static let patience = Duration.seconds(60)
 
-    /// Nothing moves any more.
+    /// The simulation does not continue.
     struct Stuck: Error, CustomStringConvertible {
         let description: String
     }
@@ -38,18 +38,18 @@ actor Day {
 
     private var agenda: Agenda
     private var tally = Tally()
-    /// When the next check is, as the shell says.
+    /// The time of the next check as reported by the shell.
     private var due = Duration.zero
-    /// A busy server asked for no check before this, whatever is heard of.
+    /// The time before which a busy server asked not to be checked.
     private var quietUntil = Duration.zero
     private var lastCheck = Duration.zero
-    /// The longest gap that may follow the last check.
+    /// The longest gap that can follow the last check.
     private var longestGap: Duration
     private var trial: (name: ClientName, end: Duration)?
-    /// Loads of the page that the shell has asked for, or will in a moment.
+    /// The number of page loads that the shell has requested or is about to request.
     private var loadsOwed = 0
     private var shown = ClientName.embedded
-    /// The release that only an expired document offers.
+    /// The release that only an expired channel file offers.
     private var withheld: SemanticVersion?
     private var isJudged = true
 
@@ -61,7 +61,7 @@ actor Day {
         Timestamp(clamping: start.secondsSinceEpoch + Int(clock.now.sinceStart.components.seconds))
     }
 
-    /// One that `tells` prints what the shell says.
+    /// `tells` prints the messages of the shell.
     init(hours: Int, seed: UInt64, tells: Bool) throws {
         self.hours = hours
         self.tells = tells
@@ -78,7 +78,7 @@ actor Day {
             seed: seed)
     }
 
-    /// The shell of a device with a clock of its own.
+    /// Creates the shell of a device with a separate clock.
     private static func shell(
         _ folder: TemporaryFolder, _ server: FeedServer, trust: String, _ page: Page, _ inbox: Inbox,
         _ clock: ManualClock, now: @escaping @Sendable () -> Timestamp, seed: UInt64
@@ -112,9 +112,9 @@ actor Day {
                 }))
     }
 
-    // MARK: Living
+    // MARK: Simulation
 
-    /// Lives the day; what was counted, and what was wrong.
+    /// Simulates the day. Returns the counts and failures.
     func live() async -> Tally {
         let listening = Task { [shell, inbox] in for await event in shell.events { inbox.add(event) } }
         let running = Task { [self] in
@@ -135,7 +135,7 @@ actor Day {
         return tally
     }
 
-    /// The first check is where the shell says, by its second sleeper.
+    /// The first check is at the time that the shell reports, by its second sleeper.
     private func begin() async throws {
         try await wait { self.clock.wakeTimes.count == 2 }
         due = clock.wakeTimes.last ?? .zero
@@ -155,7 +155,7 @@ actor Day {
         }
     }
 
-    /// Returns when the shell has done everything that there is to do by now.
+    /// Returns when the shell has processed everything that is due.
     private func settle() async throws {
         try await wait {
             try self.hearAll()
@@ -178,7 +178,7 @@ actor Day {
         }
     }
 
-    /// Nothing is due, and everybody sleeps: whoever watches the store, whoever polls, and the watchdog of a trial.
+    /// Whether nothing is due and all tasks sleep: the watcher of the store, the poller, and the watchdog of a trial.
     private var isCalm: Bool {
         now < due && loadsOwed == 0 && (trial.map { now < $0.end } ?? true)
             && clock.wakeTimes.count == (trial == nil ? 2 : 3)
@@ -186,7 +186,7 @@ actor Day {
 
     private func wrong(_ text: String) { tally.complain(text, at: now) }
 
-    // MARK: What happens outside
+    // MARK: Publisher and network
 
     private func perform(_ event: Agenda.Event) async throws {
         isJudged = false
@@ -207,7 +207,7 @@ actor Day {
 
     private func release() async throws {
         let isBroken = publisher.count % 5 == 1
-        // What mends a broken one takes its time, so that devices have tried it twice.
+        // The fix of a broken release comes late, so that devices have tried the release twice.
         agenda.add(.release, at: now + .seconds(isBroken ? agenda.minutes(60...80) : agenda.minutes(25...45)))
         if withheld != nil { return }
         _ = try publisher.publish(at: time, isBroken: isBroken)
@@ -233,7 +233,7 @@ actor Day {
         agenda.add(.outage(isFree ? agenda.nextOutage() : outage), at: now + .seconds(agenda.minutes(100...220)))
     }
 
-    /// What runs must not run any more.
+    /// Recalls the running version.
     private func recall() async throws {
         guard trial == nil, server.outage == nil, withheld == nil, let version = shown.version?.semantic else {
             agenda.add(.recall, at: now + .seconds(300))
@@ -243,7 +243,7 @@ actor Day {
         if agenda.once(in: 2) { await hearNews() }
     }
 
-    /// The last document before a long weekend: when the device sees it, with the release in it, it counts no more.
+    /// Publishes the last channel file before a long weekend. It has expired when the device sees it with its release.
     private func expire() throws {
         guard trial == nil, server.outage == nil, due - now > .seconds(120) else {
             agenda.add(.expiry, at: now + .seconds(60))
@@ -269,7 +269,7 @@ actor Day {
         isJudged = false
         let version = launched.name.version?.semantic
         let title = Publisher.title(version?.description ?? "\(ClientName.embedded)")
-        // The shell adds to the page what it needs.
+        // The shell adds scripts to the page.
         if try !page.contents().contains(title) { wrong("the page of \(launched.name) is not its own") }
         if launched.isTrial, version.map({ !publisher.broken.contains($0) }) ?? true {
             agenda.add(.startUp(launched.token), at: now + .seconds(agenda.seconds(1...8)))
@@ -288,11 +288,11 @@ actor Day {
             try await shell.reload()
             loadsOwed += 1
         } catch ShellError.noPendingVersion {
-            // Recalled meanwhile, or shown already.
+            // The version was recalled in the meantime, or is shown already.
         }
     }
 
-    // MARK: What the shell tells
+    // MARK: Events of the shell
 
     private func hearAll() throws {
         let news = inbox.take()
@@ -340,16 +340,16 @@ actor Day {
         due = now + next
     }
 
-    /// Why a check fails now; nil where it does not.
+    /// The expected failure of a check, if any.
     private var expectedFailure: FailureCode? { server.outage?.code ?? (withheld == nil ? nil : .expired) }
 
-    /// Nothing newer than what failed twice is offered yet.
+    /// Whether the newest release is the one that failed twice.
     private var isNewestBlocked: Bool {
         guard let newest = publisher.newest, let ledger = try? Inventory.read(at: store).ledger else { return false }
         return ledger.block(on: .archive(newest)) != nil
     }
 
-    /// A check that succeeds brings what there is.
+    /// Requires the newest release after a successful check.
     private func requireNewest() {
         if let expectedFailure { return wrong("a check should have failed: \(expectedFailure)") }
         guard let newest = publisher.newest, let inventory = try? Inventory.read(at: store) else { return }
@@ -372,9 +372,9 @@ actor Day {
         }
     }
 
-    // MARK: What has to hold
+    // MARK: Checks
 
-    /// What is shown may run, and nothing is left behind.
+    /// Requires that the shown client may run and that no files are left over.
     private func judge() async throws {
         isJudged = true
         guard try Inventory.exists(at: store) else { return }
@@ -398,7 +398,7 @@ actor Day {
         }
     }
 
-    /// Whether the day had in it what it was for.
+    /// Requires that the day contained the events that it tests.
     private func judgeTheWhole() {
         var wanted = [("rollback", tally.rolledBack), ("recall", tally.recalled), ("expiry", tally.expired)]
         if hours >= 12 {

@@ -4,16 +4,16 @@ import BundleDisk
 import BundleTesting
 import Synchronization
 
-/// Why a server does not answer as it should.
+/// A fault of the server.
 enum Outage: Sendable, Equatable {
-    /// 503, with the seconds that it asks for.
+    /// The response 503 with a Retry-After in seconds.
     case busy(retryAfter: Int)
-    /// The connection ends without an answer.
+    /// The server closes the connection without a response.
     case hangsUp
-    /// The head comes, and nothing more.
+    /// The server sends the head of a response and stops.
     case hangs
 
-    /// What a check says of it.
+    /// The code of the failed check.
     var code: FailureCode {
         if case .busy = self { .httpStatus } else { .networkUnavailable }
     }
@@ -27,7 +27,7 @@ enum Outage: Sendable, Equatable {
     }
 }
 
-/// A feed's folder over HTTP, or its absence.
+/// An HTTP server of a feed folder that can have outages.
 final class FeedServer: Sendable {
     private final class Weather: Sendable {
         let outage = Mutex<Outage?>(nil)

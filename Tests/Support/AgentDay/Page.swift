@@ -4,7 +4,7 @@ import BundleDisk
 import ClientShell
 import Synchronization
 
-/// The web view: it remembers what it is to show, and that it is to load.
+/// The web view: it stores the client to show and the request to load.
 final class Page: ShellBridge {
     private struct State {
         var client: ReadyClient?
@@ -17,7 +17,7 @@ final class Page: ShellBridge {
 
     func reload() { state.withLock { $0.isToLoad = true } }
 
-    /// Whether a load was asked for since this was asked last.
+    /// Returns whether a load was requested since the last call.
     func isToLoad() -> Bool {
         state.withLock { state in
             defer { state.isToLoad = false }
@@ -25,14 +25,14 @@ final class Page: ShellBridge {
         }
     }
 
-    /// The index page that is served now.
+    /// Returns the index page that is served now.
     func contents() throws -> String {
         let directory = state.withLock { $0.client?.root.directory }
         return String(decoding: try directory?.contents("index.html", maximumBytes: 1 << 16) ?? [], as: UTF8.self)
     }
 }
 
-/// What the agent tells, until somebody reads it.
+/// Collects the events of the agent.
 final class Inbox: Sendable {
     private let state = Mutex((events: [ShellEvent](), installed: [ClientVersion](), warnings: [String]()))
 
@@ -42,7 +42,7 @@ final class Inbox: Sendable {
 
     func warn(_ line: String) { state.withLock { $0.warnings.append(line) } }
 
-    /// Everything since the last time.
+    /// Returns the events since the last call.
     func take() -> (events: [ShellEvent], installed: [ClientVersion], warnings: [String]) {
         state.withLock { state in
             defer { state = ([], [], []) }

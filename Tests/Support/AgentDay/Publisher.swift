@@ -4,28 +4,27 @@ import BundlePublish
 import BundleSigning
 import BundleTesting
 
-/// Who makes the releases, with real keys, and the folder of the feed.
+/// Creates releases with real keys in a feed folder.
 final class Publisher {
     static let appId = "com.example.day"
     static let channel = "stable"
-    /// Older ones are taken out of the channel.
+    /// The number of releases in the channel. Older ones are removed.
     private static let offered = 8
-    /// 30 days.
     static let lasting = Duration.seconds(30 * 86_400)
 
     let feed: String
     private let folder: TemporaryFolder
     private let release: Signer
     private let channelKey: Signer
-    /// The trust root that a device is given.
+    /// The trust root of the devices.
     let trust: String
     private var versions: [SemanticVersion] = []
-    /// What never confirms its start.
+    /// The releases that never confirm their start.
     private(set) var broken: Set<SemanticVersion> = []
     private(set) var revoked: Set<SemanticVersion> = []
     private(set) var count = 0
 
-    /// The highest version that the channel offers.
+    /// The highest version in the channel.
     var newest: SemanticVersion? { versions.last { !revoked.contains($0) } }
 
     init(in folder: TemporaryFolder, at now: Timestamp) throws {
@@ -50,7 +49,7 @@ final class Publisher {
         return try KeyFile.signer(at: pair.keyPath) { [] }
     }
 
-    /// The next version, with a document that counts for `lifetime`. Of five files two are new each time.
+    /// Publishes the next version. Two of its five files are new. The channel file expires after `lifetime`.
     func publish(at now: Timestamp, for lifetime: Duration = lasting, isBroken: Bool) throws -> SemanticVersion {
         count += 1
         let version = try SemanticVersion(parsing: "1.\(count).0")
@@ -76,7 +75,7 @@ final class Publisher {
         revoked.insert(version)
     }
 
-    /// Signs the document anew.
+    /// Renews the channel file.
     func renew(at now: Timestamp) throws { try edit(.resign, at: now, for: Self.lasting) }
 
     private func edit(_ change: ChannelChange, at now: Timestamp, for lifetime: Duration) throws {
@@ -99,6 +98,6 @@ final class Publisher {
         ]
     }
 
-    /// What the index page of a client says.
+    /// The title of a client's index page.
     static func title(_ name: String) -> String { "<title>\(name)</title>" }
 }

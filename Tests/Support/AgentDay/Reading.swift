@@ -2,20 +2,20 @@ import BundleValues
 import BundleDisk
 import Glibc
 
-/// What a process and its store take at one moment.
+/// The resources of a process and its store at one time.
 struct Reading {
-    /// Resident bytes.
+    /// The resident memory in bytes.
     let memory: Int
     let descriptors: Int
     let threads: Int
-    /// Bytes and number of the store's files, each link to one file counted once.
+    /// The size and number of the store's files. Several links to a file count once.
     let storeBytes: Int
     let storeFiles: Int
     let ledgerBytes: Int
 
     init(store path: String) throws {
         memory = try Self.residentPages() * Int(sysconf(Int32(_SC_PAGESIZE)))
-        // The folder that is read is open itself.
+        // The listing opens a descriptor itself.
         descriptors = try Directory.open("/proc/self/fd").list().count - 2
         threads = try Directory.open("/proc/self/task").list().count
         var seen: [UInt64: Int] = [:]

@@ -1,11 +1,11 @@
 import BundleValues
 
-/// What was counted and what was wrong.
+/// The counts and failures of a day.
 struct Tally {
-    /// What may be more at the end than after the first hour.
+    /// The growth of memory that is allowed after the first hour.
     static let memoryGrowth = 8 << 20
     static let handleGrowth = 4
-    /// What one blocked or recalled version leaves in the ledger, and what else may differ there.
+    /// The size of one blocked or recalled version in the ledger, with a reserve for other changes.
     private static let ledgerShare = 1024
     private static let ledgerSlack = 8192
 
@@ -39,7 +39,7 @@ struct Tally {
 
     // MARK: Growth
 
-    /// The first hour is what the others are compared with.
+    /// Records a reading. The first hour is the baseline.
     mutating func take(_ reading: Reading, hour: Int, isShown: Bool) {
         if let first { compare(reading, first, hour) } else { first = reading }
         if !isShown { return }

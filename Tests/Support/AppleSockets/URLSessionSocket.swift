@@ -6,10 +6,10 @@ import Synchronization
 import FoundationNetworking
 #endif
 
-/// An example for Apple shells, type-checked here and run there: owns a `URLSessionWebSocketTask`, so that
-/// `DelegateConnector(URLSessionSocket())` is a connector.
+/// An example for Apple shells: an owner of a `URLSessionWebSocketTask` for `DelegateConnector(URLSessionSocket())`. Here
+/// it is only type-checked.
 ///
-/// Needs macOS 15, iOS 18 or later. Certificates are verified by the system.
+/// It requires macOS 15, iOS 18 or later. The system verifies certificates.
 package final class URLSessionSocket: WebSocketDelegate {
     private struct Owned {
         let session: URLSession
@@ -22,7 +22,7 @@ package final class URLSessionSocket: WebSocketDelegate {
     private let maximumMessage: Int
     private let fields: @Sendable (SocketURL) -> [(name: String, value: String)]
 
-    /// An owner without a socket. `fields` are further fields of the request, such as a token; it is told where it leads.
+    /// Creates an owner without a socket. `fields` returns more header fields for a URL, such as a token.
     package init(
         maximumMessage: Int = 1 << 20,
         fields: @escaping @Sendable (SocketURL) -> [(name: String, value: String)] = { _ in [] }
@@ -31,14 +31,13 @@ package final class URLSessionSocket: WebSocketDelegate {
         self.fields = fields
     }
 
-    /// Begins to open a socket.
     package func openWebSocket(_ url: SocketURL, reportingTo bridge: SyncBridge) {
         guard let address = URL(string: url.description) else {
             return bridge.onError("\(url) is no URL to this system")
         }
         var request = URLRequest(url: address)
         for (name, value) in fields(url) { request.setValue(value, forHTTPHeaderField: name) }
-        // A session keeps its delegate until it is invalidated, so each socket has one of its own.
+        // A session retains its delegate until it is invalidated, so each socket has its own session.
         let session = URLSession(configuration: .ephemeral, delegate: SocketReports(to: bridge), delegateQueue: nil)
         let task = session.webSocketTask(with: request)
         task.maximumMessageSize = maximumMessage
@@ -48,13 +47,10 @@ package final class URLSessionSocket: WebSocketDelegate {
         task.resume()
     }
 
-    /// Sends a binary message.
     package func sendBinary(_ bytes: [UInt8]) async throws { try await current.task.send(.data(Data(bytes))) }
 
-    /// Sends a text message.
     package func sendText(_ text: String) async throws { try await current.task.send(.string(text)) }
 
-    /// Sends a ping.
     package func sendPing() throws {
         let current = try current
         current.task.sendPing { error in
@@ -62,7 +58,6 @@ package final class URLSessionSocket: WebSocketDelegate {
         }
     }
 
-    /// Closes the socket.
     package func closeWebSocket() { Self.close(replace(by: nil)) }
 
     private var current: Owned {
@@ -85,7 +80,7 @@ package final class URLSessionSocket: WebSocketDelegate {
         owned?.session.finishTasksAndInvalidate()
     }
 
-    /// Reads one message after the other, as fast as they are taken.
+    /// Reads messages one after another, as fast as the bridge accepts them.
     private static func read(_ task: URLSessionWebSocketTask, _ bridge: SyncBridge) async {
         do {
             while !Task.isCancelled {
@@ -96,13 +91,13 @@ package final class URLSessionSocket: WebSocketDelegate {
                 }
             }
         } catch {
-            // How it ended is told by the session, unless this side ended it.
+            // The session reports the end, unless this side closed the socket.
             if Task.isCancelled { bridge.onDisconnected() }
         }
     }
 }
 
-/// What a session tells about its one socket.
+/// Reports the events of a session to the bridge of its socket.
 private final class SocketReports: NSObject, URLSessionWebSocketDelegate {
     private let bridge: SyncBridge
 

@@ -2,16 +2,16 @@ import BundleThreads
 import Glibc
 package import Testing
 
-/// Lets a few tests run at once, and gives each five minutes from its turn on.
+/// Limits the number of tests that run at once, and gives each five minutes from its start.
 ///
-/// A test that starts servers or programs, or that waits for time to pass, takes turns: the runner starts all tests at once, and
-/// with hundreds of servers every wait would be as long as the whole run. Swift Testing's own time limit includes the wait for a
-/// turn, so that it would fail tests that did not hang.
+/// Tests that start servers or programs, or that wait for time to pass, have this trait. The test runner starts all tests
+/// at once, and with hundreds of servers every wait would be as long as the whole run. Swift Testing's own time limit
+/// includes the wait for a turn, so it would fail tests that do not hang.
 package struct InTurn: TestTrait, SuiteTrait, TestScoping {
-    /// Applies to each test of a suite.
+    /// The trait applies to each test of a suite.
     package let isRecursive = true
-    /// Whether a test gets a thread of the operating system, because it blocks its thread: on one of the threads of Swift's pool,
-    /// which has one a core, it would stop the servers under test.
+    /// Whether a test gets an operating system thread because it blocks. On a thread of Swift's pool, which has one per
+    /// core, it would stop the servers under test.
     fileprivate let ownThread: Bool
 
     private static let limit = Duration.seconds(300)
@@ -31,7 +31,7 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
 
     private actor Turnstile {
         static let shared = Turnstile()
-        /// Enough for two cores, while some of the tests wait.
+        /// Enough for two cores, because some of the tests wait.
         private var free = 11
         private var waiting: [CheckedContinuation<Void, Never>] = []
 
@@ -48,7 +48,7 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
         }
     }
 
-    /// Runs the test in its turn.
+    /// Runs a test in its turn.
     package func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
@@ -66,8 +66,8 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
         try result.get()
     }
 
-    /// Runs `function`, and records an issue if it takes longer than the limit. A test that blocks its thread cannot be ended, so
-    /// the issue is what names it in the log of a run that hangs.
+    /// Runs `function` and records an issue if it exceeds the limit. A blocking test cannot be ended, but the issue names
+    /// it in the log of a run that hangs.
     private func run(_ test: Test, _ function: @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -85,7 +85,8 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
         }
     }
 
-    /// Adds how long a test took to the file that `SWAP_CLIENTS_TEST_TIMES` names: what the runner says counts the wait for a turn, too.
+    /// Appends the duration of a test to the file in `SWAP_CLIENTS_TEST_TIMES`, because the durations of the test runner
+    /// include the wait for a turn.
     private func note(_ time: Duration, _ test: Test) {
         guard let path = getenv("SWAP_CLIENTS_TEST_TIMES") else { return }
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
@@ -97,9 +98,9 @@ package struct InTurn: TestTrait, SuiteTrait, TestScoping {
 }
 
 extension Trait where Self == InTurn {
-    /// One of a few tests at once.
+    /// Limits the number of tests at once.
     package static var inTurn: Self { InTurn(ownThread: false) }
 
-    /// One of a few tests at once, with a thread that it may block.
+    /// Limits the number of tests at once and gives each a thread that it may block.
     package static var ownThread: Self { InTurn(ownThread: true) }
 }

@@ -1,9 +1,9 @@
-/// Sends one answer over one connection.
+/// Sends a response over a connection.
 struct Answering {
     let socket: Socket
     let route: Route
 
-    /// False when the connection is at its end.
+    /// Returns false at the end of the connection.
     func send() -> Bool {
         if route.delayMilliseconds > 0 { socket.waitForPeer(milliseconds: route.delayMilliseconds) }
         route.gate?.wait(besides: socket.descriptor)

@@ -1,12 +1,11 @@
-/// A port of this machine that passes each connection on to the first of some others that takes it, as a balancer before relays
-/// would; needs `python3`.
+/// A load balancer on a port of this machine, which passes each connection to the first of several ports that accepts it.
+/// It requires `python3`.
 package final class Balancer: Sendable {
-    /// Where it listens.
     package let port: Int
     private let folder: TemporaryFolder
     private let process: Command
 
-    /// Starts one before `ports`, tried in their order.
+    /// Starts a balancer for `ports`, which it tries in order.
     package init(before ports: [Int]) throws {
         folder = try TemporaryFolder()
         let script = try folder.write(Array(Self.script.utf8), to: "balancer.py")

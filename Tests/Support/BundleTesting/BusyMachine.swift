@@ -1,12 +1,11 @@
 import Glibc
 
-/// How much slower than usual this machine is. A limit that a test is about, and which a healthy page, server or program has to keep, is
-/// longer there.
+/// Extends time limits on a busy machine, for limits that are the subject of a test.
 package enum BusyMachine {
-    /// So many wait for a processor while these tests run and nothing else does.
+    /// The usual number of processes that wait for a processor while these tests run alone.
     private static let usual = 6.0
 
-    /// `seconds`, and up to six times that where more wait for the processors than usual (proc_loadavg(5)).
+    /// Returns `seconds`, up to six times as long if more processes wait than usual (proc_loadavg(5)).
     package static func seconds(_ seconds: Int) -> Int {
         let words = (try? contents(ofFile: "/proc/loadavg")).map {
             String(decoding: $0, as: UTF8.self).split(separator: " ")
@@ -16,6 +15,6 @@ package enum BusyMachine {
         return Int((Double(seconds) * min(6, max(1, share))).rounded(.up))
     }
 
-    /// The same of a duration.
+    /// Returns a duration in the same way.
     package static func limit(_ seconds: Int) -> Duration { .seconds(Self.seconds(seconds)) }
 }

@@ -1,5 +1,4 @@
-/// The source tree that the tests were built from.
+/// The source tree of the tests.
 package enum Checkout {
-    /// Its folder.
     package static let root = #filePath.split(separator: "/").dropLast(4).reduce("") { "\($0)/\($1)" }
 }

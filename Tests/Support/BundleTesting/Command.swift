@@ -1,12 +1,12 @@
 import BundleDisk
 import Glibc
 
-/// A program that runs beside a test; killed and reaped with its last reference.
+/// A program that runs during a test. It is killed and reaped with its last reference.
 package final class Command: Sendable {
     private let process: pid_t
     private let output: Int32
 
-    /// Starts `arguments[0]`, found on the path, with its output and its errors on one pipe.
+    /// Starts `arguments[0]` from the path, with output and errors on one pipe.
     package init(_ arguments: [String]) throws {
         try Program.mayStart(arguments)
         var ends: [Int32] = [-1, -1]
@@ -36,7 +36,7 @@ package final class Command: Sendable {
         close(output)
     }
 
-    /// The next line it prints, without the line end; what there is at the end of the output.
+    /// Returns the next line of output without its line feed, or the rest at the end.
     package func nextLine() -> String {
         var line: [UInt8] = []
         var byte: UInt8 = 0
@@ -44,12 +44,12 @@ package final class Command: Sendable {
         return String(decoding: line, as: UTF8.self)
     }
 
-    /// Runs a program to its end; any other end than exit 0 is an error with what it printed.
+    /// Runs a program. Throws an error with its output unless the exit status is 0.
     package static func run(_ arguments: [String]) throws {
         let command = try Command(arguments)
         let printed = command.rest()
         var info = siginfo_t()
-        // Leaves the process to be reaped by `deinit`.
+        // `deinit` reaps the process.
         guard waitid(P_PID, id_t(command.process), &info, WEXITED | WNOWAIT) == 0 else {
             throw SystemCallError("waitid")
         }
@@ -69,10 +69,8 @@ package final class Command: Sendable {
     }
 }
 
-/// A program that did not do what a test needs.
+/// A program failed.
 package struct CommandError: Error {
-    /// The program and its arguments.
     package let command: [String]
-    /// What it printed.
     package let printed: String
 }

@@ -1,13 +1,12 @@
-/// An HTTP proxy of this machine that opens tunnels (CONNECT) and nothing else; needs `python3`.
+/// An HTTP proxy of this machine that supports only tunnels (CONNECT). It requires `python3`.
 ///
-/// Whatever name is asked for leads to the one port of this machine, so that names need not exist.
+/// All names lead to one port of this machine, so the names need not exist.
 package final class ConnectProxy: Sendable {
-    /// Where it listens.
     package let port: Int
     private let folder: TemporaryFolder
     private let process: Command
 
-    /// Starts one whose tunnels lead to `port`; with `status` it refuses them so.
+    /// Starts a proxy whose tunnels lead to `port`. It rejects requests if `status` is not 200.
     package init(to port: Int, status: Int = 200) throws {
         folder = try TemporaryFolder()
         let script = try folder.write(Array(Self.script.utf8), to: "proxy.py")
@@ -17,7 +16,7 @@ package final class ConnectProxy: Sendable {
         self.port = port
     }
 
-    /// The next request, header lines and all, as one line; waits for it.
+    /// Waits for the next request and returns its header lines joined into one line.
     package func nextRequest() -> String { process.nextLine() }
 
     private static let script = """

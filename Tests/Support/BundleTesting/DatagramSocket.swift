@@ -1,10 +1,10 @@
 import Glibc
 
-/// A Unix datagram socket that receives, as a service manager's does; closed with its last reference.
+/// A Unix datagram socket that receives, like that of a service manager. It is closed with its last reference.
 package final class DatagramSocket: Sendable {
     private let descriptor: Int32
 
-    /// Listens at a path, or at an abstract name that begins with `@`.
+    /// Listens at a path, or at an abstract name that starts with `@`.
     package init(_ name: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
@@ -26,7 +26,7 @@ package final class DatagramSocket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// The next datagram as text; nil where none comes within `milliseconds`.
+    /// Returns the next datagram as text, or nil after `milliseconds`.
     package func next(within milliseconds: Int32 = 60_000) throws -> String? {
         var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         guard poll(&entry, 1, milliseconds) > 0 else { return nil }
@@ -36,13 +36,13 @@ package final class DatagramSocket: Sendable {
         return String(decoding: buffer[..<count], as: UTF8.self)
     }
 
-    /// Waits for a datagram that is wanted, past all others; nil where none comes.
+    /// Returns the next datagram that satisfies `isWanted` and drops the others. Returns nil after the timeout.
     package func next(where isWanted: (String) -> Bool) throws -> String? {
         while let text = try next() { if isWanted(text) { return text } }
         return nil
     }
 
-    /// What is there already.
+    /// Returns the datagrams received so far.
     package func drain() throws -> [String] {
         var all: [String] = []
         while let text = try next(within: 0) { all.append(text) }

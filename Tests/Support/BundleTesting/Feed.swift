@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// The rest of an answer, written by a test piece by piece, for one connection.
+/// The rest of a response, which a test writes piece by piece for one connection.
 package final class Feed: Sendable {
     private struct State {
         var pieces: [[UInt8]] = []
@@ -12,16 +12,15 @@ package final class Feed: Sendable {
     private let state = Mutex(State())
     private let signal: Gate
 
-    /// A feed with nothing in it yet.
     package init() throws { signal = try Gate() }
 
-    /// Sends these bytes, in one piece.
+    /// Sends these bytes at once.
     package func send(_ text: String) { change { $0.pieces.append(Array(text.utf8)) } }
 
-    /// Sends these bytes, in one piece.
+    /// Sends these bytes at once.
     package func send(_ bytes: [UInt8]) { change { $0.pieces.append(bytes) } }
 
-    /// Ends the connection; a chunked body is left in the middle unless it is `complete`.
+    /// Ends the connection. A chunked body is incomplete unless `complete` is true.
     package func end(complete: Bool = true) {
         change {
             $0.isEnded = true
@@ -36,7 +35,7 @@ package final class Feed: Sendable {
         signal.open()
     }
 
-    /// The next piece; nil at the end of the feed, and when the peer of `descriptor` is gone.
+    /// Returns the next piece, or nil at the end of the feed and when the peer of `descriptor` disconnected.
     func next(besides descriptor: Int32) -> [UInt8]? {
         while true {
             let (piece, isEnded) = state.withLock { state in

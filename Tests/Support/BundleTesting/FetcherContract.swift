@@ -1,15 +1,14 @@
 package import BundleValues
 
-/// What every `Fetcher` promises, tried over one of them: what it does not keep, by name. The same for all, so that what uses a
-/// fetcher need not know which.
+/// The rules for every `Fetcher`, applied to one of them. Code that uses a fetcher relies on them.
 package struct FetcherContract: Sendable {
-    /// A resource that is there, and an address where none is.
+    /// An existing resource and the URL of a missing one.
     package struct Place: Sendable {
         let url: FetchURL
         let bytes: [UInt8]
         let missing: FetchURL
 
-        /// States a place; its resource has at least two bytes.
+        /// The resource must have at least two bytes.
         package init(_ url: FetchURL, holding bytes: [UInt8], missing: FetchURL) {
             self.url = url
             self.bytes = bytes
@@ -20,13 +19,12 @@ package struct FetcherContract: Sendable {
     private let fetcher: any Fetcher
     private let place: Place
 
-    /// Tries `fetcher` at `place`.
     package init(_ fetcher: any Fetcher, at place: Place) {
         self.fetcher = fetcher
         self.place = place
     }
 
-    /// The promises that are not kept.
+    /// Returns the violated rules.
     package func broken() async -> [String] {
         var broken: [String] = []
         if await !bringsAll() { broken.append("the head comes first, and once, and then every byte in order") }
@@ -45,7 +43,7 @@ package struct FetcherContract: Sendable {
         return broken
     }
 
-    /// How one fetch ended, and what its sink has seen.
+    /// The result of a fetch and the events of its sink.
     private struct Ending {
         var head: FetchHead?
         var error: (any Error)?
@@ -134,7 +132,7 @@ package struct FetcherContract: Sendable {
 
     private func endsWhenCancelled() async -> Bool {
         let task = Task {
-            // Not before it is cancelled.
+            // Waits for the cancellation.
             while !Task.isCancelled { await Task.yield() }
             return await fetch().error is CancellationError
         }
@@ -143,7 +141,7 @@ package struct FetcherContract: Sendable {
     }
 }
 
-/// Keeps what it is shown, and throws at a moment.
+/// Records its events and throws at one of them.
 private struct ThrowingSink: FetchSink {
     enum Moment { case head, body }
 

@@ -1,21 +1,21 @@
 import Glibc
 
-/// Everything below a folder at one moment, to see whether something was touched.
+/// The content of a folder at one time, to detect changes.
 package struct FolderSnapshot: Equatable, Sendable {
-    /// One name below the folder, or the folder itself.
+    /// An entry of the folder, or the folder itself.
     package struct Entry: Equatable, Sendable {
-        /// Kind and permission bits.
+        /// The kind and permission bits.
         package let mode: UInt32
-        /// The bytes of a regular file; nil for anything else.
+        /// The bytes of a regular file; nil for other kinds.
         package let content: [UInt8]?
-        /// When it was last modified, in nanoseconds since 1970; nil in a snapshot without times.
+        /// The modification time in nanoseconds since 1970; nil in a snapshot without times.
         package let modified: Int?
     }
 
-    /// By path below the folder; the folder itself is `.`.
+    /// The entries by path; the folder itself is `.`.
     package let entries: [String: Entry]
 
-    /// Looks at the folder at `path`; one that does not exist has no entries.
+    /// Reads the folder at `path`. A missing folder has no entries.
     package init(of path: String) throws {
         var entries: [String: Entry] = [:]
         try Self.collect(path, as: ".", into: &entries)
@@ -24,12 +24,12 @@ package struct FolderSnapshot: Equatable, Sendable {
 
     private init(_ entries: [String: Entry]) { self.entries = entries }
 
-    /// The same without times: what is there, not when it came.
+    /// A copy without times.
     package var withoutTimes: FolderSnapshot {
         FolderSnapshot(entries.mapValues { Entry(mode: $0.mode, content: $0.content, modified: nil) })
     }
 
-    /// The paths below the folder, sorted.
+    /// The paths in the folder, sorted.
     package var paths: [String] { entries.keys.filter { $0 != "." }.sorted() }
 
     private static func collect(_ path: String, as name: String, into entries: inout [String: Entry]) throws {

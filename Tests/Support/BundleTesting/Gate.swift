@@ -1,11 +1,11 @@
 import Glibc
 
-/// Holds what waits at it until it opens, once and for good.
+/// Blocks threads until it is opened.
 package final class Gate: Sendable {
     private let reading: Int32
     private let writing: Int32
 
-    /// A closed gate.
+    /// Creates a closed gate.
     package init() throws {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw SystemCallError("pipe") }
@@ -18,13 +18,13 @@ package final class Gate: Sendable {
         close(writing)
     }
 
-    /// Lets everything pass, now and later.
+    /// Opens the gate permanently.
     package func open() {
         var byte: UInt8 = 1
         write(writing, &byte, 1)
     }
 
-    /// Returns when it is open, or when the socket `descriptor` has something to say: its end above all.
+    /// Returns when the gate is open, or when the socket `descriptor` is readable, such as at its end.
     func wait(besides descriptor: Int32) {
         var entries = [
             pollfd(fd: reading, events: Int16(POLLIN), revents: 0),
@@ -33,7 +33,7 @@ package final class Gate: Sendable {
         poll(&entries, 2, -1)
     }
 
-    /// Waits for one opening and takes it away; false when the socket `descriptor` has something to say before.
+    /// Waits for one opening and consumes it. Returns false when the socket `descriptor` is readable before.
     func waitOnce(besides descriptor: Int32) -> Bool {
         var entries = [
             pollfd(fd: reading, events: Int16(POLLIN), revents: 0),

@@ -1,18 +1,17 @@
-/// A tar built by hand, header by header (POSIX 1003.1, pax), so that it can say what no writer of ours says.
+/// A tar built header by header (POSIX 1003.1, pax), with contents that the writers cannot produce.
 package struct HandmadeTar {
     private var body: [UInt8] = []
 
-    /// One without entries.
     package init() {}
 
-    /// One with an `index.html`.
+    /// Creates a tar with an `index.html`.
     package static var withIndex: HandmadeTar {
         var tar = HandmadeTar()
         tar.add("index.html", Array("<p>text</p>".utf8))
         return tar
     }
 
-    /// The whole file, with its end marker.
+    /// The whole file with its end marker.
     package var bytes: [UInt8] { body + [UInt8](repeating: 0, count: 1024) }
 
     /// Adds a header and data. The name has at most 100 bytes.
@@ -32,17 +31,16 @@ package struct HandmadeTar {
         body += header + content + [UInt8](repeating: 0, count: (512 - content.count % 512) % 512)
     }
 
-    /// Adds a header and data; the name as text.
     package mutating func add(_ name: String, _ content: [UInt8], type: Character = "0") {
         add(name.utf8, content, type: type)
     }
 
-    /// Adds pax records, which speak about the entry that follows.
+    /// Adds pax records for the next entry.
     package mutating func add(pax records: KeyValuePairs<String, String>) {
         add("pax", records.flatMap { record($0.key, $0.value) }, type: "x")
     }
 
-    /// "LENGTH KEY=VALUE\n", where the length counts itself.
+    /// Returns "LENGTH KEY=VALUE\n". The length includes its own digits.
     private func record(_ key: String, _ value: String) -> [UInt8] {
         let rest = " \(key)=\(value)\n"
         var length = rest.utf8.count + 1

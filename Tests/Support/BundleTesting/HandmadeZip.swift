@@ -1,6 +1,6 @@
-/// A zip built by hand, so that each of its numbers can be wrong.
+/// A zip in which each number can be wrong.
 package struct HandmadeZip {
-    /// One of its files; what is nil is what it should be.
+    /// A file. A nil value stands for the correct one.
     package struct File {
         package var name: [UInt8]
         package var content: [UInt8]
@@ -22,20 +22,19 @@ package struct HandmadeZip {
         package var descriptor: [UInt8] = []
         package var gapBehind: [UInt8] = []
 
-        /// A stored file.
+        /// Creates a stored file.
         package init(_ name: String, _ content: [UInt8]) {
             self.name = Array(name.utf8)
             self.content = content
         }
 
-        /// A stored file.
+        /// Creates a stored file.
         package init(_ name: String, _ content: String) { self.init(name, Array(content.utf8)) }
 
-        /// CRC-32 of the content.
+        /// The CRC-32 of the content.
         package var checksum: UInt32 { HandmadeZip.checksum(content) }
     }
 
-    /// Its files, in order.
     package var files: [File]
     package var inFront: [UInt8] = []
     package var behindFiles: [UInt8] = []
@@ -48,14 +47,13 @@ package struct HandmadeZip {
     package var disk = 0
     package var commentLength = 0
 
-    /// A good one.
+    /// Creates a valid zip.
     package init(
         files: [File] = [File("index.html", "<p>text</p>"), File("a.js", "let a = 1"), File("empty", "")]
     ) {
         self.files = files
     }
 
-    /// The whole file.
     package var bytes: [UInt8] {
         var body = inFront
         var entries: [[UInt8]] = []
@@ -72,7 +70,7 @@ package struct HandmadeZip {
         return body + directory + behindDirectory + end + behindEnd
     }
 
-    /// A file's local header.
+    /// Returns the local header of a file.
     package func local(_ file: File) -> [UInt8] {
         let isStreamed = file.flags & 8 != 0
         let size = isStreamed ? 0 : file.content.count
@@ -93,17 +91,15 @@ package struct HandmadeZip {
         return entry + name + file.extra + file.comment
     }
 
-    /// `value` in `count` bytes, little-endian.
+    /// Returns `value` in `count` bytes, little-endian.
     package func number(_ value: Int, _ count: Int) -> [UInt8] {
         (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }
 
-    /// An extra field.
     package func field(_ kind: Int, _ content: [UInt8]) -> [UInt8] {
         number(kind, 2) + number(content.count, 2) + content
     }
 
-    /// CRC-32.
     package static func checksum(_ bytes: [UInt8]) -> UInt32 {
         ~bytes.reduce(~0) { sum, byte in
             (0..<8).reduce(sum ^ UInt32(byte)) { value, _ in value >> 1 ^ (value & 1 == 1 ? 0xEDB8_8320 : 0) }

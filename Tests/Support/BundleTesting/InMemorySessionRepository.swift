@@ -1,11 +1,10 @@
 package import ShellBoot
 import Synchronization
 
-/// Keeps the record of a device's sessions for as long as it lives, and can be told to fail.
+/// A session repository in memory that can fail on request.
 package final class InMemorySessionRepository: SessionRepository {
-    /// What it says when it is told to fail.
+    /// The error of a failure on request.
     package struct Broken: Error {
-        /// It is all there is to say.
         package init() {}
     }
 
@@ -18,16 +17,15 @@ package final class InMemorySessionRepository: SessionRepository {
 
     private let state: Mutex<State>
 
-    /// Begins with `record`.
     package init(_ record: SessionRecord = .open) { state = Mutex(State(record: record)) }
 
-    /// How often the record has become another one.
+    /// The number of changes of the record.
     package var changeCount: Int { state.withLock { $0.changes } }
 
-    /// What is kept, also when it is told to fail.
+    /// The record, even while reading fails.
     package var kept: SessionRecord { state.withLock { $0.record } }
 
-    /// From now on it cannot be read, or cannot be changed, or both.
+    /// Makes reading or writing fail from now on.
     package func fail(reading: Bool, writing: Bool) {
         state.withLock { state in
             state.failsReading = reading
@@ -35,7 +33,6 @@ package final class InMemorySessionRepository: SessionRepository {
         }
     }
 
-    /// What is remembered.
     package func record() throws -> SessionRecord {
         try state.withLock { state in
             if state.failsReading { throw Broken() }
@@ -43,7 +40,6 @@ package final class InMemorySessionRepository: SessionRepository {
         }
     }
 
-    /// Changes what is remembered.
     @discardableResult
     package func change(_ body: @Sendable (inout SessionRecord) -> Void) throws -> SessionRecord {
         try state.withLock { state in

@@ -2,24 +2,23 @@ package import BundleValues
 import Glibc
 import Synchronization
 
-/// A real HTTP/1.1 server on a free port of 127.0.0.1 that can also misbehave, for tests.
+/// An HTTP/1.1 server on a free port of 127.0.0.1 that can misbehave.
 ///
-/// One thread accepts and one serves each connection, at most 64; all have ended when `stop` or `deinit` returns.
+/// One thread accepts connections, and at most 64 threads serve them. All have ended when `stop` or `deinit` returns.
 package final class LoopbackServer: Sendable {
-    /// One request as it came.
+    /// A request as received.
     package struct Request: Sendable {
-        /// The method.
         package let method: String
-        /// The request target: the path, or the whole URL when the server was used as a proxy.
+        /// The request target: a path, or a URL if the server is used as a proxy.
         package let target: String
         /// The header lines in order.
         package let headers: [(name: String, value: String)]
-        /// Which connection brought it, counted from 1.
+        /// The number of the connection, from 1.
         package let connection: Int
-        /// What came behind the header block, as long as Content-Length says.
+        /// The body, with the length of Content-Length.
         package internal(set) var body: [UInt8] = []
 
-        /// The first value of a header, in any case.
+        /// The first value of a header in any case.
         package subscript(_ name: String) -> String? {
             headers.first { $0.name.lowercased() == name.lowercased() }?.value
         }
@@ -39,10 +38,9 @@ package final class LoopbackServer: Sendable {
 
     private let service: Service
 
-    /// The port it listens on.
     package let port: Int
 
-    /// Starts with these routes, by path; a path without one is looked for in `folder`, and is a 404 otherwise.
+    /// Starts a server with routes by path. Other paths are files in `folder`, or 404.
     package init(_ routes: [String: Route] = [:], folder: String? = nil) throws {
         let listener = try Socket.listening()
         port = try listener.port()
@@ -50,7 +48,8 @@ package final class LoopbackServer: Sendable {
         try service.start()
     }
 
-    /// Starts on `port`, on a free one for 0, and answers every request with what `answer` gives; many threads call it.
+    /// Starts a server on `port`, or a free one for 0, that responds with the result of `answer`. Several threads call
+    /// it.
     package init(port: Int = 0, answer: @escaping @Sendable (Request) -> Route) throws {
         let listener = try Socket.listening(on: port)
         self.port = try listener.port()
@@ -60,13 +59,12 @@ package final class LoopbackServer: Sendable {
 
     deinit { service.stop() }
 
-    /// The URL of a path that begins with a slash.
+    /// Returns the URL of a path, which starts with a slash.
     package func url(_ path: String) throws -> FetchURL { try FetchURL(parsing: "http://127.0.0.1:\(port)\(path)") }
 
-    /// The requests so far.
     package var requests: [Request] { service.state.withLock { $0.requests } }
 
-    /// Waits until `target` was asked for; false after a minute without it.
+    /// Waits until `target` is requested. Returns false after a minute.
     package func wait(for target: String) -> Bool {
         for _ in 0..<12_000 {
             if requests.contains(where: { $0.target == target }) { return true }
@@ -75,17 +73,16 @@ package final class LoopbackServer: Sendable {
         return false
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     package var connectionCount: Int { service.state.withLock { $0.accepted } }
 
-    /// Adds or replaces a route.
     package func set(_ path: String, _ route: Route) { service.state.withLock { $0.routes[path] = route } }
 
-    /// Closes everything and waits for all threads; a second call does nothing.
+    /// Closes all connections and waits for all threads. A second call does nothing.
     package func stop() { service.stop() }
 }
 
-/// What the threads of a server work on; apart from it, so that they do not keep it alive.
+/// The state of the threads. It is separate so that the threads do not retain the server.
 private final class Service: Sendable {
     private typealias Request = LoopbackServer.Request
 
@@ -93,7 +90,7 @@ private final class Service: Sendable {
 
     let state: Mutex<LoopbackServer.State>
     private let listener: Socket
-    /// The port of a server that has stopped, so that nobody else's server answers in its place.
+    /// Keeps the port of a stopped server, so that no other server uses it.
     private let closed = Mutex<Socket?>(nil)
 
     init(_ listener: Socket, _ state: LoopbackServer.State) {
@@ -117,7 +114,7 @@ private final class Service: Sendable {
         while let thread = state.withLock({ $0.threads.popLast() }) { pthread_join(thread, nil) }
     }
 
-    /// A thread keeps its stack until it is joined; a server that is up for long has seen many.
+    /// A thread keeps its stack until it is joined, and a server can have many.
     private func joinFinished() {
         let finished = state.withLock { state in
             defer { state.finished = [] }
@@ -137,7 +134,7 @@ private final class Service: Sendable {
                 return state.accepted
             }
             guard let number else { continue }
-            // Under the lock, so that the thread is among `threads` before it can be among `finished`.
+            // Under the lock, so that a thread is added to `threads` before it can be in `finished`.
             state.withLock { state in
                 if let thread = try? PosixThread.start({ [self] in serve(socket, number: number) }) {
                     state.threads.append(thread)

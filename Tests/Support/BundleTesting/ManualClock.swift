@@ -1,19 +1,14 @@
 import Synchronization
 
-/// A clock whose time stands still until a test moves it.
+/// A clock that only a test advances.
 package final class ManualClock: Clock {
-    /// A moment, counted from the clock's beginning.
     package struct Instant: InstantProtocol {
-        /// The time since the beginning.
         package let sinceStart: Duration
 
-        /// The moment `duration` later.
         package func advanced(by duration: Duration) -> Instant { Instant(sinceStart: sinceStart + duration) }
 
-        /// The time from here to `other`.
         package func duration(to other: Instant) -> Duration { other.sinceStart - sinceStart }
 
-        /// Whether a moment is before another.
         package static func < (left: Instant, right: Instant) -> Bool { left.sinceStart < right.sinceStart }
     }
 
@@ -30,7 +25,7 @@ package final class ManualClock: Clock {
         var lastNumber = 0
         var watchers: [(wanted: (State) -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
 
-        /// Those who waited for what is the case now.
+        /// Removes and returns the waiting tasks whose condition is true now.
         mutating func satisfied() -> [CheckedContinuation<Void, Never>] {
             let state = self
             let met = watchers.filter { $0.wanted(state) }.map(\.continuation)
@@ -41,16 +36,13 @@ package final class ManualClock: Clock {
 
     private let state = Mutex(State())
 
-    /// A clock at its beginning.
     package init() {}
 
-    /// What it shows.
     package var now: Instant { state.withLock { $0.now } }
 
-    /// It counts in the smallest steps there are.
     package var minimumResolution: Duration { Duration(secondsComponent: 0, attosecondsComponent: 1) }
 
-    /// Returns when the clock has been moved to `deadline`, or throws when the task is cancelled.
+    /// Returns when the clock reaches `deadline`. Throws when the task is cancelled.
     package func sleep(until deadline: Instant, tolerance: Duration?) async throws {
         let number = state.withLock { state in
             state.lastNumber += 1
@@ -85,7 +77,7 @@ package final class ManualClock: Clock {
         let (found, met) = state.withLock { state in
             let found = state.sleepers.first { $0.number == number }
             state.sleepers.removeAll { $0.number == number }
-            // It was cancelled before it lay down.
+            // The task was cancelled before it started to sleep.
             if found == nil { state.cancelled.insert(number) }
             return (found, state.satisfied())
         }
@@ -93,7 +85,7 @@ package final class ManualClock: Clock {
         for continuation in met { continuation.resume() }
     }
 
-    /// Moves the time; whoever slept until then wakes.
+    /// Advances the clock and wakes the sleepers whose time has come.
     package func advance(by duration: Duration) {
         let (woken, met) = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -106,18 +98,18 @@ package final class ManualClock: Clock {
         for continuation in met { continuation.resume() }
     }
 
-    /// Until when each sleeper sleeps, counted from the beginning, the first one to wake first.
+    /// The wake times of all sleepers since the start of the clock, sorted.
     package var wakeTimes: [Duration] { state.withLock { $0.sleepers.map(\.end.sinceStart).sorted() } }
 
-    /// Returns when at least `count` sleepers sleep until exactly `moment` after the beginning.
+    /// Returns when at least `count` sleepers wait for exactly `moment`.
     package func sleeper(until moment: Duration, count: Int = 1) async {
         await wait { state in state.sleepers.count { $0.end.sinceStart == moment } >= count }
     }
 
-    /// Returns when the sleeper that lay down as the `number`th of all, from 1, sleeps.
+    /// Returns when the sleeper with this number, counted from 1, sleeps.
     package func sleeper(number: Int) async { await wait { state in state.sleepers.contains { $0.number == number } } }
 
-    /// Returns when nobody sleeps until `moment` after the beginning.
+    /// Returns when no sleeper waits for `moment`.
     package func noSleeper(until moment: Duration) async {
         await wait { state in !state.sleepers.contains { $0.end.sinceStart == moment } }
     }

@@ -3,21 +3,20 @@ package import BundleValues
 import BundleDisk
 import BundleSigning
 
-/// A channel whose one release stands in memory; it fills a staging area as any other channel does.
+/// A source with one release in memory, which it stages like any other source.
 package struct MemorySource: UpdateSource {
     private let offer: MemoryOffer
     private let failure: UpdateFailure?
 
-    /// Offers `offer`. With a `failure`, staging throws it once every file but the receipt's end is written.
+    /// Offers `offer`. With a `failure`, staging throws it after writing the files.
     package init(_ offer: MemoryOffer, failure: UpdateFailure? = nil) {
         self.offer = offer
         self.failure = failure
     }
 
-    /// The release.
     package func latestOffer(for request: OfferRequest) -> OfferStep<MemoryOffer> { .offer(offer) }
 
-    /// Writes the release's files and its receipt.
+    /// Writes the files and the receipt of the release.
     package func stage(
         _ offer: MemoryOffer, in area: StagingArea, reusing installed: ReuseIndex
     ) throws -> StagedBundle {
@@ -41,23 +40,19 @@ package struct MemorySource: UpdateSource {
     }
 }
 
-/// A release that stands in memory.
+/// A release in memory.
 package struct MemoryOffer: ReleaseOffer {
-    /// The version offered.
     package let version: SemanticVersion
-    /// The shells it is for.
     package let shells: ShellRange
-    /// The application it belongs to.
     package let appId: String?
-    /// None.
     package var evidence: [Decision.Outcome] { [] }
-    /// The room it says it needs.
+    /// The stated footprint.
     package let footprint: Footprint
-    /// Its files: path and text.
+    /// The texts of the files by path.
     package let files: [String: String]
 
-    /// Describes a release for the shells from `minimumShell` to `maximumShell`; one without `files` has an
-    /// `index.html` that names the version, and one more file below a folder.
+    /// Describes a release for the shells from `minimumShell` to `maximumShell`. By default it has an `index.html` that
+    /// names the version, and one more file in a folder.
     package init(
         _ version: String, minimumShell: String = "1.0.0", maximumShell: String? = nil, appId: String? = nil,
         footprint: Footprint = Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil),

@@ -3,36 +3,33 @@ import Glibc
 import Synchronization
 import Testing
 
-/// A program under test: started with an environment of its own, its output and its errors kept apart.
+/// A program under test with its own environment, and separate output and errors.
 ///
-/// Killed and reaped with its last reference; reaped at once where its end was waited for.
+/// It is killed and reaped with its last reference, or reaped after a wait for its end.
 package final class Program: Sendable {
-    /// How a program ended, and what it said.
+    /// The end of a program and its output.
     package struct Ending: Sendable {
-        /// The exit status; nil where a signal ended it.
+        /// The exit status; nil if a signal ended the program.
         package let status: Int32?
-        /// The signal that ended it.
         package let signal: Int32?
-        /// Its standard output.
         package let output: [UInt8]
-        /// Its standard error output as text.
         package let errors: String
 
         /// The output as text.
         package var text: String { String(decoding: output, as: UTF8.self) }
     }
 
-    /// What `Scripts/prove/coverage`, `Scripts/prove/mutate` and a sanitizer tell every program.
+    /// The variables that `Scripts/prove/coverage`, `Scripts/prove/mutate` and sanitizers set for all programs.
     private static let measuring = ["LLVM_PROFILE_FILE", "SWAP_CLIENTS_MUTANT", "ASAN_OPTIONS"]
         .reduce(into: [String: String]()) { if let value = getenv($1) { $0[$1] = String(cString: value) } }
 
     private let process: pid_t
     private let output: Int32
     private let errors: Int32
-    /// How it ended, once it is reaped: its number may be another's then.
+    /// The end of the program after it is reaped. Its number can then belong to another process.
     private let ending = Mutex<Ending?>(nil)
 
-    /// Starts `arguments[0]`, found on the path, in `folder` if given, with nothing on its standard input.
+    /// Starts `arguments[0]` from the path, in `folder` if it is given, without standard input.
     package init(_ arguments: [String], environment: [String: String], in folder: String? = nil) throws {
         try Self.mayStart(arguments)
         output = try Self.unnamedFile()
@@ -68,21 +65,21 @@ package final class Program: Sendable {
         close(errors)
     }
 
-    /// Starts a program and waits for its end.
+    /// Runs a program and waits for its end.
     package static func run(
         _ arguments: [String], environment: [String: String], in folder: String? = nil
     ) throws -> Ending {
         try Program(arguments, environment: environment, in: folder).wait()
     }
 
-    /// Sends it a signal, if it has not ended.
+    /// Sends a signal unless the program has ended.
     package func send(_ signal: Int32) {
         ending.withLock { ending in
             if ending == nil { kill(process, signal) }
         }
     }
 
-    /// The folders of its threads below /proc.
+    /// Returns the folders of its threads in /proc.
     package func threads() throws -> [String] {
         let parent = "/proc/\(process)/task"
         guard let folder = opendir(parent) else { throw SystemCallError("opendir") }
@@ -97,7 +94,7 @@ package final class Program: Sendable {
         return threads
     }
 
-    /// What the kernel says of each of its threads; one that ends meanwhile is left out.
+    /// Returns the kernel's status of each thread, without threads that end during the call.
     package func threadStatuses() throws -> [String] {
         try threads().compactMap { thread in
             do {
@@ -108,13 +105,13 @@ package final class Program: Sendable {
         }
     }
 
-    /// What it has said so far.
+    /// Returns the output so far.
     package func printed() throws -> (output: String, errors: String) {
         let output = String(decoding: try Self.contents(of: output), as: UTF8.self)
         return (output, String(decoding: try Self.contents(of: errors), as: UTF8.self))
     }
 
-    /// Waits for its end, at most `limit`; nil where it still runs then.
+    /// Waits for the end, at most `limit`. Returns nil if the program still runs.
     package func wait(within limit: Duration) throws -> Ending? {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline {
@@ -124,18 +121,18 @@ package final class Program: Sendable {
         return nil
     }
 
-    /// Waits for its end.
+    /// Waits for the end.
     package func wait() throws -> Ending {
         while true {
             var info = siginfo_t()
-            // Whoever comes first reaps it: another has the lock for no longer than that takes.
+            // The first caller reaps the process; another one waits for the lock only briefly.
             let code = waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT)
             guard code == 0 || errno == EINTR || errno == ECHILD else { throw SystemCallError("waitid") }
             if let ending = try reap() { return ending }
         }
     }
 
-    /// How it ended; nil where it still runs.
+    /// Returns the end, or nil if the program still runs.
     private func reap() throws -> Ending? {
         try ending.withLock { ending in
             if let ending { return ending }
@@ -155,8 +152,8 @@ package final class Program: Sendable {
         }
     }
 
-    /// Whether `process`, which another program has started, ends within a minute. What was killed is gone when the kernel gets to it, and
-    /// stays in the list until whoever took it over asks how it ended.
+    /// Whether `process`, started by another program, ends within a minute. A killed process exists until its parent
+    /// reaps it.
     package static func hasEnded(_ process: Int32) -> Bool {
         let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {

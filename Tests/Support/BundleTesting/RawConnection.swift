@@ -1,18 +1,18 @@
 import Glibc
 
-/// A connection to a port of this machine that sends exactly the bytes it is given, and shows exactly those that come back.
+/// A connection to a port of this machine that sends and receives raw bytes.
 package final class RawConnection: Sendable {
     private let descriptor: Int32
 
-    /// Connects; a read that brings nothing for `patience` milliseconds fails.
+    /// Connects. A read without data fails after `patience` milliseconds.
     ///
-    /// `receiveBuffer` bounds what the kernel keeps for a reader that is late, in bytes; without it that can be megabytes.
+    /// `receiveBuffer` limits the kernel's buffer in bytes, which can otherwise grow to megabytes.
     package init(
         host: String = "127.0.0.1", port: Int, patience: Int = 60_000, receiveBuffer: Int32? = nil
     ) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
-        // A `timeval`, whose members Swift finds in one module or another by chance.
+        // A `timeval`, whose members are in different modules of Glibc.
         var time = (seconds: patience / 1000, microseconds: patience % 1000 * 1000)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout.size(ofValue: time)))
         if var receiveBuffer {
@@ -34,7 +34,7 @@ package final class RawConnection: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Sends bytes; false when the other side is gone.
+    /// Sends bytes. Returns false when the peer disconnected.
     @discardableResult
     package func send(_ bytes: [UInt8]) -> Bool {
         var sent = 0
@@ -49,14 +49,13 @@ package final class RawConnection: Sendable {
         return true
     }
 
-    /// Sends text.
     @discardableResult
     package func send(_ text: String) -> Bool { send(Array(text.utf8)) }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending direction.
     package func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    /// At most `count` bytes, as soon as there are some; none at the end of the connection.
+    /// Returns up to `count` bytes, or none at the end of the connection.
     package func receive(atMost count: Int = 65536) throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: count)
         let got = recv(descriptor, &buffer, count, 0)
@@ -64,7 +63,7 @@ package final class RawConnection: Sendable {
         return Array(buffer[..<got])
     }
 
-    /// Exactly `count` bytes, or fewer at the end of the connection.
+    /// Returns `count` bytes, or fewer at the end of the connection.
     package func receive(exactly count: Int) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
@@ -75,7 +74,7 @@ package final class RawConnection: Sendable {
         return bytes
     }
 
-    /// All bytes up to and with `end`, or up to the end of the connection.
+    /// Returns all bytes through `end`, or to the end of the connection.
     package func receive(upTo end: String) throws -> [UInt8] {
         let end = Array(end.utf8)
         var bytes: [UInt8] = []
@@ -87,7 +86,7 @@ package final class RawConnection: Sendable {
         return bytes
     }
 
-    /// All bytes to the end of the connection.
+    /// Returns all bytes to the end of the connection.
     package func receiveAll() throws -> [UInt8] {
         var bytes: [UInt8] = []
         while true {
@@ -97,7 +96,7 @@ package final class RawConnection: Sendable {
         }
     }
 
-    /// One answer: its head, and as many bytes of body as `Content-Length` says unless it answers a HEAD.
+    /// Returns one response with a body of the length in `Content-Length`, or without a body for a HEAD request.
     package func receiveAnswer(toHead: Bool = false) throws -> RawResponse {
         let head = try receive(upTo: "\r\n\r\n")
         var answer = try RawResponse(head: head)
@@ -108,21 +107,19 @@ package final class RawConnection: Sendable {
     }
 }
 
-/// An answer as it came.
+/// A response as received.
 package struct RawResponse: Sendable {
-    /// The status.
     package let status: Int
-    /// The fields in their order, as they were written.
+    /// The header fields in order, as written.
     package let fields: [(name: String, value: String)]
-    /// The body.
     package var body: [UInt8] = []
 
-    /// What came was no head of an answer.
+    /// The received bytes are not the head of a response.
     package struct Malformed: Error { let head: String }
 
     init(head: [UInt8]) throws {
         let text = String(decoding: head, as: UTF8.self)
-        // A CR LF is one Character.
+        // CR LF is one Character.
         var lines = text.split(separator: "\r\n", omittingEmptySubsequences: false).map(String.init)
         let first = lines.removeFirst().split(separator: " ")
         guard first.count >= 2, first[0] == "HTTP/1.1", let status = Int(first[1]), lines.suffix(2) == ["", ""] else {
@@ -135,7 +132,7 @@ package struct RawResponse: Sendable {
         }
     }
 
-    /// The values of a field, in any case, joined by commas; nil without one.
+    /// Returns the values of a field in any case, joined by commas, or nil.
     package subscript(_ name: String) -> String? {
         let values = fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
         return values.isEmpty ? nil : values.joined(separator: ", ")

@@ -1,84 +1,80 @@
-/// How `LoopbackServer` answers one path.
+/// The response of `LoopbackServer` to a path.
 package struct Route: Sendable {
-    /// The bytes after the header block.
+    /// The body of a response.
     package enum Body: Sendable {
-        /// These bytes.
         case bytes([UInt8])
-        /// The same kilobyte for ever, until the client has enough.
+        /// The same kilobyte repeated until the client disconnects.
         case endless
     }
 
-    /// What the header block says about the length of the body.
+    /// The stated length of the body.
     package enum Framing: Sendable {
-        /// Content-Length with the true number; nothing for an endless body.
+        /// Content-Length with the correct number; nothing for an endless body.
         case honest
-        /// Content-Length with this number, true or not.
+        /// Content-Length with this text.
         case stated(String)
         /// Transfer-Encoding: chunked, in chunks of at most 1 KiB.
         case chunked
-        /// Neither: the end of the connection ends the body.
+        /// No length. The end of the connection ends the body.
         case untilClose
-        /// Neither, and no body: for 204 and 304.
+        /// No length and no body, for 204 and 304.
         case none
     }
 
-    /// How the body is sent.
+    /// The speed and end of the body.
     package enum Pace: Sendable {
-        /// As fast as the client takes it.
+        /// As fast as the client reads.
         case full
-        /// Nothing more after this many bytes of the body, with the connection open.
+        /// Stops after this many bytes and keeps the connection open.
         case stall(after: Int)
-        /// The rest comes when the gate opens.
+        /// Sends the rest when the gate opens.
         case held(after: Int, Gate)
-        /// The connection is closed after this many bytes of the body.
+        /// Closes the connection after this many bytes.
         case cut(after: Int)
-        /// This many bytes, then a pause, for ever.
+        /// Sends this many bytes at a time with pauses.
         case drip(bytes: Int, everyMilliseconds: Int32)
-        /// After the body, what a test feeds, as it comes; the connection ends with the feed.
+        /// Sends the pieces of the feed after the body. The connection ends with the feed.
         case fed(Feed)
     }
 
-    /// The status; the server adds a reason phrase of its own.
+    /// The status; the server adds the reason phrase.
     package var status = 200
-    /// Extra header lines, in order, as they are.
+    /// More header lines in order.
     package var headers: [(name: String, value: String)] = []
-    /// The body.
     package var body: Body
-    /// The word about its length.
     package var framing: Framing = .honest
-    /// How it is sent.
     package var pace: Pace = .full
-    /// Sent in place of everything else, when set.
+    /// Bytes that are sent instead of everything else.
     package var raw: [UInt8]?
-    /// Has the connection to itself behind the head, where it is set; it ends when this returns.
+    /// Receives the connection after the head. The connection ends when it returns.
     package var takeover: (@Sendable (TakenConnection) -> Void)?
-    /// When set, the answer is a resource with this entity tag: Range, If-Range and If-None-Match are honoured.
+    /// The entity tag of a resource with support for Range, If-Range and If-None-Match.
     package var entityTag: String?
-    /// The like with a Last-Modified date.
+    /// The Last-Modified date of such a resource.
     package var lastModified: String?
-    /// How the field with the entity tag is written.
+    /// The spelling of the header with the entity tag.
     package var entityTagName = "ETag"
-    /// Whether the body stays away, as in the answer to a HEAD; the head is the same.
+    /// Whether the body is omitted, as in the response to a HEAD request.
     package var isHeadOnly = false
-    /// Nothing at all is sent before this time is over.
+    /// The delay before the first byte.
     package var delayMilliseconds: Int32 = 0
-    /// Nothing at all is sent before it opens.
+    /// A gate that must open before the first byte.
     package var gate: Gate?
 
-    /// An answer with these bytes, honest and fast unless changed.
+    /// Creates a response with these bytes.
     package init(_ bytes: [UInt8] = [], status: Int = 200) {
         body = .bytes(bytes)
         self.status = status
     }
 
-    /// A redirect, with a short body of its own.
+    /// Creates a redirect with a short body.
     package static func redirect(to location: String, status: Int = 302) -> Route {
         var route = Route(Array("moved".utf8), status: status)
         route.headers = [("Location", location)]
         return route
     }
 
-    /// A resource that can be resumed.
+    /// Creates a resource that can be resumed.
     package static func resource(_ bytes: [UInt8], entityTag: String?, lastModified: String? = nil) -> Route {
         var route = Route(bytes)
         route.entityTag = entityTag
@@ -86,14 +82,14 @@ package struct Route: Sendable {
         return route
     }
 
-    /// The same answer, changed.
+    /// Returns a changed copy.
     package func with(_ change: (inout Route) -> Void) -> Route {
         var changed = self
         change(&changed)
         return changed
     }
 
-    /// The route with a range or a condition worked in: 206, 304, 416, or itself.
+    /// Returns the response to a range or conditional request: 206, 304, 416, or this route.
     func answering(_ request: LoopbackServer.Request) -> Route {
         guard entityTag != nil || lastModified != nil, case .bytes(let bytes) = body else { return self }
         var answer = self
@@ -121,7 +117,8 @@ package struct Route: Sendable {
         return answer
     }
 
-    /// The one range of `bytes=a-b`, `bytes=a-` or `bytes=-n`, empty where there is none such; nil for any other text.
+    /// Parses one range in the form `bytes=a-b`, `bytes=a-` or `bytes=-n`. The result is empty if it is out of bounds,
+    /// and nil for any other text.
     private static func range(_ text: String, of count: Int) -> Range<Int>? {
         guard text.hasPrefix("bytes=") else { return nil }
         let ends = text.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false)

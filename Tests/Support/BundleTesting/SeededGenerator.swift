@@ -1,13 +1,11 @@
-/// SplitMix64: the same numbers on every run.
+/// SplitMix64, a generator with the same numbers for the same seed.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    /// Starts the sequence of `seed`.
     package init(seed: UInt64) {
         state = seed
     }
 
-    /// The next number.
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
@@ -17,7 +15,7 @@ package struct SeededGenerator: RandomNumberGenerator {
     }
 }
 
-/// Bytes that do not compress; one seed always gives the same ones.
+/// Returns bytes that do not compress, the same for each seed.
 package func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
     var generator = SeededGenerator(seed: seed)
     let words = (0..<(count + 7) / 8).map { _ in generator.next() }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A system call of the test support that failed.
+/// A failed system call.
 package struct SystemCallError: Error, CustomStringConvertible {
-    /// The call and what the system said.
+    /// The call and its error.
     package let description: String
 
     init(_ call: String, code: Int32 = errno) {
@@ -10,7 +10,7 @@ package struct SystemCallError: Error, CustomStringConvertible {
     }
 }
 
-/// A TCP socket of 127.0.0.1; closed with its last reference.
+/// A TCP socket of 127.0.0.1. It is closed with its last reference.
 package final class Socket: Sendable {
     let descriptor: Int32
 
@@ -20,12 +20,12 @@ package final class Socket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Listens on `port`, on a free one for 0.
+    /// Listens on `port`, or on a free port for 0.
     static func listening(on port: Int = 0) throws -> Socket {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
         let listener = Socket(descriptor)
-        // A port of one's own choice is taken again at once after the last server on it.
+        // Allows the reuse of a port directly after its last server.
         var on: Int32 = 1
         if port != 0 { setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size)) }
         try listener.bind(to: port)
@@ -33,8 +33,7 @@ package final class Socket: Sendable {
         return listener
     }
 
-    /// Keeps `port` of 127.0.0.1, a free one for 0, for as long as it lives: nobody listens there, and no other test's server
-    /// begins to.
+    /// Reserves `port` of 127.0.0.1, or a free one for 0. No server listens on it, and no other test can use it.
     package static func closed(port: Int = 0) throws -> Socket {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemCallError("socket") }
@@ -67,12 +66,12 @@ package final class Socket: Sendable {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Nil once the socket is shut down.
+    /// Returns nil when the socket is shut down.
     func accept() -> Socket? {
         while true {
             let accepted = Glibc.accept(descriptor, nil, nil)
             if accepted >= 0 {
-                // Head and body are written apart; Nagle's algorithm would wait between them.
+                // Head and body are written separately; Nagle's algorithm would delay the second.
                 var on: Int32 = 1
                 setsockopt(accepted, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
                 return Socket(accepted)
@@ -83,12 +82,12 @@ package final class Socket: Sendable {
 
     func shutDown() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
-    /// Nil at the end of the connection and for a block of more than 64 KiB.
+    /// Returns nil at the end of the connection and for a block of more than 64 KiB.
     func readHeaderBlock() -> [UInt8]? {
         var block: [UInt8] = []
         var window = [UInt8](repeating: 0, count: 4096)
         while block.count < 65536 {
-            // Looked at first and then taken up to the end of the block: what follows belongs to the next reader.
+            // Peeks first and then reads up to the end of the block, because the following bytes are for the next reader.
             let seen = recv(descriptor, &window, window.count, Int32(MSG_PEEK))
             guard seen > 0 else { return nil }
             let start = block.count
@@ -101,7 +100,7 @@ package final class Socket: Sendable {
         return nil
     }
 
-    /// Where the first CR LF CR LF at or behind `start` ends.
+    /// Returns the end of the first CR LF CR LF at or after `start`.
     private static func endOfHeaders(in block: [UInt8], from start: Int) -> Int? {
         block.withUnsafeBufferPointer { block in
             var index = start
@@ -115,14 +114,14 @@ package final class Socket: Sendable {
         }
     }
 
-    /// Exactly `count` bytes; nil when the connection ends before, and for more than 1 MiB.
+    /// Returns `count` bytes, or nil if the connection ends before or `count` is above 1 MiB.
     func read(_ count: Int) -> [UInt8]? {
         guard (0...1 << 20).contains(count) else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
         return count == 0 || recv(descriptor, &bytes, count, Int32(MSG_WAITALL)) == count ? bytes : nil
     }
 
-    /// False when the peer is gone.
+    /// Returns false when the peer disconnected.
     func write(_ bytes: [UInt8]) -> Bool {
         var sent = 0
         while sent < bytes.count {
@@ -136,14 +135,13 @@ package final class Socket: Sendable {
         return true
     }
 
-    /// Returns when the peer sends something or goes, when the socket is shut down, or after the time; -1 is no limit.
+    /// Returns when the peer sends data or disconnects, when the socket is shut down, or after the timeout; -1 for none.
     func waitForPeer(milliseconds: Int32) {
         var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         poll(&entry, 1, milliseconds)
     }
 }
 
-/// A thread that runs a closure.
 enum PosixThread {
     private final class Body {
         let run: @Sendable () -> Void

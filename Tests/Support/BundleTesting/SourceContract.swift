@@ -2,8 +2,7 @@ package import BundleCore
 import BundleValues
 import BundleDisk
 
-/// What every `UpdateSource` promises, tried over one of them, which has a client for the device: what it does not keep, by
-/// name. The same for all, so that the update line need not know which.
+/// The rules for every `UpdateSource`, applied to one that has a client for the device. The updater relies on them.
 package struct SourceContract<Channel: UpdateSource>: Sendable {
     private let channel: Channel
     private let folder: TemporaryFolder
@@ -11,7 +10,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
 
     private var store: String { device.store }
 
-    /// Tries `channel`, for a device with an empty store of its own.
+    /// Tests `channel` with an empty store.
     package init(_ channel: Channel, shell: String = "1.0.0", appId: String? = nil) throws {
         self.channel = channel
         folder = try TemporaryFolder()
@@ -19,7 +18,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
             store: folder.file("store"), shell: try SemanticVersion(parsing: shell), appId: appId, keep: 3)
     }
 
-    /// The promises that are not kept.
+    /// Returns the violated rules.
     package func broken() async throws -> [String] {
         var broken: [String] = []
         let (offer, inventory) = try await self.offer(Inventory.read(at: store), &broken)
@@ -43,7 +42,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
         OfferRequest(inventory: inventory, shell: device.shell, appId: device.appId, stepsLeft: stepsLeft)
     }
 
-    /// The offer, and the store as it would be with what the channel asks to remember.
+    /// Returns the offer, and the store with the changes that the source requests.
     private func offer(
         _ first: Inventory, _ broken: inout [String]
     ) async throws -> (Channel.Offer, Inventory) {
@@ -67,7 +66,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
         throw Broken("with no steps left there is an offer")
     }
 
-    /// A tree is complete, and the ledger is left alone.
+    /// Checks that staging completes a tree and does not change the ledger.
     private func stage(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
         let opened = try BundleStore.open(at: store, time: .now) { _ in }
         let before = try await opened.inventory().ledger
@@ -80,7 +79,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
         await opened.discard(area, keepingDownloads: false)
     }
 
-    /// Who is cancelled before it begins stages nothing.
+    /// Checks that a cancelled task stages nothing.
     private func end(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
         let opened = try BundleStore.open(at: store, time: .now) { _ in }
         let area = try await opened.openStaging(for: offer.footprint)
@@ -94,7 +93,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
         await opened.discard(area, keepingDownloads: false)
     }
 
-    /// The whole line brings it once.
+    /// Checks that an update installs the client once.
     private func install(_ offer: Channel.Offer, _ broken: inout [String]) async throws {
         let updater = Updater(source: channel, device: device, warn: { _ in })
         guard case .installed(let version, let report) = try await updater.update(), version == offer.clientVersion
@@ -112,7 +111,7 @@ package struct SourceContract<Channel: UpdateSource>: Sendable {
         }
     }
 
-    /// A promise without which there is nothing more to try.
+    /// A violated rule that ends the test.
     private struct Broken: Error, CustomStringConvertible {
         let description: String
 

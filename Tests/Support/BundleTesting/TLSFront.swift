@@ -1,14 +1,13 @@
-/// TLS in front of a port of this machine, as a proxy before a host would be; needs `openssl` and `python3`.
+/// A TLS proxy in front of a port of this machine. It requires `openssl` and `python3`.
 ///
-/// It takes no connection whose client offers protocols to choose from (ALPN): what would be chosen is not what the port speaks.
+/// It rejects clients that offer ALPN protocols, because the port supports none of them.
 package final class TLSFront: Sendable {
-    /// Where it listens.
     package let port: Int
     private let authority: TestAuthority
     private let folder: TemporaryFolder
     private let process: Command
 
-    /// Starts one that shows the certificate of `authority` and passes everything on to `port`.
+    /// Starts a proxy with the certificate of `authority` that passes connections to `port`.
     package init(_ authority: TestAuthority, before port: Int) throws {
         folder = try TemporaryFolder()
         self.authority = authority

@@ -1,15 +1,16 @@
 package import BundleValues
 
-/// An HTTPS server for 127.0.0.1 with a certificate of its own authority; needs `openssl` and `python3`.
+/// An HTTPS server for 127.0.0.1 with a certificate of its own authority. It requires `openssl` and `python3`.
 package final class TLSServer: Sendable {
-    /// The PEM file of the authority that signed its certificate.
+    /// The PEM file of the authority.
     package var caFile: String { authority.authorityFile }
     private let authority: TestAuthority
     private let folder: TemporaryFolder
     private let process: Command
     private let port: Int
 
-    /// Starts one that answers `/ok` with "ok", sends `away` to `redirect`, and has the files of `serving` below `prefix`.
+    /// Starts a server that responds to `/ok` with "ok", redirects `away` to `redirect`, and serves the files of
+    /// `serving` below `prefix`.
     package init(
         redirect: String = "/ok", serving files: String = "/nonexistent", below prefix: String = "",
         redirecting away: String = "/away"
@@ -25,7 +26,7 @@ package final class TLSServer: Sendable {
         self.port = port
     }
 
-    /// The URL of a path; the certificate is for the address 127.0.0.1 only.
+    /// Returns the URL of a path. The certificate is valid for 127.0.0.1 only.
     package func url(_ path: String, host: String = "127.0.0.1") throws -> FetchURL {
         try FetchURL(parsing: "https://\(host):\(port)\(path)")
     }

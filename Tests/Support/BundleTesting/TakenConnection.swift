@@ -1,19 +1,19 @@
 import Synchronization
 
-/// A connection of `LoopbackServer` that no longer speaks HTTP.
+/// A connection of `LoopbackServer` after HTTP.
 package final class TakenConnection: Sendable {
     private let socket: Socket
     private let sending = Mutex(())
 
     init(_ socket: Socket) { self.socket = socket }
 
-    /// Exactly `count` bytes, at most 1 MiB; nil at the end of the connection.
+    /// Returns `count` bytes, at most 1 MiB, or nil at the end of the connection.
     package func read(_ count: Int) -> [UInt8]? { socket.read(count) }
 
-    /// Sends bytes in one piece, also while another thread sends; false when the other side is gone.
+    /// Sends bytes at once, even while another thread sends. Returns false when the peer disconnected.
     @discardableResult
     package func write(_ bytes: [UInt8]) -> Bool { sending.withLock { _ in socket.write(bytes) } }
 
-    /// Ends it: whoever reads gets the end.
+    /// Ends the connection and wakes its reader.
     package func close() { socket.shutDown() }
 }

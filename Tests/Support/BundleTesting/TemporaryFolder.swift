@@ -1,20 +1,19 @@
 package import BundleDisk
 import Glibc
 
-/// A fresh folder that is removed, with all that is in it, with its last reference.
+/// A new folder that is removed with its content with its last reference.
 package final class TemporaryFolder: Sendable {
-    /// Where it is.
     package let path: String
 
-    /// The parent folder: `TMPDIR`, else a folder in memory where there is room, else /tmp.
+    /// The parent folder: `TMPDIR`, otherwise a folder in memory if there is enough space, otherwise /tmp.
     package static let usualParent = getenv("TMPDIR").map { String(cString: $0) } ?? inMemory() ?? "/tmp"
 
     private static let memory = "/dev/shm/swap-clients-tests."
     /// `ST_NOEXEC` of statvfs(3), which Glibc's module does not export.
     private static let noExec: UInt = 8
 
-    /// A folder of this process below /dev/shm, where a device's many durable writes cost little. Removes those of processes that
-    /// were killed.
+    /// Creates a folder of this process in /dev/shm, where durable writes are cheap. It removes the folders of killed
+    /// processes.
     ///
     /// - Returns: nil if less than 4 GiB are free there, if programs may not run there, or if a control group limits memory to less
     ///   than 8 GiB.
@@ -41,7 +40,7 @@ package final class TemporaryFolder: Sendable {
         return path
     }
 
-    /// Creates an empty one on another file system than that of `path`; nil where there is none.
+    /// Creates a folder on another file system than that of `path`. Returns nil if there is none.
     package convenience init?(elsewhereThan path: String) throws {
         let here = Self.fileSystem(of: path)
         let others = ["/dev/shm", "/tmp", "/var/tmp"].filter {
@@ -56,7 +55,7 @@ package final class TemporaryFolder: Sendable {
         return stat(path, &status) == 0 ? status.st_dev : nil
     }
 
-    /// Creates an empty one below `parent`.
+    /// Creates a folder in `parent`.
     package init(under parent: String = usualParent) throws {
         var template = Array("\(parent)/bundle-tests.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw SystemCallError("mkdtemp") }
@@ -65,7 +64,7 @@ package final class TemporaryFolder: Sendable {
 
     deinit { Self.remove(Array(path.utf8CString)) }
 
-    /// Removes a file, or a folder with everything below it. Names are bytes: a test may make any.
+    /// Removes a file, or a folder with its content. Names are bytes because tests create invalid ones.
     private static func remove(_ path: [CChar]) {
         if unlink(path) == 0 { return }
         chmod(path, 0o700)
@@ -84,10 +83,10 @@ package final class TemporaryFolder: Sendable {
         rmdir(path)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file.
     package func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     @discardableResult
     package func write(_ bytes: [UInt8], to name: String) throws -> String {
         let descriptor = open(file(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -97,7 +96,7 @@ package final class TemporaryFolder: Sendable {
         return file(name)
     }
 
-    /// Creates a folder in it, with what is missing above, and gives its path.
+    /// Creates a folder with its missing parents and returns its path.
     @discardableResult
     package func makeFolder(_ name: String) throws -> String {
         var made = path
@@ -108,7 +107,7 @@ package final class TemporaryFolder: Sendable {
         return made
     }
 
-    /// Writes files below the folder `name` in it, which is created; gives that folder's path.
+    /// Writes files into a new folder `name` and returns its path.
     @discardableResult
     package func writeTree(_ files: [String: [UInt8]], to name: String) throws -> String {
         try makeFolder(name)
@@ -121,7 +120,7 @@ package final class TemporaryFolder: Sendable {
 }
 
 extension TemporaryDirectory {
-    /// One where tests write.
+    /// Creates a temporary directory in the folder of the tests.
     package static func ofTests() throws(DiskError) -> TemporaryDirectory {
         try TemporaryDirectory(in: TemporaryFolder.usualParent)
     }

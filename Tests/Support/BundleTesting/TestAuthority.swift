@@ -1,15 +1,13 @@
-/// A certificate authority of its own with one server's certificate, in a temporary folder; needs `openssl`.
+/// A certificate authority with one server certificate, in a temporary folder. It requires `openssl`.
 package final class TestAuthority: Sendable {
     /// The PEM file of the authority.
     package let authorityFile: String
-    /// The server's certificate.
     package let certificateFile: String
-    /// The server's private key.
     package let keyFile: String
     private let folder: TemporaryFolder
 
-    /// Makes both; `names` is the certificate's subject alternative name, as in `IP:127.0.0.1` or `DNS:localhost`. `days` may be
-    /// negative for one that is out of date.
+    /// Creates both certificates. `names` is the subject alternative name, such as `IP:127.0.0.1` or `DNS:localhost`.
+    /// Negative `days` create an expired certificate.
     package init(names: String, days: Int = 2) throws {
         folder = try TemporaryFolder()
         let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

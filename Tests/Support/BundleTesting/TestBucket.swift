@@ -1,25 +1,25 @@
 import BundleValues
 import Glibc
 
-/// A bucket of moto, an object store in Python, which refuses requests whose signature it does not get itself.
+/// A bucket of moto, an object store in Python that verifies request signatures.
 ///
-/// `SWAP_CLIENTS_PYTHON` names a Python that has it; by default the one of `Scripts/bootstrap --bucket`, or `python3`.
+/// `SWAP_CLIENTS_PYTHON` names a Python with moto. The default is that of `Scripts/bootstrap --bucket`, or `python3`.
 package final class TestBucket: Sendable {
-    /// Why there is none; nil where there is.
+    /// Why moto is not available; nil if it is.
     package static let missing: String? = {
         let check = try? Program.run(
             [python, "-c", search], environment: ["PATH": path, "HOME": "/nonexistent"])
         return check?.status == 0 ? nil : "no moto[server] for \(python): Scripts/bootstrap --bucket installs it"
     }()
 
-    /// Only looks for the modules: to import them takes a second.
+    /// Only searches the modules, because their import takes a second.
     private static let search = """
         import importlib.util, sys
         sys.exit(not all(importlib.util.find_spec(name) for name in ["moto", "boto3", "flask", "flask_cors"]))
         """
     private static let path = setting("PATH") ?? "/usr/bin:/bin"
     private static let python = setting("SWAP_CLIENTS_PYTHON") ?? installed ?? "python3"
-    /// Where `Scripts/bootstrap --bucket` installs moto.
+    /// The folder in which `Scripts/bootstrap --bucket` installs moto.
     private static let installed: String? = {
         let path = "\(Checkout.root)/.build/moto/bin/python"
         return access(path, X_OK) == 0 ? path : nil
@@ -33,7 +33,7 @@ package final class TestBucket: Sendable {
     package let secret: String
     private let server: Command
 
-    /// What tells programs of it, with the right keys.
+    /// The environment of programs that use the bucket, with valid keys.
     package var environment: [String: String] {
         [
             "AWS_ENDPOINT_URL_S3": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": keyId,
@@ -41,10 +41,10 @@ package final class TestBucket: Sendable {
         ]
     }
 
-    /// One bucket for all tests; each has folders of its own in it.
+    /// The bucket that all tests share. Each test uses separate folders.
     package static let forAllTests = Result { try TestBucket() }
 
-    /// Starts moto with an empty bucket called `feeds`.
+    /// Starts moto with an empty bucket `feeds`.
     private init() throws {
         let server = try Command([Self.python, Self.program, "--signed"])
         let line = server.nextLine()

@@ -1,18 +1,15 @@
-/// Two trees of files by path, as one release and the next.
+/// Two trees of files by path, such as two releases.
 package struct TreePair: Sendable {
-    /// The tree before.
     package var old: [String: [UInt8]]
-    /// The tree after.
     package var new: [String: [UInt8]]
 
-    /// States two trees.
     package init(old: [String: [UInt8]], new: [String: [UInt8]]) {
         self.old = old
         self.new = new
     }
 
-    /// A random pair: files stay, change, grow, shrink, move, are renamed with all that bundlers do to names, come and go; some are
-    /// empty, some equal, some no text.
+    /// Returns a random pair in which files stay, change, grow, shrink, move, are renamed as by bundlers, and are added
+    /// and removed. Some are empty, equal or binary.
     package static func random(_ generator: inout SeededGenerator, files: Int = 24) -> TreePair {
         var old: [String: [UInt8]] = ["index.html": text(&generator, lines: 4)]
         for _ in 0..<Int.random(in: 0...files, using: &generator) {
@@ -37,7 +34,7 @@ package struct TreePair: Sendable {
         return withoutConflicts(TreePair(old: old, new: new))
     }
 
-    /// A path that is a folder of another one is none of a file.
+    /// Removes files whose path is a folder of another file.
     private static func withoutConflicts(_ pair: TreePair) -> TreePair {
         func clean(_ tree: [String: [UInt8]]) -> [String: [UInt8]] {
             tree.filter { path, _ in !tree.keys.contains { $0.hasPrefix(path + "/") } }

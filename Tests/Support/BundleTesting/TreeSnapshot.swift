@@ -1,36 +1,33 @@
 import BundleValues
 import Glibc
 
-/// Everything below a folder at one moment: kind, mode, size and content of every path.
+/// The kind, mode, size and content of every path in a folder at one time.
 package struct TreeSnapshot: Equatable, Sendable {
-    /// What stands under one path.
     package struct Entry: Equatable, Sendable {
-        /// The file's kind and permissions, as `st_mode` has them.
+        /// The kind and permissions, as in `st_mode`.
         package let mode: UInt32
-        /// The bytes of a regular file; the target of a symbolic link; empty for the rest.
+        /// The bytes of a regular file, or the target of a symbolic link; empty for other kinds.
         package let content: [UInt8]
 
-        /// Whether it is a regular file.
         package var isFile: Bool { mode & UInt32(S_IFMT) == UInt32(S_IFREG) }
     }
 
-    /// By path, relative to the folder; ill-formed names are shown with replacement characters.
+    /// The entries by relative path. Invalid names are shown with replacement characters.
     package let entries: [String: Entry]
 
-    /// Reads the folder at `path`, leaving out the paths in `omitted` and what is below them; one that does not exist is empty.
+    /// Reads the folder at `path` without the paths in `omitted`. A missing folder is empty.
     package init(of path: String, without omitted: Set<String> = []) throws {
         var found: [String: Entry] = [:]
         try Self.read(path, prefix: "", omitted: omitted, into: &found)
         entries = found
     }
 
-    /// The regular files with their contents.
+    /// The contents of the regular files.
     package var files: [String: [UInt8]] { entries.filter(\.value.isFile).mapValues(\.content) }
 
-    /// Every path, sorted.
     package var paths: [String] { entries.keys.sorted() }
 
-    /// What differs from an earlier moment, one line a path; empty where nothing does.
+    /// Returns the differences from an earlier snapshot, one line per path.
     package func changes(since before: TreeSnapshot) -> [String] {
         Set(entries.keys).union(before.entries.keys).sorted().compactMap { path in
             switch (before.entries[path], entries[path]) {
@@ -93,7 +90,7 @@ package struct TreeSnapshot: Equatable, Sendable {
     }
 }
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 package func contents(ofFile path: String) throws -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemCallError("open \(path)") }

@@ -1,9 +1,9 @@
 import MeteorTesting
 
-/// The commands that `MockMeteor serve` reads.
+/// The commands of `MockMeteor serve` on its standard input.
 struct Console {
     private let server: MeteorServer
-    /// False after "quit".
+    /// Whether no "quit" was read yet.
     private(set) var isWanted = true
 
     init(_ server: MeteorServer) { self.server = server }
@@ -19,7 +19,7 @@ struct Console {
         quit                        stop
         """
 
-    /// Does what a line says; false after "quit".
+    /// Executes a line. Returns false after "quit".
     mutating func obey(_ line: String) -> Bool {
         let words = line.split(separator: " ").map(String.init)
         switch (words.first, words.count) {

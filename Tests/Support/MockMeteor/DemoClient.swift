@@ -1,6 +1,6 @@
 import MeteorTesting
 
-/// A small Meteor client, to watch a hot code push with: version 3 is broken.
+/// A small Meteor client for a demonstration of hot code push. Its version 3 is broken.
 enum DemoClient {
     static func bundle(_ number: Int, rootURL: String) -> MeteorBundleBuilder {
         var builder = MeteorBundleBuilder(

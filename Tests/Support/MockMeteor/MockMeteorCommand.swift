@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// A Meteor server for trying hot code push by hand.
+/// A Meteor server for manual tests of hot code push.
 @main
 struct MockMeteorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

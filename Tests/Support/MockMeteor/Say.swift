@@ -1,6 +1,6 @@
 import Glibc
 
-/// Prints a line at once, also into a pipe, and whole when many threads print.
+/// Prints a whole line at once and flushes it, also into a pipe and from several threads.
 func say(_ text: String) {
     let line = Array("\(text)\n".utf8)
     _ = write(1, line, line.count)

@@ -3,7 +3,7 @@ import BundleTesting
 import Glibc
 import MeteorTesting
 
-/// `MockMeteor serve`, which also runs without its name.
+/// `MockMeteor serve`, the default command.
 struct Serve: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serves versions of a client, prints each request, and reads commands.",
@@ -61,7 +61,7 @@ struct Serve: ParsableCommand {
         say("Serving \(first) of \(server.versions.joined(separator: ", ")) at \(rootURL(of: server))")
         var console = Console(server)
         while let line = readLine(), console.obey(line) {}
-        // Without a terminal there is nobody to say "quit".
+        // Without a terminal no "quit" arrives.
         while console.isWanted { pause() }
         server.stop()
     }

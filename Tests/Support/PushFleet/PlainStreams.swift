@@ -1,7 +1,7 @@
 import BundlePush
 import Glibc
 
-/// Streams in the clear to this machine, without a thread for each: there are thousands of devices.
+/// Opens unencrypted streams to this machine without a thread for each of the thousands of devices.
 struct PlainStreams: StreamConnector {
     func connectStream(_ url: SocketURL) async throws -> Int32 {
         let stream = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -9,7 +9,7 @@ struct PlainStreams: StreamConnector {
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = UInt16(truncatingIfNeeded: url.port).bigEndian
         address.sin_addr.s_addr = inet_addr(url.host)
-        // To a port of this machine it is done at once.
+        // A connection to this machine succeeds at once.
         let connected = withUnsafePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(stream, $0, socklen_t(MemoryLayout<sockaddr_in>.size))

@@ -6,7 +6,7 @@ import BundleThreads
 import Glibc
 import Synchronization
 
-/// A fleet of devices that listen to one host, in one process; `Scripts/bench push` measures the host with it.
+/// Simulates a fleet of devices that listen to one host, in one process. `Scripts/bench push` measures the host with it.
 @main
 struct PushFleet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -42,7 +42,7 @@ struct PushFleet: AsyncParsableCommand {
     }
 }
 
-/// What the devices have told.
+/// The totals of the devices.
 private final class Fleet: Sendable {
     private struct Group {
         var devices: Set<Int> = []
@@ -88,7 +88,7 @@ private final class Fleet: Sendable {
     }
 
     private func say(_ line: String) {
-        // Not `print`: flushing would wait for whoever reads standard input.
+        // `print` would flush, which waits for a reader of the standard input.
         let bytes = Array("\(line)\n".utf8)
         _ = write(STDOUT_FILENO, bytes, bytes.count)
     }

@@ -1,14 +1,15 @@
 import Glibc
 import Synchronization
 
-/// A real headless Chromium, driven over its debugging pipe; killed with its last reference, its pages included.
+/// A headless Chromium that is controlled by its debugging pipe. It is killed with its last reference, including its
+/// pages.
 ///
-/// Every call ends within its time limit: a browser that hangs is an error with a sentence, never a test that hangs.
+/// Every call has a time limit, so a browser that hangs causes an error instead of a test that hangs.
 package final class Browser: Sendable {
-    /// Whether there is a Chromium on the path; `Scripts/bootstrap --browser` installs one.
+    /// Whether Chromium is on the path. `Scripts/bootstrap --browser` installs it.
     package static var isInstalled: Bool { BrowserProcess.executable != nil }
 
-    /// What starts one that nobody drives, with its profile and all else that it writes in `folder`.
+    /// Returns the command of a browser without a controller, which writes its files into `folder`.
     package static func command(in folder: String) throws -> [String] {
         guard let executable = BrowserProcess.executable else { throw BrowserError.notInstalled }
         return ["env"] + BrowserProcess.settings(in: folder)
@@ -17,7 +18,7 @@ package final class Browser: Sendable {
             }
     }
 
-    /// The time for what must come: so long that only what never comes takes longer, on a loaded machine too.
+    /// The default time limit, which only a hang exceeds, even on a busy machine.
     package static let patience = Duration.seconds(60)
 
     private static let shared = Mutex<Browser?>(nil)
@@ -25,14 +26,15 @@ package final class Browser: Sendable {
     let wire: BrowserWire
     private let process: BrowserProcess
 
-    /// Starts one with an empty profile, and waits until it answers, at most a minute.
+    /// Starts a browser with an empty profile and waits up to a minute until it responds.
     package init() throws {
         process = try BrowserProcess()
         wire = try BrowserWire(process)
         _ = try wire.call("Browser.getVersion", within: Self.patience)
     }
 
-    /// One browser for all tests, since to start one takes seconds of a processor; pages share nothing. It goes with this process.
+    /// Returns the browser that all tests share, because a start takes seconds of processor time. Pages share nothing. It
+    /// ends with this process.
     package static func forAllTests() throws -> Browser {
         try shared.withLock { shared in
             if let browser = shared { return browser }
@@ -43,9 +45,9 @@ package final class Browser: Sendable {
         }
     }
 
-    /// Opens a page with cookies, storage and a cache of its own, and loads `url` if given.
+    /// Opens a page with separate cookies, storage and cache, and loads `url` if it is given.
     ///
-    /// Pictures are taken of a page in a window.
+    /// Screenshots require a window.
     package func open(
         _ url: String? = nil, inWindow: Bool = false, within limit: Duration = patience
     ) throws -> BrowserPage {
@@ -54,9 +56,9 @@ package final class Browser: Sendable {
         return page
     }
 
-    /// Its profile and what else it writes; removed with the browser.
+    /// The folder of the profile and other files. It is removed with the browser.
     package var folder: String { process.folder.path }
 
-    /// The processes of this browser that have not ended.
+    /// The running processes of this browser.
     package var processes: [Int32] { process.processes }
 }

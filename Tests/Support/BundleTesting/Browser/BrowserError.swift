@@ -1,21 +1,18 @@
-/// Why the browser, or a page in it, did not do what a test asked.
+/// Why the browser or a page did not do what a test requested.
 package enum BrowserError: Error, Equatable, CustomStringConvertible {
-    /// There is no Chromium on the path.
     case notInstalled
-    /// The browser ended, or its pipe did; with the end of what it printed.
+    /// The browser or its pipe ended. The value is the end of its output.
     case ended(String)
-    /// It did not answer in time.
+    /// The browser did not respond in time.
     case timedOut(String)
-    /// It refused a command.
+    /// The browser rejected a command.
     case refused(method: String, message: String)
-    /// It sent what cannot be read.
+    /// The browser sent an invalid message.
     case unreadable(String)
-    /// A page could not be loaded.
     case notLoaded(url: String, reason: String)
     /// An expression threw, or its promise was rejected.
     case exception(String)
 
-    /// One sentence.
     package var description: String {
         switch self {
         case .notInstalled: "no Chromium on the path: Scripts/bootstrap --browser installs it"

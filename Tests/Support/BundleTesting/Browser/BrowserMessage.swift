@@ -1,9 +1,9 @@
 import BundleValues
 
-/// One message of the DevTools protocol.
+/// A message of the DevTools protocol.
 ///
-/// `JSONScanner` reads whole numbers only, and every message has times with fractions; those come as their text. It
-/// refuses half a surrogate pair, which a page may well say; U+FFFD stands in for it.
+/// `JSONScanner` accepts only integers and complete surrogate pairs, but every message has fractional times and a page
+/// can send any text. Fractional numbers become strings, and half surrogates become U+FFFD.
 enum BrowserMessage {
     static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONObject {
         let value = try JSONScanner.parse(
@@ -11,7 +11,8 @@ enum BrowserMessage {
         return value.objectValue ?? [:]
     }
 
-    /// The document with quotes around every number that is not whole or has 16 digits, and with whole characters.
+    /// Returns the document with quotes around numbers that are not integers or have at least 16 digits, and without half
+    /// surrogates.
     private static func readable(_ bytes: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count + 64)
@@ -51,7 +52,7 @@ enum BrowserMessage {
         return result
     }
 
-    /// The code unit of the escape at `offset`; 0 for every other escape.
+    /// Returns the code unit of the escape at `offset`, or 0 for any other escape.
     private static func unit(_ bytes: [UInt8], at offset: Int) -> UInt32 {
         guard offset + 6 <= bytes.count, bytes[offset..<offset + 2].elementsEqual("\\u".utf8) else { return 0 }
         return UInt32(String(decoding: bytes[offset + 2..<offset + 6], as: UTF8.self), radix: 16) ?? 0
@@ -63,9 +64,9 @@ enum BrowserMessage {
 }
 
 extension JSONObject {
-    /// The text of a member; empty where there is none.
+    /// Returns the text of a member, or an empty string.
     func text(_ name: String) -> String { self[name]?.stringValue ?? "" }
 
-    /// The object of a member; empty where there is none.
+    /// Returns the object of a member, or an empty object.
     func object(_ name: String) -> JSONObject { self[name]?.objectValue ?? [:] }
 }

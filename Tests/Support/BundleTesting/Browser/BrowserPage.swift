@@ -1,15 +1,15 @@
 package import BundleValues
 import BundleSigning
 
-/// A page in a browser, apart from all others; closed with its last reference.
+/// A page in a browser, separate from all others. It is closed with its last reference.
 package final class BrowserPage: Sendable {
     private let browser: Browser
     private let profile: BrowserProfile
     private let session: String
     private let hasWindow: Bool
-    /// The frame of the page itself has the target's name.
+    /// The main frame has the name of the target.
     private let frame: String
-    /// The empty document of the start.
+    /// The initial empty document.
     private let blank: String
 
     private static let events = [
@@ -22,7 +22,7 @@ package final class BrowserPage: Sendable {
         let wire = browser.wire
         let profile = try profile ?? BrowserProfile(wire, within: limit)
         self.profile = profile
-        // To make a window is most of what a page costs. A page without one is visible to itself all the same.
+        // A window is most of the cost of a page. A page without one still reports itself as visible.
         let target = try wire.call(
             "Target.createTarget",
             ["url": .string("about:blank"), "browserContextId": .string(profile.name), "hidden": .bool(!hasWindow)],
@@ -44,20 +44,20 @@ package final class BrowserPage: Sendable {
         browser.wire.forget(session)
     }
 
-    /// Opens another page that shares cookies, storage and the cache with this one.
+    /// Opens another page that shares cookies, storage and cache with this one.
     package func openBeside(_ url: String, within limit: Duration = Browser.patience) throws -> BrowserPage {
         let page = try BrowserPage(browser, in: profile, hasWindow: hasWindow, within: limit)
         try page.navigate(url, within: limit)
         return page
     }
 
-    /// What the page and the browser said so far, in the order of arrival.
+    /// The messages of the page and the browser in order of arrival.
     package var console: [ConsoleMessage] { record.console }
 
-    /// The requests so far, those of earlier documents too.
+    /// The requests so far, including those of earlier documents.
     package var requests: [PageRequest] { record.requests }
 
-    /// How many documents were loaded so far, the empty one of the start not counted.
+    /// The number of loaded documents, without the initial empty one.
     package var loads: Int { record.loaded.count { $0.frame == frame && $0.loader != blank } }
 
     private var record: PageRecord { browser.wire.record(of: session) }
@@ -79,7 +79,7 @@ package final class BrowserPage: Sendable {
         }
     }
 
-    /// Loads the page again, as the button does, and waits for the load event.
+    /// Reloads the page like the button and waits for the load event.
     package func reload(within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         let before = loads
@@ -87,9 +87,10 @@ package final class BrowserPage: Sendable {
         try wait("the page was not loaded again within \(limit)", deadline) { _ in loads > before ? true : nil }
     }
 
-    /// The value of a JavaScript expression; a promise's once it is settled.
+    /// Returns the value of a JavaScript expression, after its promise is settled.
     ///
-    /// Undefined comes as null, and a number that is not whole as its text. An exception or a rejection is an error.
+    /// Undefined becomes null, and a number that is not an integer becomes a string. Exceptions and rejections are
+    /// errors.
     @discardableResult
     package func evaluate(_ expression: String, within limit: Duration = Browser.patience) throws -> JSONValue {
         let answer = try call(
@@ -105,7 +106,7 @@ package final class BrowserPage: Sendable {
         return result["value"] ?? .string(orNull: result["unserializableValue"]?.stringValue)
     }
 
-    /// Waits until a JavaScript expression is true, or what its promise comes to, over page loads too.
+    /// Waits until a JavaScript expression or its promise is true, also across page loads.
     package func wait(until expression: String, within limit: Duration = Browser.patience) throws {
         let deadline = ContinuousClock.now + limit
         var last = "it is false"
@@ -125,14 +126,14 @@ package final class BrowserPage: Sendable {
         }
     }
 
-    /// Waits until `condition` holds for this page; `what` says it in a sentence.
+    /// Waits until `condition` is true for this page. `what` describes it in errors.
     package func wait(
         for what: String, within limit: Duration = Browser.patience, _ condition: (BrowserPage) throws -> Bool
     ) throws {
         try wait("\(what), within \(limit)", ContinuousClock.now + limit) { _ in try condition(self) ? true : nil }
     }
 
-    /// Shows the page as on a screen of `width` columns, in the color scheme `light` or `dark`; on paper where `isPrinted`.
+    /// Emulates a screen of `width` pixels and the color scheme `light` or `dark`, or paper if `isPrinted` is true.
     package func emulate(
         width: Int, height: Int = 800, scheme: String = "light", isPrinted: Bool = false,
         within limit: Duration = Browser.patience
@@ -153,7 +154,7 @@ package final class BrowserPage: Sendable {
             ], within: limit)
     }
 
-    /// What the page looks like, as a PNG of the window's 800 columns and what rows the browser leaves; of a page in a window only.
+    /// Returns a PNG of the page with 800 columns. The page must have a window.
     package func screenshot(within limit: Duration = Browser.patience) throws -> [UInt8] {
         guard hasWindow else {
             throw BrowserError.refused(method: "Page.captureScreenshot", message: "the page has no window")

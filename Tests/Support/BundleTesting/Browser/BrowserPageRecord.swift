@@ -1,44 +1,40 @@
 import BundleValues
 
-/// Something that a page or the browser said about it.
+/// A console message of a page or the browser.
 package struct ConsoleMessage: Sendable, Equatable {
-    /// Where it comes from.
     package enum Origin: String, Sendable {
         /// A call of `console`.
         case console
-        /// An exception or a rejection that nobody caught.
+        /// An uncaught exception or rejection.
         case exception
-        /// The browser's own word: failed loads, content security policy, deprecations.
+        /// A message of the browser about a failed load, the content security policy or a deprecation.
         case browser
     }
 
-    /// Where it comes from.
     package let origin: Origin
-    /// `log`, `info`, `warning`, `error`, `debug` and what else the browser has.
+    /// The level, such as `log`, `info`, `warning`, `error` or `debug`.
     package let level: String
-    /// The text; the parts of a call in one line.
+    /// The text. The arguments of a call are joined.
     package let text: String
-    /// The URL of the script, or of what was not loaded; empty where there is none.
+    /// The URL of the script or of the failed load; empty if there is none.
     package let url: String
 }
 
-/// One request of a page, redirects one by one.
+/// A request of a page. Each redirect is a separate request.
 package struct PageRequest: Sendable, Equatable {
-    /// The URL.
     package let url: String
-    /// The method.
     package let method: String
-    /// The status; nil without an answer.
+    /// The status; nil without a response.
     package internal(set) var status: Int?
-    /// Answered without asking the server.
+    /// Whether the response came from the cache without a request.
     package internal(set) var isFromCache = false
-    /// Why there is no answer, or not all of it; nil where all is well.
+    /// The error if there is no response or an incomplete one.
     package internal(set) var failure: String?
 
     let number: String
 }
 
-/// What the events of one session say.
+/// The record of the events of one session.
 struct PageRecord: Sendable {
     struct Document: Sendable, Equatable {
         let frame: String
@@ -47,7 +43,7 @@ struct PageRecord: Sendable {
 
     var console: [ConsoleMessage] = []
     var requests: [PageRequest] = []
-    /// The documents whose load event fired, in order; a frame within the page has documents of its own.
+    /// The documents whose load event fired, in order. A frame has its own documents.
     var loaded: [Document] = []
     var hasCrashed = false
 
@@ -96,7 +92,7 @@ struct PageRecord: Sendable {
         event.object("stackTrace")["callFrames"]?.arrayValue?.first?.objectValue?.text("url") ?? ""
     }
 
-    /// What a remote object shows of itself.
+    /// Returns the displayed text of a remote object.
     static func text(_ remote: JSONObject) -> String {
         switch remote["value"] {
         case .string(let text): text

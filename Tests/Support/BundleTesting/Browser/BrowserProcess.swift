@@ -2,9 +2,9 @@ import BundleDisk
 import Glibc
 import Synchronization
 
-/// A headless Chromium with a folder of its own; killed with its last reference, and everything that it started too.
+/// A headless Chromium with its own folder. It is killed with its last reference, including its child processes.
 final class BrowserProcess: Sendable {
-    /// Commands go out and messages come in on these; closed with the process.
+    /// The descriptor for commands and messages, closed with the process.
     let commands: Int32
     let messages: Int32
 
@@ -29,7 +29,7 @@ final class BrowserProcess: Sendable {
         "--disable-dev-shm-usage", "--disable-renderer-backgrounding", "--disable-background-timer-throttling",
         "--disable-backgrounding-occluded-windows", "--metrics-recording-only", "--mute-audio", "--no-proxy-server",
         "--password-store=basic", "--use-mock-keychain", "--window-size=800,600",
-        // Else each page brings one more process, for the next page, that no test comes to use.
+        // Otherwise each page starts one more process for a next page that no test opens.
         "--disable-features=SpareRendererForSitePerProcess", "about:blank",
     ]
 
@@ -91,14 +91,14 @@ final class BrowserProcess: Sendable {
         close(messages)
     }
 
-    /// Kills the browser and its children, and waits for their end; a second call does nothing.
+    /// Kills the browser and its children and waits for their end. A second call does nothing.
     func stop() {
-        // Once reaped, its number may be another's.
+        // After the process is reaped, its number can belong to another one.
         if isStopped.exchange(true, ordering: .relaxed) { return }
         kill(-process, SIGKILL)
         waitpid(process, nil, 0)
         shutdown(messages, Int32(SHUT_RDWR))
-        // The crash handler left the group; it has the folder in its arguments.
+        // The crash handler leaves the process group, but has the folder in its arguments.
         for _ in 0..<400 {
             let left = processes
             if left.isEmpty { return }
@@ -107,7 +107,7 @@ final class BrowserProcess: Sendable {
         }
     }
 
-    /// The processes that belong to this browser and have not ended.
+    /// The running processes of this browser.
     var processes: [pid_t] {
         var found: [pid_t] = []
         guard let listing = opendir("/proc") else { return [] }
@@ -123,12 +123,12 @@ final class BrowserProcess: Sendable {
     }
 
     private func belongs(_ number: pid_t) -> Bool {
-        // Without arguments it has ended, and its parent has yet to ask.
+        // A process without arguments has ended but is not reaped yet.
         guard let arguments = try? readWhole("/proc/\(number)/cmdline"), !arguments.isEmpty else { return false }
         return getpgid(number) == process || String(decoding: arguments, as: UTF8.self).contains(folder.path)
     }
 
-    /// The last lines that it printed.
+    /// The last lines of the output.
     var lastLines: String {
         let text = String(decoding: (try? readWhole(folder.file("log"))) ?? [], as: UTF8.self)
         return text.split(separator: "\n").suffix(5).joined(separator: " | ")
@@ -144,7 +144,8 @@ final class BrowserProcess: Sendable {
         return bytes
     }
 
-    /// Sockets, because writing to a pipe that nobody reads would end the tests. Both above 9: 3 and 4 are taken.
+    /// Returns sockets, because a write to a pipe without a reader would end the tests. Both descriptors are above 9,
+    /// because 3 and 4 are used.
     private static func socketPair() throws -> (ours: Int32, theirs: Int32) {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)

@@ -1,6 +1,6 @@
 import BundleValues
 
-/// Cookies, storage and a cache that pages share; gone with the last of them.
+/// Cookies, storage and a cache that pages share. They are removed with the last page.
 final class BrowserProfile: Sendable {
     let name: String
     private let wire: BrowserWire

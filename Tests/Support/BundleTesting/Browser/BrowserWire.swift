@@ -2,9 +2,9 @@ import BundleValues
 import Glibc
 import Synchronization
 
-/// The DevTools protocol over two descriptors: JSON texts that end in a NUL byte, calls answered by number.
+/// The DevTools protocol over two descriptors: JSON texts with a final NUL byte, and numbered calls.
 ///
-/// One thread reads; it has ended when `deinit` returns.
+/// One thread reads, and it has ended when `deinit` returns.
 final class BrowserWire: Sendable {
     private struct State {
         var nextNumber = 1
@@ -14,7 +14,7 @@ final class BrowserWire: Sendable {
         var end: BrowserError?
     }
 
-    /// What came in; apart from the wire, so that the reading thread does not keep the wire alive.
+    /// The received messages. They are separate so that the reading thread does not retain the wire.
     private final class Inbox: Sendable {
         let state = Mutex(State())
 
@@ -64,7 +64,7 @@ final class BrowserWire: Sendable {
         pthread_join(reader, nil)
     }
 
-    /// Sends a command and gives the `result` of its answer.
+    /// Sends a command and returns the `result` of its response.
     func call(
         _ method: String, _ parameters: JSONObject = [:], session: String? = nil, within limit: Duration
     ) throws -> JSONObject {
@@ -81,19 +81,19 @@ final class BrowserWire: Sendable {
         return answer.object("result")
     }
 
-    /// Sends a command whose answer nobody wants.
+    /// Sends a command without waiting for its response.
     func send(_ method: String, _ parameters: JSONObject = [:], session: String? = nil) {
         guard let number = try? post(method, parameters, session: session) else { return }
         inbox.state.withLock { if $0.answers.removeValue(forKey: number) == nil { $0.abandoned.insert(number) } }
     }
 
-    /// What happened in a session so far.
+    /// Returns the record of a session.
     func record(of session: String) -> PageRecord { inbox.state.withLock { $0.records[session] ?? PageRecord() } }
 
-    /// Forgets a session.
+    /// Removes the record of a session.
     func forget(_ session: String) { inbox.state.withLock { $0.records[session] = nil } }
 
-    /// Asks `condition` again and again; throws when the browser ended or the time is over.
+    /// Evaluates `condition` repeatedly. Throws if the browser ended or the time limit is reached.
     func wait<Value>(
         _ what: String, until deadline: ContinuousClock.Instant, _ condition: () throws -> Value?,
         orAbandon abandon: () -> Void = {}

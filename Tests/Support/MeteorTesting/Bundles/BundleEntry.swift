@@ -1,17 +1,15 @@
 package import BundleValues
 
-/// One entry of an asset manifest, with the bytes behind it (METEOR section 1.3).
+/// An entry of an asset manifest with its bytes (METEOR section 1.3).
 package struct BundleEntry: Sendable {
-    /// The source map of an entry: a file and a URL of its own, outside the entry list.
+    /// The source map of an entry: a separate file and URL outside the list of entries.
     package struct SourceMap: Sendable {
-        /// Its bytes.
         package var content: BundleContent
-        /// Where it lies in the bundle; `<path>.map` unless stated.
+        /// The path in the bundle; by default `<path>.map`.
         package var path: String?
-        /// Its URL; the entry's folder and `<hash>.map` unless stated.
+        /// The URL; by default `<hash>.map` in the folder of the entry.
         package var url: String?
 
-        /// A source map at the usual place.
         package init(_ content: BundleContent, path: String? = nil, url: String? = nil) {
             self.content = content
             self.path = path
@@ -19,44 +17,42 @@ package struct BundleEntry: Sendable {
         }
     }
 
-    /// The file path in the bundle.
     package var path: String
-    /// The URL without prefix; nil for an internal entry, and a `{hash}` in it stands for the entry's hash.
+    /// The URL without prefix; nil for an internal entry. `{hash}` is replaced by the hash of the entry.
     package var url: String?
     /// `js`, `css`, `asset`, `dynamic js`, `json`, `head` or `body`.
     package var type: String
     /// `client` or `internal`.
     package var place = "client"
-    /// Whether the URL names the content.
+    /// Whether the URL identifies the content.
     package var isCacheable: Bool
-    /// The bytes; nil where the manifest lists a file that is nowhere.
+    /// The bytes; nil for a file that is listed but missing.
     package var content: BundleContent?
-    /// `hash`, `sri` and `size` come from the bytes unless stated here.
+    /// The hash, by default computed from the bytes, as are `sri` and `size`.
     package var hash: Statement = .computed
-    /// The SHA-512, base64.
+    /// The SHA-512 in base64.
     package var sri: Statement = .computed
-    /// Whether `size` is stated.
+    /// Whether the manifest states `size`.
     package var statesSize = true
-    /// A size other than that of the bytes.
+    /// A size that differs from that of the bytes.
     package var size: Int?
-    /// What went into a compiled file, hex; a part of its modern hash.
+    /// The hexadecimal hash of the sources of a compiled file, a part of its modern hash.
     package var inputHash: String?
-    /// Its source map.
     package var sourceMap: SourceMap?
-    /// More members, after the others; one of the same name takes the other's place.
+    /// More members. They replace members of the same name.
     package var extra: JSONObject = [:]
 
-    /// What a manifest says that could be computed.
+    /// The value of a member that can be computed.
     package enum Statement: Sendable, Equatable {
-        /// As a server of the bundle's generation computes it.
+        /// The value that a server of the bundle's generation computes.
         case computed
-        /// This text, true or not.
+        /// This text, correct or not.
         case stated(String)
-        /// Nothing.
+        /// The member is absent.
         case absent
     }
 
-    /// A client entry; scripts and stylesheets are cacheable unless stated.
+    /// Creates a client entry. Scripts and style sheets are cacheable by default.
     package init(
         _ path: String, url: String? = nil, type: String = "asset", isCacheable: Bool? = nil,
         _ content: BundleContent?, sourceMap: SourceMap? = nil
@@ -69,7 +65,7 @@ package struct BundleEntry: Sendable {
         self.sourceMap = sourceMap
     }
 
-    /// An entry that is no asset: a fragment of the page.
+    /// Creates an entry that is not an asset: a fragment of the page.
     package static func fragment(_ path: String, type: String = "head", _ content: BundleContent) -> BundleEntry {
         var entry = BundleEntry(path, type: type, content)
         entry.url = nil

@@ -1,18 +1,17 @@
 import BundleDisk
 import BundleSigning
 
-/// What a manifest can say about the bytes of a file; they are read once.
+/// The digests of a file for a manifest, computed in one pass.
 package struct ContentDigests: Sendable, Equatable {
-    /// The number of bytes.
     package let size: Int
-    /// SHA-1 of the bytes, lower-case hex.
+    /// The SHA-1 in lower-case hexadecimal.
     package let sha1: String
-    /// SHA-1 of `HashScheme.salt` and the bytes, lower-case hex.
+    /// The SHA-1 of `HashScheme.salt` and the bytes, in lower-case hexadecimal.
     package let saltedSHA1: String
-    /// SHA-512 of the bytes, base64.
+    /// The SHA-512 in base64.
     package let sri: String
 
-    /// Of bytes in memory, or of a file, block by block.
+    /// Digests bytes in memory, or a file block by block.
     package init(of content: BundleContent) throws {
         var size = 0
         var sha1 = try LabelHasher(.sha1)
@@ -32,17 +31,13 @@ package struct ContentDigests: Sendable, Equatable {
     }
 }
 
-/// The bytes of a file in a bundle.
 package enum BundleContent: Sendable {
-    /// In memory.
     case bytes([UInt8])
-    /// In the file at this path, which must not change as long as the bundle is in use.
+    /// The file at this path, which must not change while the bundle is used.
     case file(String)
 
-    /// Text in memory.
     package static func text(_ text: String) -> BundleContent { .bytes(Array(text.utf8)) }
 
-    /// All of them.
     package func read() throws -> [UInt8] {
         switch self {
         case .bytes(let bytes): bytes
@@ -58,12 +53,10 @@ package enum BundleContent: Sendable {
     }
 }
 
-/// SHA-1 in the spelling of manifests.
+/// SHA-1 as written in manifests.
 package enum SHA1 {
-    /// Of the UTF-8 of `text`, lower-case hex.
     package static func hex(of text: String) throws -> String { try hex(of: Array(text.utf8)) }
 
-    /// Of bytes, lower-case hex.
     package static func hex(of bytes: [UInt8]) throws -> String {
         LabelHasher.hex(try LabelHasher.digest(bytes, .sha1))
     }

@@ -1,43 +1,39 @@
 import BundleCore
 package import BundleValues
 
-/// The page of a bundle and the runtime config in it (METEOR section 2).
+/// The page of a bundle with its runtime config (METEOR section 2).
 package struct IndexPage: Sendable {
-    /// Where the page says which version it belongs to.
+    /// The location of the version in the page.
     package enum VersionStyle: Sendable {
         /// `autoupdateVersionCordova`, before Meteor 1.7.1.
         case autoupdateVersionCordova
         /// `autoupdate.versions["web.cordova"].version`, from Meteor 1.7.1.
         case autoupdateVersions
-        /// Nowhere.
         case none
     }
 
-    /// The title.
     package var title = "mobileapp"
-    /// `ROOT_URL`; absent for nil.
+    /// `ROOT_URL`; nil to omit it.
     package var rootURL: String? = "http://localhost:3000/"
-    /// `appId`; absent for nil.
+    /// `appId`; nil to omit it.
     package var appId: String? = "test-app-id"
-    /// `DDP_DEFAULT_CONNECTION_URL`; absent for nil.
+    /// `DDP_DEFAULT_CONNECTION_URL`; nil to omit it.
     package var ddpURL: String?
-    /// Where the version stands.
     package var versionStyle = VersionStyle.autoupdateVersions
-    /// A version other than the bundle's.
+    /// A version that differs from that of the bundle.
     package var version: String?
-    /// Whether the page asks for `/cordova.js`, which no manifest lists.
+    /// Whether the page loads `/cordova.js`, which no manifest lists.
     package var asksForCordovaScript = false
-    /// HTML for the body, before the scripts.
+    /// The HTML of the body before the scripts.
     package var body = ""
-    /// A page of one's own, which gets the runtime config script and nothing else.
+    /// A complete page, to which only the runtime config script is added.
     package var template: [UInt8]?
-    /// The bytes of the page, in place of everything above.
+    /// The bytes of the page, instead of all other values.
     package var bytes: [UInt8]?
 
-    /// The usual page.
     package init() {}
 
-    /// The page, for a bundle of that version with these scripts and stylesheets.
+    /// Renders the page for a bundle of this version with these scripts and style sheets.
     func render(version: String, publicSettings: JSONValue?, scripts: [String], styles: [String]) -> [UInt8] {
         if let bytes { return bytes }
         let config = runtimeConfig(version: self.version ?? version, publicSettings)
@@ -57,7 +53,7 @@ package struct IndexPage: Sendable {
         return Array((page + "</body>\n</html>\n").utf8)
     }
 
-    /// The assignment as Meteor writes it: one space on each side of the equals sign, none elsewhere.
+    /// Returns the assignment as Meteor writes it: with one space on each side of the equals sign.
     package static func assignment(of config: JSONObject) -> String {
         let text = URIComponent.encode(JSONWriter.bytes(of: .object(config)))
         return "__meteor_runtime_config__ = JSON.parse(decodeURIComponent(\"\(text)\"))"
@@ -82,7 +78,7 @@ package struct IndexPage: Sendable {
         return config
     }
 
-    /// The path of a URL without its last slash: `/sub` of `https://h/sub/`.
+    /// Returns the path of a URL without its trailing slash: `/sub` of `https://h/sub/`.
     private static func path(of url: String) -> String {
         let parts = url.split(separator: "/", omittingEmptySubsequences: true).dropFirst(2)
         return parts.map { "/\($0)" }.joined()

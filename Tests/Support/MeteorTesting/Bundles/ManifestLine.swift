@@ -1,7 +1,7 @@
 import BundleCore
 import BundleValues
 
-/// An entry with everything that is computed from its bytes.
+/// An entry with its computed values.
 struct ManifestLine {
     private let entry: BundleEntry
     private let hash: String?
@@ -9,7 +9,7 @@ struct ManifestLine {
     private let size: Int?
     /// The URL with its prefix and query.
     private let url: String?
-    /// What a server takes off before it looks for a file.
+    /// The prefix that a server removes before it looks for a file.
     private let prefix: String
     private let sourceMap: (path: String, url: String, content: BundleContent)?
 
@@ -43,7 +43,7 @@ struct ManifestLine {
         }
     }
 
-    /// The entry as it stands in the manifest, and its twin without prefix where there is one.
+    /// Returns the entry as in the manifest, and its copy without prefix if there is one.
     func members(withTwin: Bool) -> [JSONValue] {
         let whole = member(url: url)
         guard withTwin, entry.isPublicAsset, let twin = entry.url?.replacing("{hash}", with: hash ?? "") else {
@@ -66,7 +66,6 @@ struct ManifestLine {
         return .object(object)
     }
 
-    /// The entry's file and its source map.
     var files: [MeteorBundle.File] {
         var files: [MeteorBundle.File] = []
         if let content = entry.content {
@@ -80,7 +79,7 @@ struct ManifestLine {
         return files
     }
 
-    /// The URL for the page, of a client entry of that type.
+    /// Returns the URL for the page if the entry has this type.
     func link(_ type: String) -> String? { entry.type == type ? url : nil }
 
     var summary: MeteorBundle.Entry {
@@ -88,9 +87,9 @@ struct ManifestLine {
     }
 }
 
-/// Names of files in a folder that a server serves.
+/// Paths in the folder of a server.
 enum ServerPath {
-    /// The file behind a URL: its path without query, prefix and leading slash.
+    /// Returns the file of a URL: its path without query, prefix and leading slash.
     static func ofFile(_ url: String, prefix: String) -> String {
         let path = url.prefix { $0 != "?" && $0 != "#" }
         let bare = path.hasPrefix(prefix + "/") ? path.dropFirst(prefix.count) : path

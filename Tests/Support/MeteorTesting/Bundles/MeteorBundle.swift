@@ -1,55 +1,47 @@
 import BundleDisk
 import Glibc
 
-/// A bundle that is ready to be written to disk, in either of two layouts.
+/// A bundle that can be written to disk in two layouts.
 package struct MeteorBundle: Sendable {
-    /// A file with its places.
     package struct File: Sendable {
-        /// Its path in the bundle layout.
+        /// The path in the bundle layout.
         package let path: String
-        /// Its path in the server layout; nil where no URL leads to it.
+        /// The path in the server layout; nil if no URL leads to the file.
         package let urlPath: String?
-        /// Its bytes.
         package let content: BundleContent
     }
 
-    /// What the manifest says about an entry.
+    /// The members of an entry in the manifest.
     package struct Entry: Sendable {
-        /// `path`.
         package let path: String
-        /// `url`, with prefix and query.
+        /// The URL with prefix and query.
         package let url: String?
-        /// `hash`.
         package let hash: String?
-        /// `sri`.
         package let sri: String?
-        /// `size`.
         package let size: Int?
-        /// `sourceMapUrl`.
         package let sourceMapURL: String?
     }
 
-    /// The version.
     package let version: String
-    /// The bytes of the manifest; a test may put others there.
+    /// The bytes of the manifest, which a test can replace.
     package var manifest: [UInt8]
-    /// The bytes of the page; a test may put others there.
+    /// The bytes of the page, which a test can replace.
     package var page: [UInt8]
-    /// The files, without manifest and page.
+    /// The files without manifest and page.
     package var files: [File]
-    /// The entries in order, without twins.
+    /// The entries in order, without copies.
     package let entries: [Entry]
 
-    /// The entry at a path of the bundle.
+    /// Returns the entry at a path of the bundle.
     package func entry(_ path: String) -> Entry? { entries.first { $0.path == path } }
 
-    /// Writes `program.json`, `index.html` and every file at its `path`: a seed. `folder` must not exist or be empty.
+    /// Writes `program.json`, `index.html` and each file at its `path`, as in a seed. `folder` must be missing or empty.
     package func writeBundleLayout(to folder: String) throws {
         try write(to: folder, manifestName: "program.json") { $0.path }
     }
 
-    /// Writes `manifest.json`, `index.html` and every file at its URL path: what a server serves. `folder` must not exist
-    /// or be empty.
+    /// Writes `manifest.json`, `index.html` and each file at its URL path, as on a server. `folder` must be missing or
+    /// empty.
     package func writeServerLayout(to folder: String) throws {
         try write(to: folder, manifestName: "manifest.json") { $0.urlPath }
     }
@@ -64,13 +56,13 @@ package struct MeteorBundle: Sendable {
     }
 }
 
-/// Writes the files of a bundle into a new folder; those on disk become hard links where the file system allows it.
+/// Writes the files of a bundle into a new folder. Files on disk become hard links if possible.
 struct BundleFolderWriter {
     private let folder: String
     private var folders: Set<String> = []
     private var written: Set<String> = []
 
-    /// A folder that does not exist or is empty.
+    /// `folder` must be missing or empty.
     init(_ folder: String) throws {
         try Directory.createAll(folder)
         guard try Directory.open(folder).entries().isEmpty else {
@@ -85,7 +77,7 @@ struct BundleFolderWriter {
         }
         let target = "\(folder)/\(path)"
         try makeFolders(above: path)
-        // Entries that share a place: the last one has it, as in the clients.
+        // The last of several entries with one path wins, as in clients.
         if !written.insert(path).inserted { unlink(target) }
         switch content {
         case .file(let source):
@@ -124,10 +116,9 @@ struct BundleFolderWriter {
     }
 }
 
-/// Why a bundle cannot be made or written.
+/// Why a bundle cannot be created or written.
 package struct BundleFolderError: Error, Sendable, CustomStringConvertible {
     let message: String
 
-    /// One sentence: what is wrong, and what to do next.
     package var description: String { message }
 }

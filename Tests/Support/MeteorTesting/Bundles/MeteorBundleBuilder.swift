@@ -1,53 +1,48 @@
 package import BundleValues
 
-/// Makes a Meteor bundle out of files: their hashes as some generation of servers makes them, a manifest and a page.
+/// Builds a Meteor bundle with a manifest and a page from files, with the hashes of a generation of servers.
 package struct MeteorBundleBuilder: Sendable {
-    /// Where the version comes from.
+    /// The source of the version.
     package enum Version: Sendable, Equatable {
         /// The digest of the entries (METEOR section 1.6).
         case computed
-        /// Some other text, as `AUTOUPDATE_VERSION` makes it.
+        /// Another text, as from `AUTOUPDATE_VERSION`.
         case stated(String)
     }
 
-    /// The version.
     package var version: Version
-    /// How hashes are made.
     package var hashes: HashScheme
-    /// The entries in order.
     package var entries: [BundleEntry]
-    /// The page.
     package var page = IndexPage()
-    /// `format`; absent for nil.
+    /// `format`; nil to omit it.
     package var format: String? = "web-program-pre1"
-    /// `cordovaCompatibilityVersions`; absent for nil.
+    /// `cordovaCompatibilityVersions`; nil to omit it.
     package var compatibility: JSONObject? = ["ios": .string("ios-1"), "android": .string("android-1")]
-    /// `PUBLIC_SETTINGS`; absent for nil.
+    /// `PUBLIC_SETTINGS`; nil to omit it.
     package var publicSettings: JSONValue?
     /// Whether every URL has the prefix and public assets a second entry without it, as from Meteor 1.7.
     package var hasPrefixedURLs = false
     /// The prefix of the architecture.
     package var prefix = "/__cordova"
-    /// More members of the manifest; one of the same name takes the other's place.
+    /// More members of the manifest. They replace members of the same name.
     package var extra: JSONObject = [:]
-    /// Files that are in the folder but not in the manifest, by path.
+    /// The files in the folder that the manifest does not list, by path.
     package var unlisted: [(path: String, content: BundleContent)] = []
 
-    /// A bundle of these entries.
     package init(_ version: Version = .computed, hashes: HashScheme = .modern, _ entries: [BundleEntry] = []) {
         self.version = version
         self.hashes = hashes
         self.entries = entries
     }
 
-    /// The same, changed.
+    /// Returns a changed copy.
     package func with(_ change: (inout MeteorBundleBuilder) -> Void) -> MeteorBundleBuilder {
         var changed = self
         change(&changed)
         return changed
     }
 
-    /// Reads every file once and makes the manifest and the page.
+    /// Reads every file once and creates the manifest and the page.
     package func build() throws -> MeteorBundle {
         var files: [MeteorBundle.File] = []
         var lines: [ManifestLine] = []
@@ -89,7 +84,7 @@ package struct MeteorBundleBuilder: Sendable {
 
 /// The version of a bundle as a server computes it (METEOR section 1.6).
 package enum VersionDigest {
-    /// The digest of the manifest's entries in order and of the public settings; lower-case hex.
+    /// Returns the digest of the entries in order and of the public settings, in lower-case hexadecimal.
     package static func text(of entries: [JSONValue], publicSettings: JSONValue?) throws -> String {
         var config: JSONObject = [:]
         config["PUBLIC_SETTINGS"] = publicSettings
@@ -105,7 +100,7 @@ package enum VersionDigest {
 
 /// `cordovaCompatibilityVersions` as the Cordova builder computes them (METEOR section 1.6).
 package enum CompatibilityDigest {
-    /// The digest of a platform version and of plugins with their versions; lower-case hex.
+    /// Returns the digest of a platform version and of plugins with their versions, in lower-case hexadecimal.
     package static func text(platform: String, plugins: [String: String]) throws -> String {
         try SHA1.hex(of: platform + plugins.sorted { $0.key < $1.key }.map { $0.key + $0.value }.joined())
     }

@@ -1,10 +1,10 @@
-/// JavaScript's `encodeURIComponent`, and its reverse.
+/// JavaScript's `encodeURIComponent` and `decodeURIComponent`.
 package enum URIComponent {
     private static let plain = Set(
         Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()".utf8))
     private static let digits = Array("0123456789ABCDEF".utf8)
 
-    /// Every byte of the UTF-8 as `%XX` but letters, digits and `- _ . ! ~ * ' ( )`.
+    /// Encodes every byte except letters, digits and `- _ . ! ~ * ' ( )` as `%XX`.
     package static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
         for byte in bytes {
@@ -17,7 +17,7 @@ package enum URIComponent {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The text behind the escapes; nil for a broken escape and for what is no UTF-8.
+    /// Returns nil for an invalid escape or invalid UTF-8.
     package static func decode(_ text: some StringProtocol) -> String? {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]

@@ -1,14 +1,14 @@
 import BundleValues
 import BundleDisk
 
-/// Makes a Meteor-style bundle out of the folder that a web build leaves.
+/// Builds a Meteor bundle from the folder of a web build.
 ///
-/// Scripts, stylesheets and `dynamic/` files become entries of those types, everything else a public asset; `app/` stands
-/// before every path as Meteor has it, and a colon in a name becomes an underscore (METEOR section 1.4). `index.html` at the
-/// top becomes the page, with the runtime config script in it; there is a plain one where the folder has none.
+/// Scripts, style sheets and `dynamic/` files become entries of those types, and all other files public assets. As in
+/// Meteor, paths start with `app/`, and a colon in a name becomes an underscore (METEOR section 1.4). The top-level
+/// `index.html` becomes the page with a runtime config script; without one there is a plain page.
 package enum WebFolder {
-    /// The bundle of a folder, whose files must not change as long as it is in use. Source maps belong to their scripts, unless
-    /// `pairsSourceMaps` is false: then they are public assets with hashes of their own.
+    /// Returns the bundle of a folder, whose files must not change while it is used. Source maps belong to their scripts,
+    /// or are public assets with hashes if `pairsSourceMaps` is false.
     package static func bundle(
         _ folder: String, version: MeteorBundleBuilder.Version = .computed, hashes: HashScheme = .modern,
         pairsSourceMaps: Bool = true
@@ -61,14 +61,14 @@ package enum WebFolder {
         return name.hasPrefix("dynamic/") ? "dynamic js" : "js"
     }
 
-    /// `x.js.map` beside an `x.js`.
+    /// Whether the file is an `x.js.map` beside an `x.js`.
     private static func isSourceMap(_ name: String, among names: Set<String>) -> Bool {
         guard name.hasSuffix(".map") else { return false }
         let code = String(name.dropLast(4))
         return names.contains(code) && type(of: code) != "asset"
     }
 
-    /// Whether the last component has sixteen hex digits in a row.
+    /// Whether the last component has sixteen hexadecimal digits in a row.
     static func namesItsContent(_ name: String) -> Bool {
         var run = 0
         for byte in (name.split(separator: "/").last ?? "").utf8 {

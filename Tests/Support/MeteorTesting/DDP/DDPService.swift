@@ -2,7 +2,7 @@ import BundleValues
 import BundleTesting
 import Synchronization
 
-/// Tells whoever subscribes which version of the client is served, as Meteor's `autoupdate` does (METEOR section 7).
+/// Sends the served version to subscribers, like Meteor's `autoupdate` (METEOR section 7).
 final class DDPService: Sendable {
     private static let collection = "meteor_autoupdate_clientVersions"
 
@@ -13,10 +13,10 @@ final class DDPService: Sendable {
 
     private let state = Mutex(State())
 
-    /// How many are subscribed.
+    /// The number of subscribers.
     var count: Int { state.withLock { $0.subscribed.count } }
 
-    /// Another version is served: those that are subscribed hear of it.
+    /// Serves another version and notifies the subscribers.
     func serve(_ version: String?) {
         state.withLock { state in
             let kind = state.version == nil ? "added" : "changed"
@@ -26,10 +26,10 @@ final class DDPService: Sendable {
         }
     }
 
-    /// Closes every socket, without a word.
+    /// Breaks every socket.
     func cut() { for (_, peer) in state.withLock({ $0.subscribed }) { peer.cut() } }
 
-    /// Talks with one client until it is gone.
+    /// Serves one client until it disconnects.
     func talk(_ peer: SocketPeer) {
         peer.say(#"{"server_id":"0"}"#)
         while let text = peer.hear() {
@@ -51,7 +51,7 @@ final class DDPService: Sendable {
                 Self.text(["msg": .string("nosub"), "id": .string(id), "error": .object(["error": .integer(404)])]))
         }
         state.withLock { state in
-            // For clients of before 1.7.1.
+            // For clients before 1.7.1.
             for old in ["version", "version-refreshable", "version-cordova"] {
                 peer.say(Self.document("added", old, "outdated"))
             }

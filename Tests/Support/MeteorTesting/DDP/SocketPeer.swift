@@ -2,9 +2,8 @@ import BundleSigning
 package import BundleTesting
 import Synchronization
 
-/// The server's side of one WebSocket (RFC 6455), by hand: what a server does wrong, a test can do here.
+/// The server's end of a WebSocket (RFC 6455), with which a test can send invalid frames.
 package final class SocketPeer: Sendable {
-    /// What came.
     private enum Frame {
         case text([UInt8])
         case ping([UInt8])
@@ -16,7 +15,7 @@ package final class SocketPeer: Sendable {
 
     private init(_ connection: TakenConnection) { self.connection = connection }
 
-    /// The answer that opens a socket, which `talk` has until it returns; nil for a request that asks for none.
+    /// Returns the response that opens a socket, which `talk` uses until it returns; nil for another request.
     package static func answer(
         _ request: LoopbackServer.Request, _ talk: @escaping @Sendable (SocketPeer) -> Void
     ) throws -> Route? {
@@ -32,9 +31,9 @@ package final class SocketPeer: Sendable {
         return route
     }
 
-    // MARK: Hearing
+    // MARK: Receiving
 
-    /// The next text of the client; nil when it closed, or is gone. Pings are answered meanwhile.
+    /// Returns the next text of the client, or nil when it closed or disconnected. It answers pings.
     package func hear() -> String? {
         while let frame = next() {
             switch frame {
@@ -56,7 +55,7 @@ package final class SocketPeer: Sendable {
             guard let long = connection.read(count == 126 ? 2 : 8) else { return nil }
             count = long.reduce(0) { $0 << 8 | Int($1) }
         }
-        // A client's frames are masked.
+        // Frames of a client are masked.
         guard head[1] & 0x80 != 0, let mask = connection.read(4), let masked = connection.read(count) else {
             return nil
         }
@@ -69,24 +68,24 @@ package final class SocketPeer: Sendable {
         }
     }
 
-    // MARK: Saying
+    // MARK: Sending
 
     /// Sends a text message.
     package func say(_ text: String) { send(0x1, Array(text.utf8)) }
 
-    /// Sends one whole frame of that opcode.
+    /// Sends one complete frame.
     package func send(_ opcode: UInt8, _ content: [UInt8]) { raw(Self.head(opcode, content.count) + content) }
 
-    /// Sends these bytes, whatever they are.
+    /// Sends raw bytes.
     package func raw(_ bytes: [UInt8]) { connection.write(bytes) }
 
-    /// Closes in good order.
+    /// Closes the socket normally.
     package func close() { send(0x8, [0x03, 0xE8]) }
 
-    /// Is gone without a word.
+    /// Breaks the connection.
     package func cut() { connection.close() }
 
-    /// The head of a frame as a server sends it; `isLast` is false where further frames belong to the message.
+    /// Returns the head of a server's frame. If `isLast` is false, more frames of the message follow.
     package static func head(_ opcode: UInt8, _ count: Int, isLast: Bool = true) -> [UInt8] {
         let first = (isLast ? 0x80 : 0) | opcode
         if count < 126 { return [first, UInt8(count)] }

@@ -1,13 +1,13 @@
 import BundleValues
 
-/// The bundles of the Capacitor plugin's suite (METEOR section 8.5): small, hashed by their bytes, without format and sizes.
+/// The bundles of the Capacitor plugin's suite (METEOR section 8.5): small, hashed by their bytes, without format and
+/// sizes.
 package enum CapacitorBundles {
     /// The appId of every page.
     package static let appId = "test-app-id"
     /// The ROOT_URL of every page.
     package static let rootURL = "http://mock.test"
 
-    /// A bundle of that version with these files.
     package static func bundle(_ version: String, _ entries: [BundleEntry] = []) -> MeteorBundleBuilder {
         var builder = MeteorBundleBuilder(.stated(version), hashes: .bytes, entries)
         for index in builder.entries.indices { builder.entries[index].statesSize = false }
@@ -19,7 +19,7 @@ package enum CapacitorBundles {
         return builder
     }
 
-    /// A cacheable file at `/path`.
+    /// Returns a cacheable file at `/path`.
     package static func asset(_ path: String, type: String = "js", _ text: String) -> BundleEntry {
         BundleEntry(path, type: type, isCacheable: true, .text(text))
     }

@@ -1,17 +1,15 @@
 import BundleValues
 
-/// What the fixtures of the Cordova plugin's suite consist of (METEOR section 8.2).
+/// The bundles of the Cordova plugin's suite (METEOR section 8.2).
 package enum CordovaBundles {
-    /// The appId of every page but two.
+    /// The appId of all pages except two.
     package static let appId = "1waqgcidafgwubeqj8o"
-    /// The ROOT_URL of most pages, as the suite has it; it is only text.
+    /// The ROOT_URL of most pages. It is only compared as text.
     package static let rootURL = "http://localhost:3000/"
-    /// The compatibility version for iOS.
     package static let iosCompatibility = "0abe549f2adbcf6cd295428aefea628ebe69666a"
-    /// The compatibility version for Android.
     package static let androidCompatibility = "4017747ca6b4f460f33b121e439b7a11a070205a"
 
-    /// The bundle of a version. `port` takes the place of 3000 in ROOT_URL, and the next one that of 3001.
+    /// Returns the bundle of a version. `port` replaces 3000 in ROOT_URL, and the next port replaces 3001.
     package static func bundle(_ version: CordovaVersion, port: Int = 3000) -> MeteorBundleBuilder {
         var builder = MeteorBundleBuilder(.stated(version.version), hashes: .bytes, entries(of: version))
         builder.compatibility = compatibility(iosCompatibility, androidCompatibility)
@@ -35,7 +33,7 @@ package enum CordovaBundles {
         return builder
     }
 
-    /// The bundle of the seed: version1, with files that its manifest does not list.
+    /// Returns the bundle of the seed: version1, with files that its manifest does not list.
     package static func seed(port: Int = 3000) -> MeteorBundleBuilder {
         var builder = bundle(.version1, port: port)
         builder.unlisted = [
@@ -45,7 +43,7 @@ package enum CordovaBundles {
         return builder
     }
 
-    /// The text of `app/template.mobileapp.js`, the script that changes with every version.
+    /// Returns the text of `app/template.mobileapp.js`, the script that changes with every version.
     package static func template(_ version: CordovaVersion) -> String {
         """
         (function () {
@@ -58,7 +56,7 @@ package enum CordovaBundles {
     }
 
     private static let head = "<title>mobileapp</title>\n"
-    /// The one stylesheet of Meteor's skeleton, 30 bytes.
+    /// The style sheet of Meteor's skeleton, 30 bytes.
     private static let styles = "/* CSS declarations go here */"
 
     private static func compatibility(_ ios: String, _ android: String) -> JSONObject {
@@ -95,7 +93,7 @@ package enum CordovaBundles {
             sourceMap: .init(.text(map)))
     }
 
-    /// A file that holds its own name, or another text, and a line feed.
+    /// Returns a file with its own name or another text, and a line feed.
     private static func some(_ name: String, text: String? = nil) -> BundleEntry {
         BundleEntry("app/\(name)", url: "/\(name)", .text("\(text ?? name)\n"))
     }

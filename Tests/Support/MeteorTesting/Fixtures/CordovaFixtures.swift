@@ -2,14 +2,14 @@
 package struct CordovaFixtures: Sendable {
     /// The seed: version1 in the bundle layout.
     package let seed: String
-    /// One folder a version, in the server layout.
+    /// The folder with one folder per version, in the server layout.
     package let versions: String
-    /// What a stopped download of version2 left, in the bundle layout: the manifest, the page and two of the files.
+    /// The rest of a stopped download of version2 in the bundle layout: the manifest, the page and two files.
     package let partialVersion2: String
 
     private let bundles: [CordovaVersion: MeteorBundle]
 
-    /// Writes everything below `folder`. `port` is that of the server in ROOT_URL.
+    /// Writes the fixtures into `folder`. `port` is that of the server in ROOT_URL.
     package init(in folder: String, port: Int = 3000) throws {
         seed = "\(folder)/seed"
         versions = "\(folder)/versions"
@@ -25,10 +25,9 @@ package struct CordovaFixtures: Sendable {
         try bundle(.version2).keeping { finished.contains($0.path) }.writeBundleLayout(to: partialVersion2)
     }
 
-    /// The folder that a server serves for a version.
+    /// Returns the folder that a server serves for a version.
     package func folder(of version: CordovaVersion) -> String { "\(versions)/\(version.rawValue)" }
 
-    /// The bundle of a version, as its manifest has it.
     package func bundle(_ version: CordovaVersion) throws -> MeteorBundle {
         guard let bundle = bundles[version] else {
             throw BundleFolderError(message: "there is no fixture \(version.rawValue)")
@@ -36,17 +35,18 @@ package struct CordovaFixtures: Sendable {
         return bundle
     }
 
-    /// The `hash` of an entry of a version; empty for a path that it does not list.
+    /// Returns the `hash` of an entry; empty for a path that is not listed.
     package func hash(of path: String, in version: CordovaVersion) -> String {
         bundles[version]?.entry(path)?.hash ?? ""
     }
 
-    /// The query-less URL path of a source map; empty for an entry without one.
+    /// Returns the URL path of a source map without its query; empty for an entry without one.
     package func sourceMapURL(of path: String, in version: CordovaVersion) -> String {
         bundles[version]?.entry(path)?.sourceMapURL ?? ""
     }
 
-    /// The bytes that a client of that version must show at a path of the bundle; empty for a path that it does not list.
+    /// Returns the bytes that a client of the version must serve at a path of the bundle; empty for a path that is not
+    /// listed.
     package func content(of path: String, in version: CordovaVersion) throws -> [UInt8] {
         try bundles[version]?.files.first { $0.path == path }?.content.read() ?? []
     }
@@ -65,14 +65,14 @@ package struct CordovaFixtures: Sendable {
 }
 
 extension MeteorBundle {
-    /// The same manifest and page with fewer files.
+    /// Returns the same manifest and page with fewer files.
     package func keeping(_ isKept: (File) -> Bool) -> MeteorBundle {
         var changed = self
         changed.files.removeAll { !isKept($0) }
         return changed
     }
 
-    /// The same manifest and page with one more file, at the same path in both layouts.
+    /// Returns the same manifest and page with one more file at the same path in both layouts.
     package func adding(_ path: String, _ content: BundleContent) -> MeteorBundle {
         var changed = self
         changed.files.append(File(path: path, urlPath: path, content: content))

@@ -1,28 +1,28 @@
 package import BundleTesting
 
-/// A case of the Cordova suite about the local server (METEOR section 8.3, CW-01 to CW-26): one GET, and what its answer must say.
+/// A case of the Cordova suite about the local server (METEOR section 8.3, CW-01 to CW-26): one GET and the expected
+/// response.
 package struct CordovaServerCase: Sendable {
-    /// What an answer must say.
+    /// An expectation of the response.
     package enum Expectation: Sendable {
-        /// The index page, with this text in it.
+        /// The index page, containing this text.
         case page(containing: String)
         /// Status 200 and the bytes of the file at `path`.
         case file
-        /// Status 404.
         case missing
-        /// An entity tag that begins with the hash of the entry at `path`.
+        /// An entity tag that starts with the hash of the entry at `path`.
         case tag
-        /// A field with exactly this value; `{hash}` stands for the hash of the entry at `path`, `{map}` for its source map's URL.
+        /// A header with exactly this value. `{hash}` is the hash of the entry at `path`, `{map}` the URL of its source
+        /// map.
         case field(String, String)
     }
 
-    /// `CW-01` for instance.
+    /// The number, such as `CW-01`.
     package let number: String
-    /// Path and query that are asked for, with `{hash}` and `{map}` as above.
+    /// The requested path and query, with `{hash}` and `{map}` as above.
     package let target: String
-    /// The entry of the manifest, by its path, that the case is about; empty for none.
+    /// The path of the manifest entry that the case is about; empty for none.
     package let path: String
-    /// All of them must hold.
     package let expectations: [Expectation]
 
     init(_ number: String, _ target: String, of path: String = "", _ expectations: Expectation...) {
@@ -32,7 +32,6 @@ package struct CordovaServerCase: Sendable {
         self.expectations = expectations
     }
 
-    /// All twenty-six.
     package static let all = places + caching + types
 
     private static let index = Expectation.page(containing: "<title>mobileapp</title>")
@@ -88,13 +87,12 @@ package struct CordovaServerCase: Sendable {
 }
 
 extension CordovaServerCase {
-    /// The bundle under test: the hash of an entry, the URL of its source map, and the bytes of a file, by its path.
+    /// The bundle under test: the hash, source map URL and bytes of files by path.
     package struct Bundle: Sendable {
         let hash: @Sendable (String) -> String
         let sourceMapURL: @Sendable (String) -> String
         let content: @Sendable (String) throws -> [UInt8]
 
-        /// Says where the facts come from.
         package init(
             hash: @escaping @Sendable (String) -> String, sourceMapURL: @escaping @Sendable (String) -> String,
             content: @escaping @Sendable (String) throws -> [UInt8]
@@ -105,10 +103,10 @@ extension CordovaServerCase {
         }
     }
 
-    /// The path and query to ask for.
+    /// Returns the requested path and query.
     package func target(in bundle: Bundle) -> String { filled(target, bundle) }
 
-    /// What is wrong with `answer`, one line each; empty where nothing is.
+    /// Returns the deviations of `answer`, one line each.
     package func findings(in answer: RawResponse, of bundle: Bundle) throws -> [String] {
         try expectations.compactMap { expectation in
             switch expectation {

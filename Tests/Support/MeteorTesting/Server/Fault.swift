@@ -1,55 +1,53 @@
 package import BundleTesting
 
-/// What a `MeteorServer` does wrong with an answer.
+/// A fault in a response of `MeteorServer`.
 package enum Fault: Sendable {
-    /// Nothing: a good answer between two bad ones.
+    /// No fault, for a valid response between two faults.
     case none
-    /// This status, with a short body; `retryAfter` is the value of Retry-After.
+    /// This status with a short body and an optional Retry-After.
     case status(Int, retryAfter: String? = nil)
-    /// The connection ends without a word.
+    /// Closes the connection without a response.
     case hangUp
-    /// Nothing more after so many bytes of the body; the connection stays open.
+    /// Stops after this many bytes of the body and keeps the connection open.
     case stall(after: Int)
-    /// The connection ends after so many bytes of the body.
+    /// Closes the connection after this many bytes of the body.
     case cut(after: Int)
-    /// One bit of the byte at this offset is another one.
+    /// Inverts one bit of the byte at this offset.
     case corrupt(at: Int)
-    /// Status 200 and the HTML of a captive portal.
+    /// Status 200 with the HTML of a captive portal.
     case captivePortal
-    /// These bytes in place of the content; the entity tag stays.
+    /// These bytes instead of the content, with the correct entity tag.
     case content([UInt8])
-    /// This entity tag, as it is; none for nil.
+    /// This entity tag, or none for nil.
     case entityTag(String?)
-    /// The right entity tag as a weak one.
+    /// The correct entity tag as a weak one.
     case weakTag
-    /// The right entity tag with `-gzip` in it, as some proxies make it.
+    /// The correct entity tag with `-gzip`, as from some proxies.
     case gzipTag
-    /// The right entity tag in upper-case digits.
+    /// The correct entity tag in upper case.
     case upperCaseTag
-    /// All header names changed by the closure; `lowerCaseNames` is the usual one.
+    /// Header names changed by the closure, such as `lowerCaseNames`.
     case headerNames(@Sendable (String) -> String)
-    /// The answer comes so many milliseconds late.
+    /// Delays the response by this many milliseconds.
     case delay(milliseconds: Int32)
-    /// The answer comes when the gate opens.
+    /// Sends the response when the gate opens.
     case hold(Gate)
-    /// The body stops after so many bytes and goes on when the gate opens.
+    /// Stops after this many bytes of the body and continues when the gate opens.
     case holdBody(after: Int, Gate)
-    /// A redirect to this URL.
     case redirect(to: String, status: Int = 302)
-    /// Chunks and no length.
+    /// A chunked body without a length.
     case chunked
-    /// This Content-Length, true or not; the connection ends with the body.
+    /// This Content-Length, correct or not. The connection ends with the body.
     case contentLength(String)
-    /// Any other change of the answer.
+    /// Another change of the response.
     case change(@Sendable (inout Route) -> Void)
-    /// All of these, in order.
+    /// All of these faults in order.
     case all([Fault])
 
-    /// Header names in lower case, as HTTP/2 has them.
+    /// Header names in lower case, as in HTTP/2.
     package static let lowerCaseNames = Fault.headerNames { $0.lowercased() }
-    /// A document that is no JSON.
+    /// An invalid JSON document.
     package static let garbage = Fault.content(Array("{\"version\": \"version2\", \"manif".utf8))
-    /// A document of no bytes.
     package static let empty = Fault.content([])
 
     func apply(to route: inout Route) {
@@ -108,7 +106,7 @@ package enum Fault: Sendable {
     }
 }
 
-/// The faults of one path: the first one that has requests left is applied.
+/// The faults of one path. The first one with requests left applies.
 struct FaultQueue {
     private var faults: [(fault: Fault, left: Int?)] = []
 

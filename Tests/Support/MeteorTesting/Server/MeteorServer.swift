@@ -2,27 +2,28 @@ package import BundleValues
 import BundleTesting
 import Synchronization
 
-/// A Meteor server on a port of 127.0.0.1 that serves bundles in the server layout, keeps a log and misbehaves on request.
+/// A Meteor server on a port of 127.0.0.1 that serves bundles in the server layout, logs requests and misbehaves on
+/// request.
 package final class MeteorServer: Sendable {
-    /// What stands in the `ETag` of an asset.
+    /// The `ETag` of assets.
     package enum EntityTags: Sendable {
-        /// The manifest's `hash`, quoted, with the other headers of a real server.
+        /// The manifest's `hash` in quotes, with the other headers of a real server.
         case manifestHash
-        /// The SHA-1 of the bytes, quoted, without cache headers: the mock server of the Cordova plugin's suite.
+        /// The SHA-1 of the bytes in quotes, without cache headers, as from the mock server of the Cordova plugin's
+        /// suite.
         case contentDigest
     }
 
-    /// The port.
     package let port: Int
     private let site: Site
     private let server: LoopbackServer
 
-    /// Serves the folders at `folders`: each one a version by the folder's name, or a folder of such folders.
+    /// Serves the versions in `folders`: each folder is a version by its name, or contains such folders.
     ///
-    /// Nothing is served before the first `serve(version:)`. `rootPath` is the path of a ROOT_URL with one, as `/sub`.
-    /// `onRequest` is called for every request, with the status of its answer, on a thread of the server. With `talksDDP` clients
-    /// that ask for a socket at `/websocket` are told the version that is served; without, there is none, as behind many proxies.
-    /// These requests are in no log.
+    /// No version is served before the first `serve(version:)`. `rootPath` is the path in ROOT_URL, such as `/sub`.
+    /// `onRequest` is called for every request with the status of its response, on a thread of the server. With
+    /// `talksDDP`, clients that open a socket at `/websocket` receive the served version; otherwise there is no socket,
+    /// as behind many proxies. Socket requests are not logged.
     package init(
         _ folders: [String], port: Int = 0, tags: EntityTags = .manifestHash, rootPath: String = "",
         prefix: String = "/__cordova", talksDDP: Bool = false,
@@ -35,24 +36,24 @@ package final class MeteorServer: Sendable {
         self.site = site
     }
 
-    /// The ROOT_URL: scheme, host, port and path, with a slash at its end.
+    /// The ROOT_URL with a trailing slash.
     package var rootURL: String { "http://127.0.0.1:\(port)\(site.rules.rootPath)/" }
 
-    /// The URL of a path below the prefix; `/manifest.json` for instance.
+    /// Returns the URL of a path below the prefix, such as `/manifest.json`.
     package func url(_ path: String) throws -> FetchURL {
         try server.url(site.rules.rootPath + site.rules.prefix + path)
     }
 
-    /// The versions that can be served, by name, sorted.
+    /// The names of all versions, sorted.
     package var versions: [String] { site.state.withLock { $0.folders.keys.sorted() } }
 
-    /// The name of the version that is served now; nil before the first.
+    /// The name of the served version; nil before the first.
     package var servedVersion: String? { site.state.withLock { $0.served?.name } }
 
-    /// Adds a version, or replaces it; one that is being served stays as it is until it is served again.
+    /// Adds or replaces a version. A served version does not change until it is served again.
     package func add(_ version: String, folder: String) { site.state.withLock { $0.folders[version] = folder } }
 
-    /// Serves another version from the next request on, and clears `requests`.
+    /// Serves another version from the next request on and clears `requests`.
     package func serve(version: String) throws {
         let served = try site.load(version)
         site.state.withLock { state in
@@ -64,26 +65,26 @@ package final class MeteorServer: Sendable {
         site.sockets?.serve(served.version)
     }
 
-    /// How many clients are told of versions at this moment.
+    /// The number of clients that subscribe to versions.
     package var subscriberCount: Int { site.sockets?.count ?? 0 }
 
     /// Breaks every socket.
     package func cutSockets() { site.sockets?.cut() }
 
-    /// Serves another version from the n-th request from now on, counted from 1: a deployment in the middle of a download.
-    /// The log stays.
+    /// Serves another version from the n-th request on, counted from 1: a deployment during a download. It does not clear
+    /// the log.
     package func serve(version: String, fromRequest number: Int) throws {
         let served = try site.load(version)
         site.state.withLock { $0.next = ($0.log.count + number, served) }
     }
 
-    /// Does something wrong with the answers for a path below the prefix, `/` and `/manifest.json` too; `*` is every path
-    /// without faults of its own. Faults of a path take turns: each for its number of requests, nil being for ever.
+    /// Adds a fault to the responses of a path below the prefix, including `/` and `/manifest.json`. `*` applies to all
+    /// paths without faults. The faults of a path apply in turn, each for `times` requests, or permanently for nil.
     package func fault(_ path: String, _ fault: Fault, times: Int? = nil) {
         site.state.withLock { $0.faults[path, default: FaultQueue()].append(fault, times: times) }
     }
 
-    /// Takes away the faults of a path, of all paths for nil.
+    /// Removes the faults of a path, or of all paths for nil.
     package func heal(_ path: String? = nil) {
         site.state.withLock { state in
             if let path { state.faults[path] = nil } else { state.faults = [:] }
@@ -93,29 +94,29 @@ package final class MeteorServer: Sendable {
     /// The requests since the last `serve(version:)`, in order.
     package var requests: [MeteorRequest] { site.state.withLock { Array($0.log[$0.cleared...]) } }
 
-    /// The requests since the version changed last, by `serve(version:)` or in the middle of a download.
+    /// The requests since the last change of the version, by `serve(version:)` or during a download.
     package var requestsSinceLastSwitch: [MeteorRequest] { site.state.withLock { Array($0.log[$0.switched...]) } }
 
     /// The requests since the start.
     package var allRequests: [MeteorRequest] { site.state.withLock { $0.log } }
 
-    /// How many connections were accepted since the start.
+    /// The number of accepted connections since the start.
     package var connectionCount: Int { server.connectionCount }
 
-    /// Clears `requests`; the version stays.
+    /// Clears `requests` without changing the version.
     package func clearRequests() { site.state.withLock { $0.cleared = $0.log.count } }
 
-    /// Waits until a path below the prefix was asked for since the last `serve(version:)`; false after a minute without.
+    /// Waits until a path below the prefix is requested after the last `serve(version:)`. Returns false after a minute.
     package func wait(for path: String) -> Bool {
         let prefix = site.rules.prefix
         return Patience.wait { requests.contains { $0.path.hasSuffix(prefix + path) } }
     }
 
-    /// Closes everything; a second call does nothing.
+    /// Closes the server. A second call does nothing.
     package func stop() { server.stop() }
 }
 
-/// What the threads of a server share.
+/// The state of the server's threads.
 private final class Site: Sendable {
     struct State {
         var folders: [String: String]
@@ -142,7 +143,7 @@ private final class Site: Sendable {
         self.onRequest = onRequest
     }
 
-    /// Reads the manifest anew: a test may have changed it.
+    /// Reads the manifest again, because a test can have changed it.
     func load(_ name: String) throws -> ServedVersion {
         guard let folder = state.withLock({ $0.folders[name] }) else {
             throw BundleFolderError(

@@ -1,4 +1,4 @@
-/// Content types as Meteor's server sends them: by the type of the entry, else by the ending.
+/// The content types of Meteor's server: by the type of the entry, otherwise by the file extension.
 enum ServedTypes {
     static func of(_ path: String, entryType: String?) -> String {
         switch entryType {

@@ -2,9 +2,9 @@ import BundleCore
 import BundleValues
 import BundleDisk
 
-/// A folder in the server layout, with what its manifest says about the files.
+/// A folder in the server layout with the entries of its manifest.
 struct ServedVersion: Sendable {
-    /// What headers need to know about a URL.
+    /// The values of an entry for the headers of its URL.
     struct Label: Sendable {
         let hash: String?
         let type: String
@@ -12,14 +12,14 @@ struct ServedVersion: Sendable {
         let sourceMapURL: String?
     }
 
-    /// What it is served as.
+    /// The name under which it is served.
     let name: String
     let folder: String
-    /// The `version` of the manifest; nil for a manifest that cannot be read, whose assets are served without labels.
+    /// The `version` of the manifest; nil for an unreadable manifest, whose assets have no labels.
     let version: String?
-    /// By URL path, with its prefix if it has one.
+    /// The labels by URL path, including a prefix.
     let labels: [String: Label]
-    /// URL paths of source maps.
+    /// The URL paths of source maps.
     let sourceMaps: Set<String>
 
     init(_ name: String, folder: String) throws {
@@ -45,7 +45,7 @@ struct ServedVersion: Sendable {
         self.sourceMaps = sourceMaps
     }
 
-    /// The bytes of a file; nil where there is none, and for a path that leads out.
+    /// Returns the bytes of a file, or nil if it does not exist or the path leaves the folder.
     func contents(_ path: String) -> [UInt8]? {
         guard !path.isEmpty, !path.split(separator: "/").contains("..") else { return nil }
         return try? File.open(reading: "\(folder)/\(path)").readAll(maximumBytes: 1 << 30)

@@ -1,16 +1,16 @@
 import BundleTesting
 
-/// What a server answers to which request, faults aside (METEOR sections 1.9 and 8.1).
+/// The responses of a server without faults (METEOR sections 1.9 and 8.1).
 struct ServerRules: Sendable {
-    /// The path of the ROOT_URL, without a slash at its end; empty for a server at the top.
+    /// The path of the ROOT_URL without trailing slash; empty for the root.
     let rootPath: String
     /// The prefix of the architecture, `/__cordova`.
     let prefix: String
     let tags: MeteorServer.EntityTags
 
-    /// The path below the root and the first prefix, decoded; nil outside the site.
+    /// Returns the decoded path below the root and the first prefix, or nil outside the site.
     ///
-    /// `whole` is the path as the manifest may have it, and `bare` the same with one prefix taken off.
+    /// `whole` is the path as in a manifest, and `bare` the same without one prefix.
     func place(of path: String) -> (whole: String, bare: String)? {
         guard let path = URIComponent.decode(path), path.hasPrefix(rootPath) else { return nil }
         let whole = String(path.dropFirst(rootPath.count))
@@ -19,7 +19,7 @@ struct ServerRules: Sendable {
         return (whole, String(whole.dropFirst(prefix.count)))
     }
 
-    /// The key of a path's faults: without any prefix.
+    /// Returns the key of a path's faults, which has no prefix.
     func faultKey(of path: String) -> String {
         guard var bare = place(of: path)?.bare else { return path }
         while bare.hasPrefix(prefix + "/") { bare = String(bare.dropFirst(prefix.count)) }
@@ -62,7 +62,7 @@ struct ServerRules: Sendable {
         }
     }
 
-    /// The answer for a URL path that the manifest lists, or that is a file without its being listed.
+    /// Returns the response for a URL path that the manifest lists or that is an unlisted file.
     private func asset(_ request: MeteorRequest, _ path: String, of version: ServedVersion) throws -> Route? {
         let label = version.labels[path]
         let isListed = label != nil || version.sourceMaps.contains(path)
@@ -91,7 +91,7 @@ struct ServerRules: Sendable {
         of bytes: [UInt8], _ label: ServedVersion.Label?, _ path: String, of version: ServedVersion
     ) throws -> String {
         if tags == .manifestHash, let hash = label?.hash { return "\"\(hash)\"" }
-        // The file server's own form, which names no content.
+        // The file server's own tag, which does not identify the content.
         if tags == .manifestHash, version.sourceMaps.contains(path) {
             return "W/\"\(String(bytes.count, radix: 16))-18c2f6d1a00\""
         }

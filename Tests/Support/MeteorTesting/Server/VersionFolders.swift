@@ -1,9 +1,8 @@
 import BundleDisk
 import Glibc
 
-/// Finds the versions in folders.
 enum VersionFolders {
-    /// Folders by the name of the version: each of `folders` that has a manifest, and those one level below the others.
+    /// Returns the folders by version: each of `folders` with a manifest, and the subfolders of the others.
     static func find(_ folders: [String]) throws -> [String: String] {
         var found: [String: String] = [:]
         for folder in folders {
@@ -22,9 +21,9 @@ enum VersionFolders {
     private static func hasManifest(_ folder: String) -> Bool { File.exists("\(folder)/manifest.json") }
 }
 
-/// Waits for what another thread does.
+/// Waits for the work of another thread.
 enum Patience {
-    /// True as soon as the condition holds; false after a minute.
+    /// Returns true as soon as the condition is true, and false after a minute.
     static func wait(until condition: () -> Bool) -> Bool {
         for _ in 0..<12_000 {
             if condition() { return true }
