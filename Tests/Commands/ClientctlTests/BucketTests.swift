@@ -49,7 +49,8 @@ import Testing
         try run(
             [
                 "publish", other, "--version", "1.1.0", "--feed", feed, "--min-shell", "1.0.0", "--app-id",
-                ChannelSite.appId, "--key", site.key("release"), "--json",
+                ChannelSite.appId, "--key", site.key("release"), "--channel", "stable", "--channel-key",
+                site.key("channel"), "--json",
             ]
         ).failed(51, "versionExists")
         try release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
@@ -171,14 +172,15 @@ import Testing
             ] + more
         }
         let edit = ["--feed", feed, "--channel", "stable", "--channel-key", site.key("channel")]
+        let inStable = ["--channel", "stable", "--channel-key", site.key("channel")]
         let byCommand = ["--credential-command", "cat '\(printing)'"]
         let none = ["AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""]
         try all(["trust", "publish", site.trust, "--feed", feed])
         try all(try publish("1.0.0"))
         try all(try publish("1.1.0", byCommand + ["--after-publish", "true"]), none)
-        try run(try publish("1.2.0", ["--channel", "stable", "--create", "--channel-key", site.key("channel")]))
+        try run(try publish("1.2.0", inStable + ["--create"]))
             .succeeded()
-        try all(try publish("1.3.0", ["--dry-run"]))
+        try all(try publish("1.3.0", inStable + ["--dry-run"]))
         try all(["release", "pause", "--version", "1.2.0"] + edit)
         for list in [["release", "list"], ["release", "log"], ["feed", "gc"]] {
             try all(list + ["--feed", feed] + (list[1] == "log" ? ["--channel", "stable"] : []))
@@ -188,11 +190,12 @@ import Testing
         try all(["feed", "copy", feed, site.folder.file("back")])
         try all(["feed", "check", "file://\(site.folder.file("back"))/", "--origin", feed])
         try run(["feed", "export", "--feed", feed, "--to", site.folder.file("kit")]).succeeded()
-        try all(try publish("1.4.0"), ["AWS_SECRET_ACCESS_KEY": wrong], 11)
-        try all(try publish("1.4.0"), ["AWS_SECRET_ACCESS_KEY": wrong + "\u{7}"], 78)
+        try all(try publish("1.4.0", inStable), ["AWS_SECRET_ACCESS_KEY": wrong], 11)
+        try all(try publish("1.4.0", inStable), ["AWS_SECRET_ACCESS_KEY": wrong + "\u{7}"], 78)
         try all(
-            try publish("1.4.0"), ["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": wrong], 10)
-        try all(try publish("1.4.0", ["--credential-command", "cat '\(printing)'; exit 3"]), none, 78)
+            try publish("1.4.0", inStable),
+            ["AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": wrong], 10)
+        try all(try publish("1.4.0", inStable + ["--credential-command", "cat '\(printing)'; exit 3"]), none, 78)
         try apart.write([], to: "stop")
         let watched = try watcher.wait()
         #expect(watched.status == 0 && watched.text == "ready\n\n", "\(watched.text) \(watched.errors)")

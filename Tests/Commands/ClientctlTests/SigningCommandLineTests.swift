@@ -107,7 +107,9 @@ import Testing
             sleep 600 & echo $! >'\(said).new' && mv '\(said).new' '\(said)'; while ! test -e '\(gate)'; do sleep 0.02; done; \
             kill $!; '\(try command("release"))'
             """
-        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        var client = Site.client("1.0.0")
+        client["app/shared.js"] = Array("WebAppLocalServer.startupDidComplete()\n".utf8)
+        let source = try site.folder.writeTree(client, to: "web")
         let publisher = try Program(
             [
                 "env", word, Clientctl.path, "publish", source, "--version", "1.0.0", "--feed", site.feed,
