@@ -2,8 +2,8 @@ import Testing
 
 @testable import FeedHost
 
-struct MessageAllowanceTests {
-    @Test func `a thousand at once, then five hundred a second`() {
+@Suite("MessageAllowance") struct MessageAllowanceTests {
+    @Test func `allows a thousand messages at once and then five hundred per second`() {
         var allowance = MessageAllowance()
         let start = SuspendingClock.now
         #expect((0..<2000).filter { _ in allowance.consume(at: start) }.count == 1000)

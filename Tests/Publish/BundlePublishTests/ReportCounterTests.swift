@@ -6,7 +6,7 @@ import Testing
 
 @testable import FeedHost
 
-struct ReportCounterTests {
+@Suite("ReportCounter") struct ReportCounterTests {
     private let folder: TemporaryFolder
 
     init() throws {
@@ -21,7 +21,7 @@ struct ReportCounterTests {
             name, in: Directory.open(folder.path), of: Directory.open(folder.file("feed")), clock: clock)
     }
 
-    /// Another program that goes on from what is on the disk.
+    /// Returns a counter like that of another process, which reads the file.
     private func next() throws -> ReportCounter {
         try folder.write(try contents(ofFile: folder.file("counts.json")), to: "next.json")
         return try counter("next.json")
@@ -39,7 +39,7 @@ struct ReportCounterTests {
                 String.init)
     }
 
-    @Test func `many at once are all answered, and all on the disk by then`() async throws {
+    @Test func `stores the reports of many messages before it responds`() async throws {
         let counter = try counter()
         let messages = try (0..<300).map { _ in try message() }
         await withTaskGroup(of: ReportVerdict.self) { group in
@@ -47,16 +47,16 @@ struct ReportCounterTests {
             for await verdict in group { #expect(verdict == .taken(counted: 1)) }
         }
         #expect(await sum(counter.metrics()) == "300")
-        // One write is for all who come while another one is under way.
+        // One write serves all messages that arrive during the previous write.
         #expect(await counter.writes < 100)
         let next = try next()
         #expect(await sum(next.metrics()) == "300")
         #expect(await next.take(messages[299]) == .taken(counted: 0))
     }
 
-    @Test func `what the disk does not take is not answered for, and counts when it comes again`() async throws {
+    @Test func `fails for a message that cannot be stored and counts it when it is repeated`() async throws {
         let counter = try counter()
-        // A folder cannot be replaced by a file.
+        // A file cannot replace a folder.
         _ = try folder.writeTree(["in-the-way": []], to: "counts.json")
         let message = try message()
         #expect(await counter.take(message) == .failed)
@@ -65,7 +65,7 @@ struct ReportCounterTests {
         #expect(await sum(try next().metrics()) == "1")
     }
 
-    @Test func `what changes nothing is not written, and answered all the same`() async throws {
+    @Test func `responds without a write to a message that changes nothing`() async throws {
         let counter = try counter()
         let empty = ReportMessage(appId: nil, reports: [], dropped: 0).bytes
         #expect(await counter.take(empty) == .taken(counted: 0))
@@ -78,7 +78,7 @@ struct ReportCounterTests {
         #expect(await counter.writes == 1)
     }
 
-    @Test func `metrics are rendered once a second at most, and only when something has changed`() async throws {
+    @Test func `renders metrics once a second at most and only after a change`() async throws {
         let clock = ManualClock()
         let counter = try counter(clock: clock)
         #expect(await counter.take(try message()) == .taken(counted: 1))
@@ -90,7 +90,7 @@ struct ReportCounterTests {
         }
         #expect(await counter.renderings == 1)
         #expect(await counter.take(try message()) == .taken(counted: 1))
-        // Nothing is older than a second.
+        // The metrics are at most a second old.
         #expect(await sum(counter.metrics()) == "2")
         #expect(await counter.renderings == 2)
         clock.advance(by: .milliseconds(900))
@@ -101,7 +101,7 @@ struct ReportCounterTests {
         #expect(await counter.renderings == 3)
     }
 
-    @Test func `a version that has just come counts, and strangers do not make the feed be listed again and again`()
+    @Test func `counts a new version and limits the scans for unknown versions`()
         async throws
     {
         let clock = ManualClock()
@@ -116,10 +116,10 @@ struct ReportCounterTests {
         clock.advance(by: .milliseconds(90))
         #expect(await verdict == .taken(counted: 1))
         #expect(await counter.scans == 2)
-        let strangers = try (0..<50).map { _ in try self.message("9.9.9") }
-        let looks = Task {
+        let unknown = try (0..<50).map { _ in try self.message("9.9.9") }
+        let scans = Task {
             await withTaskGroup(of: ReportVerdict.self) { group in
-                for stranger in strangers { group.addTask { await counter.take(stranger) } }
+                for message in unknown { group.addTask { await counter.take(message) } }
                 for await verdict in group { #expect(verdict == .taken(counted: 0)) }
             }
             return await counter.scans
@@ -130,13 +130,13 @@ struct ReportCounterTests {
                 if !clock.wakeTimes.isEmpty { clock.advance(by: .milliseconds(10)) }
             }
         }
-        // From 100 ms on, and no more than one in each 100 ms. Whoever comes in the middle of a look needs the next one.
-        #expect(await looks.value <= 2 + Int(clock.now.sinceStart / .milliseconds(100)))
+        // A scan from 100 ms on, and at most one per 100 ms. A message that arrives during a scan needs the next one.
+        #expect(await scans.value <= 2 + Int(clock.now.sinceStart / .milliseconds(100)))
         #expect(await counter.scans < 20)
         ticker.cancel()
     }
 
-    @Test func `another folder in the feed's place is the one that counts`() async throws {
+    @Test func `reads the folder that replaced the feed`() async throws {
         let counter = try counter()
         _ = try folder.writeTree(["releases/v2.0.0/manifest.json": []], to: "other")
         try Directory.open(folder.path).rename("feed", to: "old")
@@ -145,7 +145,7 @@ struct ReportCounterTests {
         #expect(await counter.take(try message("1.0.0")) == .taken(counted: 0))
     }
 
-    @Test func `two do not count in one file`() throws {
+    @Test func `rejects a second counter for the same file`() throws {
         let counter = try counter()
         let refusal = #expect(throws: UpdateFailure.self) { try self.counter() }
         #expect(refusal?.message.contains("Another host counts reports in \(folder.path)/counts.json") == true)

@@ -86,7 +86,7 @@ struct DDPConversation: Sendable {
             recordActivity(now)
             return ignore("it is binary", now)
         case (_, .closed): return lose(now)
-        case (.greeting(let end), .woken): return wake(now, end, "no DDP answer within 10s")
+        case (.greeting(let end), .woken): return wake(now, end, "no DDP response within 10s")
         case (.talking(let talk), .woken): return wake(now, talk)
         default: return []
         }
@@ -124,7 +124,9 @@ struct DDPConversation: Sendable {
     private mutating func wake(_ now: Duration, _ talk: DDPTalk) -> [Action] {
         var talk = talk
         var actions: [Action] = []
-        if let pinged = talk.pinged, now >= pinged + DDPTimers.answer { return drop(now, "the server is silent") }
+        if let pinged = talk.pinged, now >= pinged + DDPTimers.answer {
+            return drop(now, "the server did not answer a ping")
+        }
         if talk.pinged == nil, now >= talk.lastReceived + DDPTimers.idle {
             talk.pinged = now
             actions.append(.send(DDPRequest.ping))
@@ -188,11 +190,11 @@ struct DDPConversation: Sendable {
         guard DDPRequest.versions.contains(version), !refused.contains(version) else {
             state = .apart
             return [
-                .close, .giveUp("the server wants version \(Self.shown(version)) of DDP, which is not spoken here"),
+                .close, .giveUp("the server requires version \(Self.shown(version)) of DDP, which is not supported"),
             ]
         }
         proposed = version
-        return drop(now, "the server wants version \(version) of DDP")
+        return drop(now, "the server requires version \(version) of DDP")
     }
 
     private mutating func subscribe(_ talk: DDPTalk) -> Action {
@@ -231,7 +233,7 @@ struct DDPConversation: Sendable {
         guard versions.current == nil else { return [.ready] + versionChanges() }
         return [.ready]
             + log(
-                "the server states no version for \(architecture) yet; if that stays so, check that the appId is the server's"
+                "the server reports no version for \(architecture) yet; if it never does, compare the appId with that of the server"
             )
     }
 

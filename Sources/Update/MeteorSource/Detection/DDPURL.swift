@@ -49,7 +49,7 @@ package struct DDPURL: Sendable, Hashable, CustomStringConvertible {
 
     private static func page(_ text: String) throws(FetchError) -> FetchURL {
         let url = try SocketURL.start(of: text)
-        guard !url.isFile else { throw .unsupportedURL(url.display, reason: "a Meteor server speaks http or https") }
+        guard !url.isFile else { throw .unsupportedURL(url.display, reason: "a Meteor server uses http or https") }
         return url
     }
 

@@ -53,10 +53,10 @@ extension AssetManifestError: CustomStringConvertible {
         switch self {
         case .tooLarge, .tooManyEntries, .tooManyFolders: "Raise the limit if the client is meant to be that large."
         case .page:
-            "Either it is restarting, then try again in a moment, or the network wants a login first (a captive portal), or it was "
-                + "built without the mobile platform (meteor add-platform)."
+            "Try again in a moment, log in to the network if it has a captive portal, or add the mobile platform to the build "
+                + "(meteor add-platform)."
         case .noCompatibility(let platform): "Build the server with the platform \(platform.rawValue)."
-        case .incompatibleFormat: "The server is of a Meteor release that this version does not know."
+        case .incompatibleFormat: "This version does not support the Meteor release of the server."
         case .unreadable, .notAnObject, .noVersion, .version, .member:
             "Check the address; if it is right, build the Meteor application again."
         }

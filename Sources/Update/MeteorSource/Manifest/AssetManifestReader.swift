@@ -74,7 +74,7 @@ struct AssetManifestReader {
     private mutating func readMember(_ name: String) throws {
         let known = ["format", "version", "manifest", "cordovaCompatibilityVersions", "PUBLIC_SETTINGS"]
         if known.contains(name), !seen.insert(name).inserted {
-            throw AssetManifestError.member(name, problem: "stands there twice")
+            throw AssetManifestError.member(name, problem: "is repeated")
         }
         switch name {
         case "format": try readFormat()
@@ -111,7 +111,7 @@ struct AssetManifestReader {
             case .null: break
             case .string(let version):
                 guard compatibility.updateValue(version, forKey: platform) == nil else {
-                    throw AssetManifestError.member("\(member).\(name)", problem: "stands there twice")
+                    throw AssetManifestError.member("\(member).\(name)", problem: "is repeated")
                 }
             default: throw AssetManifestError.member("\(member).\(name)", problem: "is not a string")
             }

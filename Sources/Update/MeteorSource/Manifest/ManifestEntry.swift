@@ -26,7 +26,7 @@ struct ManifestEntry {
                 continue
             }
             let value = try reader.readScalar(maximumBytes: AssetManifestReader.longestText)
-            guard values[field.rawValue] == nil else { throw refusal(field, "stands there twice") }
+            guard values[field.rawValue] == nil else { throw refusal(field, "is repeated") }
             values[field.rawValue] = value
         }
     }

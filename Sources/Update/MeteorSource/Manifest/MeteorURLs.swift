@@ -12,7 +12,7 @@ package struct MeteorURLs: Sendable, Equatable {
     package init(rootURL: FetchURL, architecture: String = "web.cordova") throws(FetchError) {
         let root = Self.withoutTrail(rootURL)
         guard !rootURL.isFile else {
-            throw .unsupportedURL(rootURL.display, reason: "a Meteor server speaks http or https")
+            throw .unsupportedURL(rootURL.display, reason: "a Meteor server uses http or https")
         }
         let client = architecture.hasPrefix("web.") ? architecture.dropFirst(4) : architecture[...]
         let base = root + "/__" + PercentEncoding.encode(path: Array(client.utf8)) + "/"

@@ -9,7 +9,7 @@ import Testing
     typealias Action = DDPConversation.Action
 
     static let noVersion =
-        "the server states no version for web.cordova yet; if that stays so, check that the appId is the server's"
+        "the server reports no version for web.cordova yet; if it never does, compare the appId with that of the server"
 
     static func version(_ text: String) throws -> Action { .versionChanged(try MeteorVersion(parsing: text)) }
 
@@ -318,7 +318,7 @@ import Testing
         bench.now = .seconds(14)
         #expect(
             bench.handle(.woken) == [
-                .lost("no DDP answer within 10s"), .close, .reconnect(after: .milliseconds(10)),
+                .lost("no DDP response within 10s"), .close, .reconnect(after: .milliseconds(10)),
             ])
     }
 
@@ -340,7 +340,7 @@ import Testing
         bench.now = .milliseconds(162_500)
         #expect(
             bench.handle(.woken) == [
-                .lost("the server is silent"), .close, .reconnect(after: .milliseconds(10)),
+                .lost("the server did not answer a ping"), .close, .reconnect(after: .milliseconds(10)),
             ])
     }
 

@@ -160,7 +160,7 @@ import Testing
             await bench.pass(.seconds(15))
             #expect(await socket.hear() == nil)
             await bench.pass(.milliseconds(10))
-            #expect(bench.news == [.connected, .lost("the server is silent")])
+            #expect(bench.news == [.connected, .lost("the server did not answer a ping")])
             await goesOn(bench, try await bench.subscribe())
         }
     }
@@ -172,7 +172,7 @@ import Testing
             await bench.pass(.seconds(10))
             #expect(await socket.hear() == nil)
             await bench.pass(.milliseconds(10))
-            #expect(bench.news == [.lost("no DDP answer within 10s")])
+            #expect(bench.news == [.lost("no DDP response within 10s")])
             await goesOn(bench, try await bench.subscribe())
         }
     }
@@ -251,7 +251,7 @@ import Testing
             socket.say(#"{"msg":"failed","version":"9"}"#)
             #expect(await socket.hear() == nil)
         }
-        #expect(end == .refused("the server wants version 9 of DDP, which is not spoken here"))
+        #expect(end == .refused("the server requires version 9 of DDP, which is not supported"))
     }
 
     // MARK: The mock server

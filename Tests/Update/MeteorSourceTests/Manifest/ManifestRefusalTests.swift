@@ -35,7 +35,7 @@ import Testing
         (ManifestText.entry("a", hash: "a\\\"b"), "manifest[1].hash"),
         (ManifestText.entry("a", hash: "a\\nb"), "manifest[1].hash"),
         (ManifestText.entry("a", hash: String(repeating: "a", count: 129)), "manifest[1].hash"),
-        (ManifestText.entry("a", more: ",\"hash\":\"x\""), "manifest[1].hash stands there twice"),
+        (ManifestText.entry("a", more: ",\"hash\":\"x\""), "manifest[1].hash is repeated"),
         (ManifestText.entry("a", more: ",\"size\":-1"), "manifest[1].size is not an integer"),
         (ManifestText.entry("a", more: ",\"size\":1.5"), "manifest[1].size is not an integer"),
         (ManifestText.entry("a", more: ",\"sri\":\"YQ==\""), "manifest[1].sri is not the base64 of a SHA-512"),
@@ -129,8 +129,8 @@ import Testing
         ("{\"version\":\"1\"}", "manifest is missing"),
         ("{\"version\":\"1\",\"manifest\":{}}", "manifest is not an array"),
         ("{\"version\":\"1\",\"manifest\":null}", "manifest is not an array"),
-        ("{\"version\":\"1\",\"manifest\":[],\"manifest\":[]}", "manifest stands there twice"),
-        ("{\"version\":\"1\",\"version\":\"2\",\"manifest\":[]}", "version stands there twice"),
+        ("{\"version\":\"1\",\"manifest\":[],\"manifest\":[]}", "manifest is repeated"),
+        ("{\"version\":\"1\",\"version\":\"2\",\"manifest\":[]}", "version is repeated"),
         ("{\"version\":\"1\",\"manifest\":[],\"PUBLIC_SETTINGS\":1,\"PUBLIC_SETTINGS\":2}", "PUBLIC_SETTINGS stands"),
         ("{\"version\":\"1\",\"manifest\":[],\"cordovaCompatibilityVersions\":[]}", "is not an object"),
         (
@@ -139,7 +139,7 @@ import Testing
         ),
         (
             "{\"version\":\"1\",\"manifest\":[],\"cordovaCompatibilityVersions\":{\"ios\":\"1\",\"ios\":\"2\"}}",
-            "cordovaCompatibilityVersions.ios stands there twice"
+            "cordovaCompatibilityVersions.ios is repeated"
         ),
         ("{\"format\":1,\"version\":\"1\",\"manifest\":[]}", "format is not a string"),
     ])
