@@ -38,7 +38,7 @@ import Testing
         #expect(rule.wait(losses: .max) { _ in 1 } == .zero)
     }
 
-    @Test func `waits briefly after the first losses, whatever the random number`() {
+    @Test func `waits briefly after the first losses for any random number`() {
         var rule = BackoffRule()
         rule.soonLosses = 2
         rule.spread = 0.75...1.25

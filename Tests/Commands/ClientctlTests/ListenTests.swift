@@ -121,7 +121,7 @@ import Testing
             following(host).dropLast() + ["ws://127.0.0.1:\(other.port)/push"] + more)
         #expect(other.wait(for: "/push?channel=stable"))
         #expect(other.requests.allSatisfy { $0["Authorization"] == nil })
-        try elsewhere.wait(until: "answered with status 403")
+        try elsewhere.wait(until: "responded with status 403")
     }
 
     @Test func `whoever logs in waits for no check`() throws {
@@ -299,6 +299,6 @@ import Testing
         while server.requests.count < 3, ContinuousClock.now < deadline { poll(nil, 0, 20) }
         try #require(server.requests.map(\.target).prefix(3) == ["/websocket", "/websocket", "/websocket"])
         #expect(try serving.count("cannot be listened to") == 1)
-        #expect(try serving.count("answered with status 404") == 1)
+        #expect(try serving.count("responded with status 404") == 1)
     }
 }

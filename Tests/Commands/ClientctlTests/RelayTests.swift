@@ -152,7 +152,7 @@ import Testing
         #expect(try await socket.next() == .release(channel: "stable", sequence: 2))
         let new = try contents(ofFile: site.feed + "/channels/stable.json")
         try site.folder.write(old, to: "feed/channels/stable.json")
-        try relay.wait(until: "sequence 1 after 2")
+        try relay.wait(until: "sequence 1, which is older than 2")
         try site.folder.write(new, to: "feed/channels/stable.json")
         try site.publish("1.0.2").succeeded()
         #expect(try await socket.next() == .release(channel: "stable", sequence: 3))

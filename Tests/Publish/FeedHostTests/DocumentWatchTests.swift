@@ -28,14 +28,14 @@ import Testing
 
     static let rows: [(String, [Look])] = [
         (
-            "a document, and the next",
+            "announces each new sequence",
             [
                 Look(document(17), announced: 17, watched(17)), Look(.unchanged), Look(.unchanged),
                 Look(document(18), announced: 18), Look(document(18)), Look(.unchanged),
             ]
         ),
         (
-            "an older copy is announced to nobody, and told of once",
+            "reports an older copy once without announcing it",
             [
                 Look(document(17), announced: 17, watched(17)), Look(document(16), .older(sequence: 16, than: 17)),
                 Look(.unchanged), Look(document(16)), Look(document(17), watched(17)),
@@ -43,7 +43,7 @@ import Testing
             ]
         ),
         (
-            "an upstream that dies is asked less and less, and as before when it is back",
+            "polls a failed upstream less often, and as before after it recovers",
             [
                 Look(document(17), announced: 17, watched(17)),
                 Look(failure, .failed("refused"), wait: .seconds(2)), Look(failure, wait: .seconds(4)),
@@ -54,7 +54,7 @@ import Testing
             ]
         ),
         (
-            "it may ask for more time, and for an hour at most",
+            "waits as long as the server asks, at most an hour",
             [
                 Look(.failed("503", retryAfter: .seconds(90)), .failed("503"), wait: .seconds(92)),
                 Look(.missing(retryAfter: .seconds(7)), .missing, wait: .seconds(11)),
@@ -62,14 +62,14 @@ import Testing
             ]
         ),
         (
-            "a channel that comes later",
+            "announces a channel that is created later",
             [
                 Look(.missing(retryAfter: nil), .missing, wait: .seconds(2)),
                 Look(.missing(retryAfter: nil), wait: .seconds(4)), Look(document(1), announced: 1, watched(1)),
             ]
         ),
         (
-            "what is no document is told of, and asked for seldom until it is known",
+            "reports an invalid file once and polls it less often until it is valid",
             [
                 Look(document(17), announced: 17, watched(17)),
                 Look(.unreadable("a page", tag: "\"p\""), .unreadable("a page"), wait: .seconds(2)), Look(.unchanged),
@@ -79,7 +79,7 @@ import Testing
             ]
         ),
         (
-            "a server without entity tags",
+            "reports a server without entity tags",
             [
                 Look(.document(sequence: 1, tag: nil), announced: 1, .watched(sequence: 1, hasTag: false)),
                 Look(.document(sequence: 1, tag: nil)), Look(.document(sequence: 2, tag: nil), announced: 2),
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `lets another channel replace one that never existed`() {
+    @Test func `ends the watch of a channel that never existed`() {
         for (answer, isNothing) in [
             (.missing(retryAfter: nil), true), (.unreadable("a page", tag: nil), true), (Self.failure, false),
             (Self.document(1), false),

@@ -59,7 +59,7 @@ import Testing
         #expect(watched.review("more") == .ends(next: "d0"))
     }
 
-    @Test func `replaces a channel that does not exist by one that waits`() {
+    @Test func `replaces a missing channel by a waiting one`() {
         let watched = Watched(to: [])
         for number in 0..<Subscriptions.most { #expect(watched.enter(.only("junk\(number)")) == .starts) }
         let nothing = Subscriptions.Finding.nothing(isLasting: false)

@@ -74,7 +74,7 @@ import Testing
         try upstream.publish(16)
         await pass(.seconds(1))
         #expect(announcer.sequences.numbers == ["stable": 17])
-        #expect(said.count("sequence 16 after 17") == 1)
+        #expect(said.count("sequence 16, which is older than 17") == 1)
         try upstream.publish(19)
         await pass(.seconds(1))
         #expect(announcer.sequences.numbers == ["stable": 19])
@@ -109,7 +109,7 @@ import Testing
         let watch = try watch(["beta", "none", "page", "wrong"])
         await settled(4)
         #expect(announcer.sequences.numbers == ["beta": 1])
-        #expect(said.count("none.json is not there") == 1)
+        #expect(said.count("none.json does not exist") == 1)
         #expect(said.count("page.json cannot be read") == 1)
         #expect(
             said.count("wrong.json cannot be read, so it is not announced: it is the file of the channel other")
@@ -164,7 +164,7 @@ import Testing
         await watch.stop()
         let open = try self.watch()
         for number in 0..<100 { #expect(open.enter(.only("c\(number)"))) }
-        #expect(said.count("64 are watched already") == 36)
+        #expect(said.count("64 channels are watched already") == 36)
         await open.stop()
     }
 

@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: ["2", "1", "", "x\n"])
-    func `ends if there is no common version of DDP`(version: String) {
+    func `ends without a common version of DDP`(version: String) {
         var bench = Bench()
         _ = (bench.handle(.connecting), bench.handle(.opened))
         let text = #"{"msg":"failed","version":"\#(version == "x\n" ? #"x\n"# : version)"}"#
