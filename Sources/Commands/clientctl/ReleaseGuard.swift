@@ -108,6 +108,7 @@ struct ReleaseGuard: AsyncParsableCommand {
             audience: document.releases[try document.index(of: version)].audience(at: terms.clock))
         answer.asksForGroup = situation.namesGroups && fleet.named == nil
         answer.isGuard = !guards.isEmpty
+        answer.isDryRun = terms.isDryRun
         if !answer.isGuard {
             answer.report = try decision.change(version, revokes: revokes, situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
@@ -201,8 +202,10 @@ private struct GuardAnswer {
     var report: ChannelReport?
     /// What a guard has signed.
     var hold: HoldDocument?
-    /// Whether whoever asks may only hold.
+    /// Whether the key of this run can only hold a release.
     var isGuard = false
+    /// Whether nothing is written.
+    var isDryRun = false
 
     init(
         _ version: SemanticVersion, _ situation: GuardDecision.Situation, _ decision: GuardDecision, audience: String
@@ -250,10 +253,12 @@ private struct GuardAnswer {
         case .complete: "is complete at \(audience)"
         case .bake(let rest): "stays at \(audience) for \(DurationText(.seconds(rest.components.seconds)))"
         case .missing(let count): "stays at \(audience) until \(count) more good starts are reported"
-        case .stop: "is stopped at \(audience): too many starts fail"
+        case .stop: "\(isDryRun ? "would be" : "is") stopped at \(audience): too many starts fail"
         case .stopByHand:
             "fails too often, and every device may have it. Recall it: clientctl release revoke --version \(version)"
-        case .held: "is paused or revoked. After fixing it, run: clientctl release resume --version \(version)"
+        case .held where situation.isRecalled: "is recalled. Publish a higher version: devices install that one"
+        case .held:
+            "is paused. Publish a higher version; if this one is good after all, run: clientctl release resume --version \(version)"
         case .tooManyDevices(let most) where asksForGroup:
             "stays at \(audience): more devices report it than the \(most) that the draw can give it. Tell how many are in its groups with --group-devices"
         case .tooManyDevices(let most):
@@ -264,7 +269,7 @@ private struct GuardAnswer {
 
     var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) + holdLines }
 
-    private var holdLines: [String] { hold.map(HoldView.lines) ?? [] }
+    private var holdLines: [String] { hold.map { HoldView.lines($0, isDryRun: isDryRun) } ?? [] }
 
     var object: JSONObject {
         var missing: JSONValue = .null
@@ -317,9 +322,9 @@ enum HoldView {
         ]
     }
 
-    static func lines(_ hold: HoldDocument) -> [String] {
+    static func lines(_ hold: HoldDocument, isDryRun: Bool = false) -> [String] {
         [
-            "holds \(hold.releases.map(\.description).joined(separator: ", ")) in documents of \(hold.channel) up to sequence "
+            "\(isDryRun ? "would hold" : "holds") \(hold.releases.map(\.description).joined(separator: ", ")) in documents of \(hold.channel) up to sequence "
                 + "\(hold.sequence), since \(hold.issuedAt): \(UntrustedName.display(hold.reason, limit: 400))"
         ]
     }

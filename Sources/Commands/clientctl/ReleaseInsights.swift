@@ -92,6 +92,7 @@ private enum InsightsOutput {
             })
         object["fleet"] = insights.fleet.map(JSONValue.integer) ?? .null
         object["share"] = .string(orNull: insights.share?.description)
+        object["installedShare"] = .string(orNull: insights.installedShare?.description)
         object["guard"] = insights.verdicts.map { .object(self.object($0, insights.rule)) } ?? .null
         return object
     }
@@ -142,8 +143,13 @@ private enum InsightsOutput {
     }
 
     private static func share(_ insights: ReleaseInsights) -> [String] {
-        guard let fleet = insights.fleet, let share = insights.share else { return [] }
-        return ["  share       at most \(share) of the fleet, which has \(fleet) devices or more"]
+        guard let fleet = insights.fleet, let reports = insights.reports, let works = insights.share,
+            let took = insights.installedShare
+        else { return [] }
+        return [
+            "  fleet       \(fleet) devices or more; has it and works: \(reports.count("confirmed")) of \(fleet) (\(works)); "
+                + "took it: \(reports.count("installed")) of \(fleet) (\(took))"
+        ]
     }
 
     private static func lines(_ verdicts: FirstVerdicts, _ rule: GuardRule) -> [String] {

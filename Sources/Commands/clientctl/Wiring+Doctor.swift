@@ -47,7 +47,8 @@ extension Wiring {
         let named = try settings.optional("shell-version", given.shellVersion)
         let shell = DeviceDoctor.Shell(
             version: try named.map { try SemanticVersion(parsingArgument: $0) } ?? known?.shell,
-            hasSeed: try settings.optional("seed", given.seed) != nil, sessions: sessions(store))
+            hasSeed: try settings.optional("seed", given.seed) != nil,
+            hasDeviceId: try settings.optional("device-id", given.deviceId) != nil, sessions: sessions(store))
         return DeviceDoctor(
             store: store, shell: shell, trust: container.feed?.trust, feeds: feeds.compactMap(\.self),
             port: try self.port(port, options, known, settings), options: network, clock: .now)

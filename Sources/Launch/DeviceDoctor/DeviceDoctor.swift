@@ -59,11 +59,15 @@ package struct DeviceDoctor: Sendable {
     package struct Shell: Sendable {
         let version: SemanticVersion?
         let hasSeed: Bool
+        let hasDeviceId: Bool
         let sessions: any SessionRepository
 
-        /// `version` is nil where nobody knows it; `hasSeed` says whether a seed is named.
-        package init(version: SemanticVersion?, hasSeed: Bool, sessions: any SessionRepository) {
+        /// `version` is nil if it is not known. `hasSeed` and `hasDeviceId` are whether the operator names a seed and an id.
+        package init(
+            version: SemanticVersion?, hasSeed: Bool, hasDeviceId: Bool = false, sessions: any SessionRepository
+        ) {
             (self.version, self.hasSeed, self.sessions) = (version, hasSeed, sessions)
+            self.hasDeviceId = hasDeviceId
         }
     }
 
@@ -106,6 +110,10 @@ package struct DeviceDoctor: Sendable {
             return found.sorted { $0.key < $1.key }.map(\.value)
         }
         reading.trust = trust.map { newest($0, reading) }
+        let hasMachineId = try MachineIdentity.deviceId() != nil
+        let remembered = reading.store.ledger?.feed.deviceIdSource
+        reading.deviceIdSource =
+            shell.hasDeviceId || remembered == .given ? .given : hasMachineId ? .machine : remembered
         if let port {
             reading.port = DoctorReading.Port(
                 number: port.number, isFixed: port.isFixed, holder: await holder(port.number))

@@ -32,6 +32,8 @@ package struct DoctorFinding: Sendable, Equatable {
         case offer
         /// Whether what the source offers arrives.
         case wanted
+        /// The id that rollouts draw this device by.
+        case deviceId
         /// What stands between this machine and the feed.
         case proxy
         /// The address of the feed's name.

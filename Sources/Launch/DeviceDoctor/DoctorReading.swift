@@ -108,6 +108,8 @@ package struct DoctorReading: Sendable {
     package var hasSeed = false
     /// Who may see clients; nil where there is no store to ask.
     package var session: SessionStatus?
+    /// Where the id for rollouts comes from; nil if the device does not have one yet and the machine has no id.
+    package var deviceIdSource: FeedMemory.DeviceIdSource?
     /// What is trusted; nil where nothing was named.
     package var trust: Trust?
     /// What updates come from.

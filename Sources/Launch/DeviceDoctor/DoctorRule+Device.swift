@@ -55,6 +55,21 @@ extension DoctorRule {
         }
     }
 
+    // MARK: Which device it is
+
+    static func deviceId(_ reading: DoctorReading) -> DoctorFinding? {
+        guard reading.feeds.contains(where: \.isChannel) else { return nil }
+        return switch reading.deviceIdSource {
+        case .given: .ok(.deviceId, "device-id", "Rollouts draw this device by the id of --device-id.")
+        case .machine: .ok(.deviceId, "/etc/machine-id", "Rollouts draw this device by its machine id.")
+        case .drawn, nil:
+            .warning(
+                .deviceId, "/etc/machine-id",
+                "This machine has no id of its own, so rollouts draw it by an id in its store. Every copy of the store is the same device.",
+                "Run `systemd-machine-id-setup`, or give each device its own --device-id.")
+        }
+    }
+
     // MARK: Whether the offer is for this device
 
     static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {

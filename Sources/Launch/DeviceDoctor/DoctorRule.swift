@@ -12,7 +12,7 @@ package enum DoctorRule {
             + links(store)
             + [ledger(store), clients(reading), session(reading), leftovers(store), trust(reading)].compactMap(\.self)
             + reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
-            + [reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
+            + [deviceId(reading), reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }
 
     /// The worst of `findings`; `ok` where there is none.

@@ -11,7 +11,7 @@ package struct ArchiveSource: UpdateSource {
     package struct DeviceId: Sendable {
         /// As configured; nil to use what the store remembers.
         package let given: String?
-        /// What stands for the machine, where the store remembers none.
+        /// The id that is made from the machine's id; nil if the machine does not have one.
         package let machine: String?
         /// The groups that the device is in; nil for those that the store remembers.
         package let groups: [String]?
@@ -21,6 +21,17 @@ package struct ArchiveSource: UpdateSource {
             self.given = given
             self.machine = machine
             self.groups = groups
+        }
+
+        /// The id of the device whose store has `memory`. An id that was given stays; any other gives way to the machine's, so that the
+        /// clones of one disk are devices of their own.
+        package func resolved(_ memory: FeedMemory) throws -> (id: String, source: FeedMemory.DeviceIdSource) {
+            if let given { return (given, .given) }
+            if let id = memory.deviceId, memory.deviceIdSource == .given { return (id, .given) }
+            if let machine { return (machine, .machine) }
+            // A machine whose id is gone stays the device that it was.
+            if let id = memory.deviceId { return (id, memory.deviceIdSource ?? .drawn) }
+            return (try LaunchToken.random().text, .drawn)
         }
     }
 
@@ -441,7 +452,8 @@ struct FeedPoll: Sendable {
         let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
         if let failure = freshness.failure(of: document, clock: clock) { throw failure }
 
-        let id = try deviceId.given ?? memory.deviceId ?? deviceId.machine ?? LaunchToken.random().text
+        let id: String
+        (id, after.deviceIdSource) = try deviceId.resolved(memory)
         after.deviceId = id
         after.groups = deviceId.groups ?? memory.groups
         let member = try RolloutRule.Device(id: id, groups: after.groups)

@@ -1,16 +1,21 @@
 import BundleDisk
 import BundleSigning
 
-/// What tells this machine from others.
+/// The identity of this machine.
 package enum MachineIdentity {
     private static let path = "/etc/machine-id"
 
-    /// An id for this product made from the machine's id, which is not to be shown to others (machine-id(5)): 32 hex digits;
-    /// nil where the machine has none.
+    /// Returns an id for this product, made from the machine's id, which must not be disclosed (machine-id(5)): 32 hex digits.
+    /// Returns nil if the machine does not have one.
     package static func deviceId() throws -> String? {
         guard let bytes = try? File.open(reading: path).readAll(maximumBytes: 4096) else { return nil }
-        let id = String(decoding: bytes, as: UTF8.self).filter(\.isHexDigit)
-        guard id.utf8.count == 32 else { return nil }
+        return try deviceId(ofMachine: String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Returns the id for the content of `/etc/machine-id`. One digit 32 times is not an id: every machine with it would be the same.
+    static func deviceId(ofMachine text: String) throws -> String? {
+        let id = text.filter { !$0.isWhitespace }.lowercased()
+        guard id.utf8.count == 32, id.allSatisfy(\.isHexDigit), Set(id).count > 1 else { return nil }
         return String(try SHA256Digest.of(Array("swap-clients device \(id)".utf8)).hex.prefix(32))
     }
 }

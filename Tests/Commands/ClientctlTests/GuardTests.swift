@@ -83,6 +83,18 @@ import Testing
         let outcome = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
         #expect(outcome.status == 60)
         #expect(try site.list()["revoked"]?.arrayValue?.first?.objectValue?["version"]?.stringValue == "1.1.0")
+        let again = try guarded("http://127.0.0.1:\(engine.port)/", "--on-failure", "revoke")
+        #expect(
+            again.status == 60
+                && again.string("reason") == "is recalled. Publish a higher version: devices install that one")
+    }
+
+    @Test func `a dry run says what would be stopped`() throws {
+        let engine = try Self.engine(["started": 10, "confirmed": 5, "failed": 5])
+        let outcome = try guarded("http://127.0.0.1:\(engine.port)", "--dry-run")
+        #expect(outcome.status == 60)
+        #expect(outcome.string("reason")?.hasPrefix("would be stopped at ") == true)
+        #expect(try isPaused() == false)
     }
 
     @Test func `a start without a verdict has failed`() throws {

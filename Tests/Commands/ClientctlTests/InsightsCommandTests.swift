@@ -51,7 +51,8 @@ import Testing
         }
         #expect(counts == [520, 510, 500, 1, 1, 0])
         #expect(told.string("rollout") == "25%" && told["paused"] == .bool(false) && told["revoked"] == .bool(false))
-        #expect(told["fleet"] == .integer(2000) && told.string("share") == "25%")
+        #expect(
+            told["fleet"] == .integer(2000) && told.string("share") == "25%" && told.string("installedShare") == "26%")
         let routes = (told["routes"]?.arrayValue ?? []).compactMap(\.objectValue)
         #expect(routes.map { $0["route"] } == [.string("delta"), .string("archive")])
         #expect(routes.map { $0["installs"] } == [.integer(400), .integer(120)])
@@ -63,7 +64,7 @@ import Testing
         #expect(
             people.text.hasPrefix("1.1.0 in channel stable: for 25% of the devices\n  installed   520 (400 by delta"))
         #expect(people.text.contains("  failed      1 (1 health\\x1BFailed)\n"))
-        #expect(people.text.contains("at most 25% of the fleet, which has 2000 devices or more"))
+        #expect(people.text.contains("has it and works: 500 of 2000 (25%); took it: 520 of 2000 (26%)"))
         #expect(people.text.contains("few enough starts fail, where 2% may") && people.text.contains("fewer than 1%"))
         #expect(!people.text.contains("\u{1B}"))
     }

@@ -36,6 +36,7 @@ struct DoctorRuleTests {
 
     private static func reading(_ change: (inout DoctorReading) throws -> Void = { _ in }) rethrows -> DoctorReading {
         var reading = DoctorReading(clock: now, store: store(), confinement: .offered(version: 3))
+        reading.deviceIdSource = .machine
         try change(&reading)
         return reading
     }
@@ -80,6 +81,19 @@ struct DoctorRuleTests {
         #expect(Self.told(reading) == (isTold ? ["wanted warning"] : []))
         let finding = DoctorRule.findings(reading).first { $0.code == .wanted }
         #expect(finding?.message.contains("\(attempts) attempts failed: The server answered 503.") != !isTold)
+    }
+
+    @Test func `warns of a device without an id of its own if it follows a channel`() throws {
+        for source in [FeedMemory.DeviceIdSource.drawn, nil] {
+            let reading = try Self.reading {
+                $0.deviceIdSource = source
+                $0.feeds = [try Self.feed()]
+            }
+            #expect(Self.told(reading).contains("deviceId warning"))
+            #expect(
+                DoctorRule.findings(reading).first { $0.code == .deviceId }?.advice?.contains("--device-id") == true)
+        }
+        #expect(!Self.told(Self.reading { $0.deviceIdSource = nil }).contains("deviceId warning"))
     }
 
     @Test func `nothing is wrong with a device that is well, and every side of it is named`() throws {

@@ -108,8 +108,10 @@ package enum GuardDecision: Sendable, Equatable {
     package struct Situation: Sendable {
         /// The devices that may have it, in thousandths.
         package var rollout: Int
-        /// Whether it is paused or revoked.
+        /// Whether it is paused or recalled.
         package var isHeld: Bool
+        /// Whether it is recalled.
+        package var isRecalled = false
         /// How long ago its channel was changed last.
         package var sinceChange: Duration
         /// What devices said; nil where nobody counts.

@@ -8,13 +8,11 @@ extension GuardDecision.Situation {
         _ version: SemanticVersion, in document: ChannelDocument, at clock: Timestamp, verdicts: FirstVerdicts?
     ) throws {
         let release = document.releases[try document.index(of: version)]
-        let isRevoked =
-            document.revoked.contains { $0.version == version }
-            || document.minimumVersion.map { version < $0 } == true
         let changed = max(document.issuedAt, release.ramp?.step(at: clock)?.at ?? document.issuedAt)
         self.init(
-            rollout: release.share(at: clock), isHeld: release.isPaused || isRevoked,
+            rollout: release.share(at: clock), isHeld: release.isPaused || document.recalls(version),
             sinceChange: .seconds(clock.secondsSinceEpoch - changed.secondsSinceEpoch), verdicts: verdicts)
+        isRecalled = document.recalls(version)
         isForNamedAlone = release.isOnlyForGroups
         named = release.groups.filter(DeviceGroup.isSingle).count
         namesGroups = named < release.groups.count

@@ -64,10 +64,15 @@ package struct ReleaseInsights: Sendable {
         fleet = told != nil && reports.releases.count > 1 ? reports.mostDevices : nil
     }
 
-    /// The devices with a confirmed start, in thousandths of the fleet at most.
-    package var share: RolloutShare? {
+    /// The devices with a confirmed start, as a share of the fleet: the upper bound, because the fleet may be larger.
+    package var share: RolloutShare? { share(of: "confirmed") }
+
+    /// The devices that installed the release, as a share of the fleet: the upper bound.
+    package var installedShare: RolloutShare? { share(of: "installed") }
+
+    private func share(of fact: String) -> RolloutShare? {
         guard let fleet, fleet > 0, let reports else { return nil }
-        return RolloutShare(permille: Int((1000 * Double(reports.count("confirmed")) / Double(fleet)).rounded()))
+        return RolloutShare(permille: Int((1000 * Double(reports.count(fact)) / Double(fleet)).rounded()))
     }
 
     private static func product(_ size: Int, _ count: Int) -> Int? {

@@ -146,8 +146,20 @@ package struct FeedMemory: Sendable, Equatable {
     package var trust: Trust?
     /// The latest time that anything signed has named: a clock that is behind it is wrong.
     package var clock: Timestamp?
-    /// What draws this device into rollouts; nil until the first channel document.
+    /// Where the id of a device comes from.
+    package enum DeviceIdSource: String, Sendable, CaseIterable {
+        /// The operator's settings.
+        case given
+        /// The machine's id. A store that is copied to another machine gets the id of that machine.
+        case machine
+        /// Chance, because the machine does not have an id.
+        case drawn
+    }
+
+    /// The id that rollouts draw this device by; nil until the first channel document.
     package var deviceId: String?
+    /// Where `deviceId` comes from.
+    package var deviceIdSource: DeviceIdSource?
     /// The groups that this device is in, sorted; releases may name them.
     package var groups: [String] = []
     /// The shell that the best release of the feed needs, at the last look, where nothing but the age of the shell speaks against
@@ -235,7 +247,9 @@ package struct FeedUpdate: Sendable, Equatable {
     /// the newer.
     func added(to memory: FeedMemory) -> FeedMemory {
         var known = memory
-        if memory.deviceId == before.deviceId { known.deviceId = after.deviceId }
+        if memory.deviceId == before.deviceId {
+            (known.deviceId, known.deviceIdSource) = (after.deviceId, after.deviceIdSource)
+        }
         if after.groups != before.groups { known.groups = after.groups }
         if after.channels != before.channels, let channel = after.followed {
             known.follow(newer(of: channel, in: memory))
@@ -268,6 +282,7 @@ extension FeedMemory {
         trust = try reader.optional("trust").map { try Trust(MemberReader($0, of: "ledger.feed.trust")) }
         clock = reader.optional("clock") == nil ? nil : try reader.timestamp("clock")
         deviceId = try reader.optionalString("deviceId")
+        deviceIdSource = try reader.optionalString("deviceIdSource").flatMap(DeviceIdSource.init)
         groups = try reader.strings("groups")
         if !groups.allSatisfy(DeviceGroup.isName) { throw reader.refusal("groups", "names what is no group") }
         neededShell = try reader.optionalVersion("neededShell")
@@ -279,7 +294,8 @@ extension FeedMemory {
     var json: JSONValue {
         .object([
             "trust": trust.map(\.json) ?? .null, "clock": .string(orNull: clock?.description),
-            "deviceId": .string(orNull: deviceId), "groups": .array(groups.map(JSONValue.string)),
+            "deviceId": .string(orNull: deviceId), "deviceIdSource": .string(orNull: deviceIdSource?.rawValue),
+            "groups": .array(groups.map(JSONValue.string)),
             "neededShell": .string(orNull: neededShell?.description),
             "channels": .array(channels.map(\.json)), "usedRetries": Self.json(of: usedRetries),
         ])

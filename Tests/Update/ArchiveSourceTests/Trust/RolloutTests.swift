@@ -111,6 +111,24 @@ import BundleValues
         #expect(try device.memory().deviceId == id)
     }
 
+    @Test(
+        arguments: [
+            // The id of the flag, of the store with its source, and of the machine; the id that counts, and its source.
+            ("flag", "old", "given", "m", "flag", "given"), (nil, "old", "given", "m", "old", "given"),
+            (nil, "m1", "machine", "m2", "m2", "machine"), (nil, "d", "drawn", "m", "m", "machine"),
+            (nil, "m1", "machine", nil, "m1", "machine"), (nil, "d", "drawn", nil, "d", "drawn"),
+            (nil, nil, nil, "m", "m", "machine"),
+        ] as [(String?, String?, String?, String?, String, String)])
+    func `takes the id of the flag, then of an earlier flag, then of the machine`(
+        given: String?, remembered: String?, source: String?, machine: String?, id: String, from: String
+    ) throws {
+        var memory = FeedMemory()
+        memory.deviceId = remembered
+        memory.deviceIdSource = source.flatMap(FeedMemory.DeviceIdSource.init)
+        let resolved = try ArchiveSource.DeviceId(given: given, machine: machine).resolved(memory)
+        #expect(resolved.id == id && resolved.source.rawValue == from)
+    }
+
     // MARK: Recall
 
     private func revoke(_ versions: String...) throws -> [FeedMemory.Revocation] {

@@ -31,6 +31,7 @@ struct FeedMemoryTests {
         memory.trust = try trust()
         memory.neededShell = try Sample.version("9.0.0")
         memory.deviceId = "dévice \u{1F600}"
+        memory.deviceIdSource = .given
         memory.groups = ["eu", "qa"]
         memory.follow(try channel("beta", JSONValue.maximumInteger, issued: 200))
         memory.follow(try channel("stable"))
