@@ -149,6 +149,7 @@ extension FolderFinding.Code {
         switch self {
         case .precompressed, .maps, .junk, .duplicates, .overBudget: true
         case .sameContent, .emptyPage, .missingScript, .neverConfirms, .blocksConfirmation, .serviceWorker,
+            .reservedPath,
             .missingFile,
             .foreignOrigin, .ownFrame, .inlineHandler, .eval, .wasm:
             false
@@ -166,6 +167,8 @@ extension FolderFinding.Code {
         case .missingScript: ("script that index.html loads is missing", "scripts that index.html loads are missing")
         case .serviceWorker:
             ("file that registers a service worker", "files that register a service worker")
+        case .reservedPath:
+            ("file has a path that serve keeps for itself", "files have paths that serve keeps for itself")
         case .missingFile: ("file is missing that a page loads", "files are missing that pages load")
         case .foreignOrigin: ("thing that a page loads from elsewhere", "things that pages load from elsewhere")
         case .ownFrame: ("page in a frame of another page", "pages in frames of other pages")
@@ -190,6 +193,7 @@ extension FolderFinding.Code {
         case .blocksConfirmation: "Add 'self' to connect-src."
         case .missingScript: "Devices would roll this client back. Build it again."
         case .serviceWorker: "serve refuses service workers. Leave the registration out."
+        case .reservedPath: "Browsers do not get them: move them."
         case .missingFile: "Browsers will not find them."
         case .foreignOrigin: "serve refuses it, and a device may be offline. Copy it into the folder."
         case .ownFrame: "serve refuses frames."

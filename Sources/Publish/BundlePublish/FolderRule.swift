@@ -30,6 +30,8 @@ package struct FolderFinding: Sendable, Equatable {
         case blocksConfirmation
         /// A page or script registers a service worker.
         case serviceWorker
+        /// `serve` does not serve a file of that path.
+        case reservedPath
         /// A page names a file that is not in the folder.
         case missingFile
         /// A page loads something of another origin.
@@ -145,6 +147,7 @@ struct FolderRule {
             found.append(
                 FolderFinding(.eval, file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
         }
+        if !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, file)) }
         if file.registersWorker { found.append(FolderFinding(.serviceWorker, file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),
             ContentSecurityPolicy.refuses("script-src", "wasm-eval")

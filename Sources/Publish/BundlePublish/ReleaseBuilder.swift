@@ -33,6 +33,9 @@ package struct ReleaseBuilder {
         try look.tree.requireInstallable(options.limits)
         try Self.requireBridge(look.tree.folder, source)
         try look.requireScripts(allowing: options.allowed, of: source)
+        if let problem = options.format.problem(files: look.tree.entries.count, bytes: look.tree.totalBytes) {
+            throw UpdateFailure(.archiveRejected, subject: "format: \(source)", "\(source) \(problem)")
+        }
         try look.requireBudget(options.budget, of: source)
         return look
     }
@@ -161,6 +164,7 @@ package struct ReleaseBuilder {
 
     /// What a release must find in the feed, now and when it is put there.
     private func requireOpen(_ team: Team) throws {
+        try FeedTrust(in: feed, clock: .now)?.require(team.all, as: .release)
         try PresentManifest(in: feed, anchor: options.trust, clock: .now)?
             .require(goesBefore: options.appId, by: team.all)
     }

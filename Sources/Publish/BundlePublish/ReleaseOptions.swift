@@ -62,3 +62,18 @@ package struct ReleaseOptions: Sendable {
         level ?? (format == .tarZstd ? Self.defaultZstdLevel : Self.defaultDeflateLevel)
     }
 }
+
+extension ArchiveFormat {
+    /// Why an archive of this format cannot hold a client of so many files and bytes; nil if it can. Devices read no ZIP64.
+    func problem(files: Int, bytes: Int) -> String? {
+        guard self == .zip else { return nil }
+        let (mostFiles, mostBytes) = (0xFFFE, 0xFFFF_FFFE)
+        if files > mostFiles {
+            return "has \(files) files, and a zip holds at most \(mostFiles). Publish with --format tar.zst."
+        }
+        if bytes > mostBytes {
+            return "has \(ByteCount(bytes: bytes)), and a zip holds at most 4.3 GB. Publish with --format tar.zst."
+        }
+        return nil
+    }
+}

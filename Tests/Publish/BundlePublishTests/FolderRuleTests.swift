@@ -1,4 +1,5 @@
 import ArchiveSource
+import BundleArchive
 import BundleCore
 import BundleDisk
 import BundleSigning
@@ -162,6 +163,25 @@ import Testing
         #expect(found([try index(false)]) == ["neverConfirms index.html"])
         #expect(found([try index(nil)]) == [])
         #expect(found([try index(false), try file("a.js", size: 11) { $0.confirms = true }]) == [])
+    }
+
+    @Test(arguments: [
+        ("__clientctl/v1/page.js", true), ("clients/v1.0.0/index.html", true), ("clients/anne/orders.html", false),
+        ("a/__clientctl/x", false), ("app.js", false),
+    ])
+    func `reports a path that the server keeps for itself`(path: String, isReserved: Bool) throws {
+        #expect(found([try file(path)]) == (isReserved ? ["reservedPath \(path)"] : []))
+    }
+
+    @Test(arguments: [
+        (ArchiveFormat.zip, 65_534, 1, false), (.zip, 65_535, 1, true), (.zip, 1, 1 << 32, true),
+        (.zip, 1, 1 << 31, false),
+        (.tarZstd, 100_000, 1 << 40, false),
+    ])
+    func `refuses a zip of more files or bytes than it holds`(
+        format: ArchiveFormat, files: Int, bytes: Int, isRefused: Bool
+    ) {
+        #expect((format.problem(files: files, bytes: bytes) != nil) == isRefused)
     }
 
     @Test func `reports an empty index page, and no other page`() throws {
