@@ -167,7 +167,7 @@ struct ReleaseLog: ParsableCommand {
         let feed = try Wiring.place(at: settings.required("feed", feed), reading, settings)
         let channel = try settings.required("channel", channel)
         try ChannelView.requireName(channel)
-        let entries = try ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries
+        let entries = try Array(ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries.reversed())
         if entries.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         Output.give(
             json: try settings.isOn("json", common.json),
@@ -176,7 +176,7 @@ struct ReleaseLog: ParsableCommand {
                 ? [
                     "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change makes one"
                 ]
-                : entries.reversed().flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
+                : entries.flatMap(Self.lines) + (trust == nil ? [ReleaseList.unverified] : []))
     }
 
     private static func object(_ entry: ChannelHistory.Entry) -> JSONObject {

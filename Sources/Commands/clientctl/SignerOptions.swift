@@ -140,8 +140,7 @@ struct ChannelEditOptions: ParsableArguments {
             Signers.Flags(key: "channel-key", command: "sign-command", publicKey: "public"), keys: channelKey,
             commands: signCommand, publicKeys: `public`, passphrase, settings)
         if signers.isEmpty {
-            throw ValidationError(
-                "Missing --channel-key: give the key that signs the channel, or --sign-command with --public.")
+            throw MissingFlag(flags: ["channel-key", "sign-command"])
         }
         return try terms(signers, settings)
     }
@@ -217,12 +216,15 @@ enum ChannelOutput {
     }
 
     private static func manifest(_ change: NewestChange) -> JSONValue {
-        switch change {
-        case .untouched: .object(["changed": .bool(false)])
-        case .offers(let version): .object(["changed": .bool(true), "offers": .string(version.description)])
-        case .keepsRecalled(let version):
-            .object(["changed": .bool(false), "offers": .string(version.description), "recalled": .bool(true)])
-        }
+        let (isChanged, offered, isRecalled): (Bool, SemanticVersion?, Bool) =
+            switch change {
+            case .untouched: (false, nil, false)
+            case .offers(let version): (true, version, false)
+            case .keepsRecalled(let version): (false, version, true)
+            }
+        return .object([
+            "changed": .bool(isChanged), "offers": .string(orNull: offered?.description), "recalled": .bool(isRecalled),
+        ])
     }
 
     private static func line(_ change: NewestChange, isDryRun: Bool) -> [String] {
@@ -278,7 +280,7 @@ enum WriteOutput {
         (writes ?? []).map { write in
             let headers = write.headers.map { "; \($0.name): \($0.value)" }.joined()
             let verb = write.kind == .probe ? "would test the bucket with" : "would \(write.kind.rawValue)"
-            return "  \(verb)  \(write.name), \(write.size) bytes\(headers)"
+            return "  \(verb)  \(write.name), \(counted(write.size, "byte"))\(headers)"
         }
     }
 }

@@ -79,7 +79,16 @@ struct Verify: AsyncParsableCommand {
         ).verify()
         if let rebuild {
             let look = try FolderLook(Directory.open(rebuild), excluding: excluded, dropping: drops)
-            try ReleaseVerifier.require(look.tree, rebuilds: report)
+            do {
+                try ReleaseVerifier.require(look.tree, rebuilds: report)
+            } catch let difference as RebuildDifference {
+                let files = difference.files.map { file in
+                    JSONValue.object([
+                        "path": .string(file.path.string), "difference": .string(file.kind.rawValue),
+                    ])
+                }
+                throw FailureWithOutput(failure: difference.failure, members: ["differences": .array(files)])
+            }
         }
         let manifest = report.manifest.manifest
         Output.give(

@@ -84,24 +84,60 @@ package struct ReleaseVerifier: Sendable {
                 into: report.scratch.directory(creating: "released")))
         let differences = try tree.differences(from: released)
         let more = differences.count > 20 ? " and \(differences.count - 20) more" : ""
-        throw UpdateFailure(
-            .digestMismatch, subject: tree.folder.path,
-            "\(tree.folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
-                + "released was \(report.contentSha256.hex). These files differ: "
-                + "\(differences.prefix(20).joined(separator: ", "))\(more).")
+        throw RebuildDifference(
+            failure: UpdateFailure(
+                .digestMismatch, subject: tree.folder.path,
+                "\(tree.folder.path) is not what was released as \(report.manifest.version): its content is \(found.hex), "
+                    + "released was \(report.contentSha256.hex). These files differ: "
+                    + "\(differences.prefix(20).map(\.words).joined(separator: ", "))\(more)."),
+            files: differences)
     }
 }
 
+/// A folder whose content is not that of a release.
+package struct RebuildDifference: ClassifiedFailure {
+    /// How a file differs from the release.
+    package enum Kind: String, Sendable {
+        /// Both have it, with other bytes.
+        case changed
+        /// The folder lacks it.
+        case missing
+        /// The release lacks it.
+        case notReleased
+    }
+
+    /// A file that differs.
+    package struct File: Sendable {
+        /// Its path.
+        package let path: BundlePath
+        /// How it differs.
+        package let kind: Kind
+
+        fileprivate var words: String {
+            switch kind {
+            case .changed: path.string
+            case .missing: "\(path) (missing)"
+            case .notReleased: "\(path) (not released)"
+            }
+        }
+    }
+
+    /// The refusal, which names some of the files.
+    package let failure: UpdateFailure
+    /// All files that differ, in their order.
+    package let files: [File]
+}
+
 extension CanonicalTree {
-    /// What is not as in `released`, in words and in order.
-    fileprivate func differences(from released: CanonicalTree) throws -> [String] {
+    /// The files that differ from those of `released`, in their order.
+    fileprivate func differences(from released: CanonicalTree) throws -> [RebuildDifference.File] {
         let mine = Dictionary(uniqueKeysWithValues: entries.map { ($0.path, $0) })
         let theirs = Dictionary(uniqueKeysWithValues: released.entries.map { ($0.path, $0) })
         return try Set(mine.keys).union(theirs.keys).sorted().compactMap { path in
-            guard let one = mine[path] else { return "\(path) (missing)" }
-            guard let other = theirs[path] else { return "\(path) (not released)" }
+            guard let one = mine[path] else { return RebuildDifference.File(path: path, kind: .missing) }
+            guard let other = theirs[path] else { return RebuildDifference.File(path: path, kind: .notReleased) }
             let isSame = try one.size == other.size && digest(of: path) == released.digest(of: path)
-            return isSame ? nil : path.string
+            return isSame ? nil : RebuildDifference.File(path: path, kind: .changed)
         }
     }
 
