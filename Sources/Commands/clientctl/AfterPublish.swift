@@ -28,6 +28,14 @@ struct AfterOptions: ParsableArguments {
     /// Read before anything is written: what is wrong with it must not come out afterwards.
     func plan(_ settings: Settings) throws -> AfterPublish {
         let hook = try CommandWords.read("after-publish", afterPublish, settings)
+        if let hook, let program = hook.first {
+            if let mark = hook.first(where: { ["&&", "||", "|", ";", "&", ">", "<"].contains($0) }) {
+                throw ValidationError(
+                    "--after-publish runs without a shell, so \(mark) would be an argument. Put the commands into a script, or give "
+                        + "sh -c '...'.")
+            }
+            try CommandWords.requireProgram(program, of: "after-publish")
+        }
         let base = try settings.optional("public-url", publicUrl).map { text in
             try settings.parsed("public-url", text) { try FetchURL(parsing: $0.hasSuffix("/") ? $0 : $0 + "/") }
         }

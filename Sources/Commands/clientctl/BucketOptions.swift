@@ -11,6 +11,12 @@ struct BucketReading: ParsableArguments {
 
     func line(_ settings: Settings) throws -> String? { try settings.optional("credential-command", credentialCommand) }
 
+    /// Refuses the flag for a feed in a folder, where it would have no effect.
+    func requireBucket(_ place: any FeedPlace) throws {
+        guard place.folder != nil, credentialCommand != nil else { return }
+        throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
+    }
+
     /// A client of the bucket of `address`.
     func client(_ address: BucketAddress, _ settings: Settings) throws -> ObjectClient {
         let keys = try keys(settings)
@@ -110,6 +116,18 @@ struct BucketOptions: ParsableArguments {
             terms.documentMaxAge = age
         }
         return terms
+    }
+
+    /// Refuses flags of a bucket for a feed in a folder, where they would have no effect. The environment and the configuration file
+    /// may set them for several feeds.
+    func requireBucket(_ place: any FeedPlace) throws {
+        guard place.folder != nil else { return }
+        try reading.requireBucket(place)
+        if withoutCompareAndSwap || documentMaxAge != nil {
+            throw ValidationError(
+                "--\(withoutCompareAndSwap ? "without-compare-and-swap" : "document-max-age") is for buckets, and \(place.address) is a "
+                    + "folder: leave it out.")
+        }
     }
 
     /// Whether keys come from a command.

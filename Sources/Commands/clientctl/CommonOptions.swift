@@ -11,7 +11,10 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print one JSON object on stdout and nothing else.")
     var json = false
 
-    @Option(help: ArgumentHelp("Read flags from this JSON file.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp(
+            "Read flags from this JSON file, or from a file of variables for systemd (*.env).", valueName: "file"),
+        completion: .file())
     var config: String?
 
     /// Reads the settings, and refuses a value of `--json` before the command changes anything.
@@ -202,7 +205,7 @@ struct UpdateOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The id that decides when this device gets a staged rollout; by default what the store remembers, else the machine's id.",
+            "The id that decides when this device gets a staged rollout. Devices need different ids. Default: the one given last, else one made from the machine's id.",
             valueName: "id"))
     var deviceId: String?
 
@@ -290,6 +293,10 @@ struct Settings {
         }
         self.path = path
         let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        if path.hasSuffix(".env") {
+            file = try Self.variables(bytes, of: path)
+            return
+        }
         do {
             file = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: Self.maximumBytes), of: "file").object
         } catch {
@@ -304,13 +311,34 @@ struct Settings {
         }
     }
 
-    /// Whether a failure is to be told in JSON, found out even where the arguments or the configuration are what failed.
+    /// The settings of a file for systemd, by the names of their flags. Other variables are for the service.
+    private static func variables(_ bytes: [UInt8], of path: String) throws -> JSONObject {
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UpdateFailure(.configInvalid, subject: path, "The configuration \(path) is not UTF-8 text.")
+        }
+        var file: JSONObject = [:]
+        for (name, value) in EnvironmentFile.parse(text) where name.hasPrefix(FlagNames.variables) {
+            guard let flag = FlagNames.all.first(where: { FlagNames.variable($0) == name }) else {
+                throw UpdateFailure(
+                    .configInvalid, subject: "\(path): \(UntrustedName.display(name))",
+                    "The configuration \(path) sets \(UntrustedName.display(name)), which is not a flag. Correct its name or remove it."
+                )
+            }
+            file[flag] = .string(value)
+        }
+        return file
+    }
+
+    /// Whether a failure is reported in JSON, even if the arguments or the configuration are what failed.
     static func askForJSON(_ arguments: [String]) -> Bool {
-        if arguments.contains("--json") { return true }
+        arguments.contains("--json") || (try? ofArguments(arguments).isOn("json", false)) ?? false
+    }
+
+    /// The settings beside `arguments`: those of the environment alone if the configuration cannot be read.
+    static func ofArguments(_ arguments: [String]) -> Settings {
         let named = arguments.firstIndex(of: "--config").map { arguments[($0 + 1)...].first } ?? nil
         let joined = arguments.first { $0.hasPrefix("--config=") }.map { String($0.dropFirst("--config=".count)) }
-        let settings = (try? Settings(config: named ?? joined)) ?? Settings()
-        return (try? settings.isOn("json", false)) ?? false
+        return (try? Settings(config: named ?? joined)) ?? Settings()
     }
 
     /// The environment alone.
@@ -361,9 +389,7 @@ struct Settings {
     /// The value of a flag that must come from somewhere.
     func required(_ name: String, _ given: String?) throws -> String {
         guard let value = try optional(name, given), !value.isEmpty else {
-            throw ValidationError(
-                "Missing --\(name): give the flag, set \(FlagNames.variable(name)), "
-                    + "or put \"\(name)\" into the configuration file.")
+            throw MissingFlag(flags: [name])
         }
         return value
     }

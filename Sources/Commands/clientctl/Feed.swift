@@ -160,7 +160,10 @@ struct FeedCopyCommand: ParsableCommand {
             ],
             report.written.map { "\(verb)  \(ByteCount(bytes: $0.size))  \(UntrustedName.display($0.name))" }
                 + report.foreign.map { "left out, for it is none of a feed's: \(UntrustedName.display($0))" }
-                + ["\(verb) \(report.written.count) files, \(ByteCount(bytes: bytes)); \(report.present) were there"])
+                + [
+                    "\(verb) \(counted(report.written.count, "file")), \(ByteCount(bytes: bytes)); \(report.present) "
+                        + "\(report.present == 1 ? "was" : "were") there"
+                ])
     }
 }
 
@@ -221,8 +224,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             failure: UpdateFailure(
                 code, subject: worst.subject,
                 """
-                Devices cannot use all of \(base.display): \(count) \(count == 1 ? "problem" : "problems"). \
-                The first: \(worst.sentence)
+                \(base.display) has \(counted(count, "problem")) for devices. The first: \(worst.sentence)
                 """
             ),
             members: members)
@@ -253,7 +255,9 @@ struct FeedCheckCommand: AsyncParsableCommand {
         report.findings.map { "\($0.code.failure == nil ? "slow  " : "broken")  \($0.sentence)" }
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
-            + ["\(report.files) archives and deltas were asked for, \(ByteCount(bytes: report.bytes)) in all"]
+            + [
+                "Checked \(counted(report.files, "archive or delta", "archives and deltas")) (\(ByteCount(bytes: report.bytes)))."
+            ]
             + (report.findings.isEmpty ? ["No problems found."] : [])
             + (isVerified ? [] : [ReleaseList.unverified])
     }

@@ -52,6 +52,11 @@ struct FeedExportCommand: AsyncParsableCommand {
         let channels = try settings.list("channel", channel)
         for channel in channels { try ChannelView.requireName(channel) }
         let source = try Wiring.place(at: settings.required("feed", feed), reading, settings)
+        if let feed = source.folder, try Wiring.isInside(target, folder: feed) {
+            throw UpdateFailure(
+                .configInvalid, subject: target,
+                "\(target) is in the feed \(feed), so the kit would be published with it. Name a folder outside it.")
+        }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
             to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
         Output.give(
@@ -85,6 +90,9 @@ struct FeedExportCommand: AsyncParsableCommand {
         return report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + ["releases: \(report.releases.map(\.description).joined(separator: ", "))"]
-            + ["wrote \(report.written.count) files, \(ByteCount(bytes: bytes(report))), to \(target)", verdict]
+            + [
+                "wrote \(counted(report.written.count, "file")), \(ByteCount(bytes: bytes(report))), to \(target)",
+                verdict,
+            ]
     }
 }

@@ -129,7 +129,7 @@ struct Inspect: AsyncParsableCommand {
                     }),
             ],
             [
-                "an archive (\(listing.format.rawValue)), \(listing.entries.count) entries\(listing.entries.count == limits.entries ? " or more" : ""); nothing was verified"
+                "an archive (\(listing.format.rawValue)), \(counted(listing.entries.count, "entry", "entries"))\(listing.entries.count == limits.entries ? " or more" : ""); nothing was verified"
             ]
                 + listing.entries.map { "  \($0.kind.rawValue)\t\($0.size ?? 0)\t\($0.shownName)" }
                 + (listing.refusal.map { ["an installation would refuse it: \($0.failure.message)"] } ?? [])

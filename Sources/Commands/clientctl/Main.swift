@@ -120,8 +120,13 @@ enum Main {
     nonisolated private static func end(with error: any Error, of running: (any ParsableCommand.Type)? = nil) -> Never {
         for folder in made.withLock({ $0 }) { rmdir(folder) }
         if let status = error as? ExitCode { exit(status.rawValue) }
-        let kind = kind(of: error)
-        if case .help = kind { Clientctl.exit(withError: error) }
+        let kind = kind(of: error, of: running)
+        if case .help = kind {
+            let help = RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error))
+            Output.give(
+                json: false, [:], help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+            exit(0)
+        }
         let wantsJSON = Settings.askForJSON(arguments)
         if case .usage(let message) = kind {
             if wantsJSON { Output.failure(UpdateFailure(.usage, subject: "arguments", message)) }
@@ -131,7 +136,8 @@ enum Main {
                 words.map {
                     "clientctl: \(message)\n  See 'clientctl \(($0 + ["--help"]).joined(separator: " "))' for more information."
                 }
-                    ?? Clientctl.fullMessage(for: error).replacing("Error: ", with: "clientctl: ", maxReplacements: 1))
+                    ?? RequiredFlags.showingUsage(in: Clientctl.fullMessage(for: error)).replacing(
+                        "Error: ", with: "clientctl: ", maxReplacements: 1))
             exit(FailureCode.usage.exitStatus)
         }
         let failure = UpdateFailure(error)
@@ -150,8 +156,16 @@ enum Main {
     }
 
     /// The parser is asked about its own errors only: it looks at every flag of every command before it answers.
-    nonisolated private static func kind(of error: any Error) -> Kind {
+    nonisolated private static func kind(of error: any Error, of running: (any ParsableCommand.Type)?) -> Kind {
         if error is UpdateFailure || error is any ClassifiedFailure { return .failure }
+        if let missing = error as? MissingFlag {
+            let settings = Settings.ofArguments(arguments)
+            return .usage(
+                message: RequiredFlags.message(missing, of: running.flatMap { CommandName.words(of: $0) }) { name in
+                    arguments.contains { $0 == "--\(name)" || $0.hasPrefix("--\(name)=") }
+                        || (try? settings.list(name, []))?.contains { !$0.isEmpty } == true
+                })
+        }
         if let error = error as? ValidationError { return .usage(message: error.message) }
         return switch Clientctl.exitCode(for: error) {
         case .success: .help

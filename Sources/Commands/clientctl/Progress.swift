@@ -75,10 +75,14 @@ final class Progress: Sendable {
         case .planning: ("plan", "looking for what is here already")
         case .downloading(let bytes, let total):
             ("download", "downloading " + bar(bytes, total) + " \(ByteCount(bytes: bytes))")
-        case .unpacking(let files, let total): ("unpack", "unpacking " + bar(files, total) + " \(files) files")
+        case .unpacking(let files, let total):
+            ("unpack", "unpacking " + bar(files, total) + " " + counted(files, "file"))
         case .settling, .routed: ("settle", "writing everything to the disk")
         case .comparing(let bytes, let total):
-            ("delta", "making a delta " + bar(bytes, total) + " of \(ByteCount(bytes: total)) of changes")
+            (
+                "delta",
+                "making a delta " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))"
+            )
         case .packing(let bytes, let total):
             ("pack", "packing " + bar(bytes, total) + " \(ByteCount(bytes: bytes)) of \(ByteCount(bytes: total))")
         }

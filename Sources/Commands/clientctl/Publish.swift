@@ -154,9 +154,7 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
         if signers.isEmpty {
-            throw ValidationError(
-                "Missing --key: give the flag, set CLIENTCTL_KEY, put \"key\" into the configuration file, or give "
-                    + "--sign-command with --public.")
+            throw MissingFlag(flags: ["key", "sign-command"])
         }
         let plan = try channelOptions.plan(
             release: signers, isDryRun: isDryRun, passphrase, settings)
@@ -223,6 +221,10 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             + [passphrase.file(settings), BucketReading.sharedFile].compactMap(\.self)
         options.limits = try limits.limits(settings)
         options.trust = try channelOptions.anchor(settings)
+        if noDeltas, !deltas.deltaFrom.isEmpty {
+            throw ValidationError(
+                "Give --no-deltas or --delta-from, one of them: with --no-deltas there is nothing to build on.")
+        }
         options.deltas = try settings.isOn("no-deltas", noDeltas) ? nil : try deltas.terms(settings)
         options.isDryRun = isDryRun
         return options
@@ -277,19 +279,20 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
         let manifest = release.manifest
         let installed = manifest.installedSize ?? 0
         let archive = manifest.size ?? 0
-        let percent = installed == 0 ? 100 : archive * 100 / installed
+        // An archive of a few small files is larger than they are.
+        let percent = archive < installed ? " (\(archive * 100 / installed) %)" : ""
         let what =
             switch release.outcome {
             case .published: "published \(manifest.version) to \(feed)"
-            case .unchanged: "\(manifest.version) was published to \(feed) before with this content; nothing changed"
+            case .unchanged: "\(manifest.version) was already in \(feed) with this content; nothing changed"
             case .completed:
-                "\(manifest.version) was published to \(feed) before with this content; what leads to it was missing and was written"
+                "\(manifest.version) was already in \(feed) with this content; the documents that offer it were written"
             case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
             }
         return [
             what,
             "  files      \(manifest.fileCount ?? 0), \(ByteCount(bytes: installed))",
-            "  archive    \(ByteCount(bytes: archive)) (\(percent) %), sha256 \(manifest.sha256.hex)",
+            "  archive    \(ByteCount(bytes: archive))\(percent), sha256 \(manifest.sha256.hex)",
             "  content    sha256 \(manifest.contentSha256?.hex ?? "")",
             "  newest     \(release.isNewest ? "yes: manifest.json offers it" : "no: manifest.json offers \(release.offered.map { "\($0)" } ?? "nothing")")",
         ]

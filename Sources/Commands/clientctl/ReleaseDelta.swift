@@ -94,7 +94,7 @@ struct ReleaseDelta: AsyncParsableCommand {
             Signers.Flags(key: "key", command: "sign-command", publicKey: "public"), keys: key, commands: signCommand,
             publicKeys: `public`, passphrase, settings)
         if signers.isEmpty {
-            throw ValidationError("Missing --key: give the keys that sign releases, or --sign-command with --public.")
+            throw MissingFlag(flags: ["key", "sign-command"])
         }
         let progress = Progress()
         defer { progress.end() }
@@ -138,8 +138,12 @@ enum DeltaOutput {
 
     private static func line(_ report: DeltaReport, archive: Int?) -> String {
         guard let entry = report.entry else { return "none from \(report.base): \(report.refusal ?? "")" }
-        let share = archive.map { $0 == 0 ? "" : " (\(entry.size * 100 / $0) % of the archive)" } ?? ""
+        let share = archive.map { $0 == 0 ? "" : " (\(percent(entry.size, of: $0)) of the archive)" } ?? ""
         return "from \(report.base) \(ByteCount(bytes: entry.size))\(share)"
+    }
+
+    private static func percent(_ part: Int, of whole: Int) -> String {
+        part * 100 < whole ? "less than 1 %" : "\(part * 100 / whole) %"
     }
 
     static func lines(_ list: DeltaList) -> [String] {

@@ -41,7 +41,9 @@ enum Wiring {
         _ feed: String?, _ bucket: BucketOptions, _ settings: Settings, progress: Progress? = nil
     ) throws -> any FeedPlace {
         let text = try settings.required("feed", feed)
-        return try place(at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
+        let place = try place(at: text, bucket.reading, settings, terms: bucket.terms(settings), progress: progress)
+        try bucket.requireBucket(place)
+        return place
     }
 
     /// The same for a command that only reads, of any address.
@@ -89,6 +91,16 @@ enum Wiring {
         let path = (kept + [name]).joined(separator: "/")
         try FeedCopy.bringRelease(path, from: place, into: folder)
         return "\(folder.path)/\(path)"
+    }
+
+    /// Whether `path` is `folder` or in it, by their names.
+    static func isInside(_ path: String, folder: String) throws -> Bool {
+        func parts(_ path: String) throws -> [Substring] {
+            try absolute(path).split(separator: "/").reduce(into: []) { parts, part in
+                if part == ".." { _ = parts.popLast() } else if part != "." { parts.append(part) }
+            }
+        }
+        return try parts(path).starts(with: parts(folder))
     }
 
     /// The path from the root.
@@ -209,9 +221,7 @@ enum Wiring {
     ) throws -> [any DeviceSource] {
         let (feed, meteor) = try places(options, settings)
         if feed == nil && meteor == nil {
-            throw ValidationError(
-                "Missing --channel, --manifest or --meteor: give one of them, set CLIENTCTL_CHANNEL, CLIENTCTL_MANIFEST or "
-                    + "CLIENTCTL_METEOR, or put \"channel\", \"manifest\" or \"meteor\" into the configuration file.")
+            throw MissingFlag(flags: ["channel", "manifest", "meteor"])
         }
         let configuration = try configuration(options, verifies: false, settings)
         let sources = try container(options, configuration, settings, report: report).sources()

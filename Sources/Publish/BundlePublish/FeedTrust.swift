@@ -45,7 +45,8 @@ struct FeedTrust {
         try explaining(role) {
             throw UpdateFailure(
                 count == 0 ? .keyUnknown : .signatureInvalid, subject: "trust root \(root.version)",
-                "\(count) of the \(trusted.threshold) \(role) keys that are needed were given: give the others, too.")
+                "You gave \(count) of \(counted(trusted.threshold, "\(role) key")) that devices ask for. Give the others, too."
+            )
         }
     }
 

@@ -8,7 +8,7 @@ package struct FeedWrite: Sendable, Equatable {
     package enum Kind: String, Sendable {
         /// Whether the store keeps conditions is asked with it, three times.
         case probe
-        /// It is not there yet, and is never changed.
+        /// It is not there yet.
         case create
         /// It takes the place of what is there.
         case replace
@@ -64,7 +64,7 @@ final class RehearsalPlace: FeedPlace {
 
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
         guard try read(name, maximumBytes: 64 << 20)?.version == version else { throw FeedConflict(name, in: self) }
-        note(.replace, name, bytes.count, bytes)
+        note(version == nil ? .create : .replace, name, bytes.count, bytes)
     }
 
     private func note(_ kind: FeedWrite.Kind, _ name: String, _ size: Int, _ bytes: [UInt8]?) {

@@ -127,7 +127,7 @@ extension ArchiveLimits {
         }
         if let count = manifest.fileCount, count > entries {
             throw ArchiveRejection(
-                "too-many-entries", "it has \(count) files, this device takes \(entries) (--max-files)")
+                "too-many-entries", "it has \(counted(count, "file")), this device takes \(entries) (--max-files)")
         }
     }
 }
@@ -211,7 +211,7 @@ enum ArchiveContents {
         if let expected = manifest.fileCount, expected != summary.fileCount {
             throw UpdateFailure(
                 .sizeMismatch, subject: "fileCount",
-                "The archive of \(version) holds \(summary.fileCount) files, \(expected) were signed. Publish it again."
+                "The archive of \(version) holds \(counted(summary.fileCount, "file")), and its manifest says \(expected). Publish it again."
             )
         }
         if let expected = manifest.installedSize, expected != summary.installedSize {

@@ -186,7 +186,7 @@ package struct CanonicalTree: Sendable {
         if entries.count > limits.entries {
             throw refusal(
                 "too-many-entries",
-                "has \(entries.count) files, devices take \(limits.entries): \(raise("--max-files"))")
+                "has \(counted(entries.count, "file")), devices take \(limits.entries): \(raise("--max-files"))")
         }
         if let twins = twins() {
             throw refusal(
@@ -200,8 +200,8 @@ package struct CanonicalTree: Sendable {
         if let large = entries.first(where: { $0.size > limits.fileBytes }) {
             throw refusal(
                 "file-too-large: \(large.path)",
-                "has \(large.path) with \(ByteCount(bytes: large.size)), devices take files of \(ByteCount(bytes: limits.fileBytes)): "
-                    + raise("--max-file-size"))
+                "has \(large.path) with \(ByteCount(bytes: large.size)), and devices take at most \(ByteCount(bytes: limits.fileBytes)) "
+                    + "per file: \(raise("--max-file-size"))")
         }
         if totalBytes > limits.installedBytes {
             throw refusal(
@@ -250,8 +250,8 @@ extension DeltaTree {
     }
 }
 
-/// Files and folders by their names, as in `*.map`, or by their paths from the top, as in `docs/*.md`: `*` and `?` stand for
-/// anything but a slash. A folder stands for all that is in it.
+/// Files and folders by their names, as in `*.map`, or by their paths from the top, as in `docs/*.md`: `*` and `?` match anything but
+/// a slash. A folder matches with all that is in it, so `docs/**` and `docs/*` are `docs` at the top.
 package struct PathPattern: Sendable, Hashable {
     /// As it was written.
     package let text: String
@@ -262,8 +262,15 @@ package struct PathPattern: Sendable, Hashable {
     package init?(_ text: String) {
         self.text = text
         var bytes = Array(text.utf8)[...]
+        let isFromTop = bytes.starts(with: "./".utf8)
+        if isFromTop { bytes = bytes.dropFirst(2) }
         if bytes.last == UInt8(ascii: "/") { bytes = bytes.dropLast() }
-        isPath = bytes.contains(UInt8(ascii: "/"))
+        isPath = isFromTop || bytes.contains(UInt8(ascii: "/"))
+        while let end = ["/**", "/*"].first(where: { end in
+            bytes.count > end.utf8.count && bytes.suffix(end.utf8.count).elementsEqual(end.utf8)
+        }) {
+            bytes = bytes.dropLast(end.utf8.count)
+        }
         if bytes.first == UInt8(ascii: "/") { bytes = bytes.dropFirst() }
         components = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { Array($0) }
         if components.contains([]) { return nil }

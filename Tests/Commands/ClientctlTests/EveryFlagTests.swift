@@ -139,10 +139,12 @@ import Testing
             arguments += ["--meteor", "http://127.0.0.1:1/"]
         case ("inspect", "credential-command"), ("verify", "credential-command"):
             arguments = arguments.map { $0 == "feed/manifest.json" ? "s3://bucket/manifest.json" : $0 }
-        case ("feed", "document-max-age") where words == ["feed", "copy"]: arguments = ["feed", "s3://bucket"]
+        case ("feed", "document-max-age") where words == ["feed", "copy"],
+            ("feed", "without-compare-and-swap") where words == ["feed", "copy"]:
+            arguments = ["feed", "s3://bucket"]
         case ("feed", "credential-command") where words == ["feed", "check"]: arguments += ["--origin", "s3://bucket"]
         case ("feed", "ca-file"), ("feed", "proxy"), ("feed", "token-file"): arguments = ["http://127.0.0.1:1/"]
-        case (_, "credential-command"), (_, "document-max-age"):
+        case (_, "credential-command"), (_, "document-max-age"), (_, "without-compare-and-swap"):
             arguments = arguments.map { $0 == "feed" || $0 == "plain" ? "s3://bucket" : $0 }
         case (_, let flag) where words == ["release", "list"] && ["ca-file", "proxy", "token-file"].contains(flag):
             arguments = arguments.map { $0 == "feed" ? "http://127.0.0.1:1/" : $0 }

@@ -84,6 +84,38 @@ import Testing
         if told.hasPrefix("See") { #expect(!refused.errors.contains("See 'clientctl --help'")) }
     }
 
+    /// Without the flags that may be missing, and those in brackets.
+    private static func needed(_ usage: String) -> [String] {
+        usage.replacing(/\[[^\]]*\]/, with: "").split { !($0.isLetter || $0 == "-") }.map(String.init).filter {
+            $0.hasPrefix("--")
+        }
+    }
+
+    @Test(arguments: EveryFlagTests.commands)
+    func `names every missing flag at once, as the usage of the command does`(command: EveryFlagTests.Command) throws {
+        let help = try Clientctl.run(command.words + ["--help"])
+        #expect(help.status == 0)
+        let usage = try #require(help.text.split(separator: "\n").first { $0.hasPrefix("USAGE: ") })
+        let needed = Self.needed(String(usage))
+        if needed.isEmpty { return }
+        let site = try Site()
+        let operand = usage.contains("<directory>") ? "." : site.trust
+        let operands = usage.contains(" <") && !usage.contains("\(command.words.last ?? "") --") ? [operand] : []
+        let refused = try Clientctl.run(command.words + operands, in: site.folder.path)
+        #expect(refused.status == 64, "\(refused.errors)")
+        let named = Self.needed(
+            String(
+                refused.errors.prefix { $0 != ":" } + (refused.errors.split(separator: ": ").dropFirst().first ?? "")))
+        #expect(Set(needed).isSubset(of: named), "\(usage)\n\(refused.errors)")
+    }
+
+    @Test func `names the one flag that is missing, with its variable`() throws {
+        let refused = try Clientctl.run(["unblock", "--version", "1.0.0"])
+        #expect(refused.errors.contains("Missing --store: give the flag, set CLIENTCTL_STORE, or put \"store\" into"))
+        let given = try Clientctl.run(["unblock", "--version", "1.0.0"], environment: ["CLIENTCTL_STORE": "/nowhere"])
+        #expect(!given.errors.contains("Missing"))
+    }
+
     @Test func `what nobody has is not looked at, nor taken back, with success`() throws {
         let site = try ChannelSite(withRoot: false)
         try site.publish("1.0.0").succeeded("published")

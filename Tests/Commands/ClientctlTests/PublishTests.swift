@@ -165,6 +165,23 @@ import Testing
         #expect(warnings(again).map { $0.contains("keeps its notes and its format") } == [true])
     }
 
+    @Test func `refuses flags that have no effect`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        for flags in [
+            ["--document-max-age", "1m"], ["--without-compare-and-swap"], ["--credential-command", "true"],
+            ["--no-deltas", "--delta-from", "3"], ["--after-publish", "./a && ./b"],
+        ] { try site.publish(source, as: "1.0.0", flags).failed(64, "usage") }
+        try site.publish(source, as: "1.0.0", ["--after-publish", "./nowhere"]).failed(78, "configInvalid")
+        #expect(access(site.feed, F_OK) != 0)
+    }
+
+    @Test func `a dry run creates documents that the feed does not have`() throws {
+        let source = try site.folder.writeTree(Site.client("1.0.0"), to: "web")
+        let rehearsed = try site.publish(source, as: "1.0.0", ["--dry-run"]).succeeded("dryRun")
+        let kinds = (rehearsed["writes"]?.arrayValue ?? []).compactMap { $0.objectValue?["kind"]?.stringValue }
+        #expect(kinds == ["create", "create", "create"])
+    }
+
     @Test func `a prerelease does not replace its release as the newest`() throws {
         try site.publish("2.0.0")
         #expect(try site.publish("2.0.0-rc.1")["newest"] == .bool(false))

@@ -23,6 +23,26 @@ import Testing
         """
     }
 
+    @Test func `--config reads a file of variables as systemd does`() throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            bytes(
+                """
+                # The device.
+                CLIENTCTL_STORE="\(folder.path)/the \\"store\\""
+                  CLIENTCTL_SHELL_VERSION='1.5'\\
+                .0   \u{20}
+                ; Of the service.
+                HTTP_PROXY=http://proxy
+                CLIENTCTL_JSON=true
+                """), to: "device.env")
+        let refused = try Clientctl.run(["launch", "--config", folder.file("device.env")])
+        #expect(refused.failed(78, "configInvalid").errors.contains("\(folder.path)/the \"store\""))
+        try folder.write(bytes("CLIENTCTL_STROE=x\n"), to: "device.env")
+        let unknown = try Clientctl.run(["list", "--config", folder.file("device.env"), "--json"])
+        #expect(unknown.failed(78, "configInvalid").errors.contains("CLIENTCTL_STROE"))
+    }
+
     @Test func `what is mistaken for something else is refused with its name`() throws {
         let device = ["--store", site.store, "--shell-version", "1.5.0", "--json"]
         let trust = ["--trust", site.trust]

@@ -72,7 +72,8 @@ import Testing
     @Test(
         arguments: [
             ("*.map", ["app/main.js", "index.html"]), ("app/*", ["a.map", "index.html", "x.map"]),
-            ("app/", ["a.map", "index.html", "x.map"]),
+            ("app/", ["a.map", "index.html", "x.map"]), ("app/**", ["a.map", "index.html", "x.map"]),
+            ("./a.map", ["app/main.js", "app/main.js.map", "index.html", "x.map"]),
             ("/a.map", ["app/main.js", "app/main.js.map", "index.html", "x.map"]),
             ("?.map", ["app/main.js", "app/main.js.map", "index.html"]),
             ("app/*.j?", ["a.map", "app/main.js.map", "index.html", "x.map"]),

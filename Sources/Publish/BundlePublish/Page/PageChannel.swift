@@ -130,7 +130,7 @@ extension PageDocument {
     private func sizes(_ claims: Manifest) -> [Markup] {
         let size = claims.size.map { "\(ByteCount(bytes: $0))" } ?? "of a size that is not stated"
         let installed = claims.installedSize.map { ", \(ByteCount(bytes: $0)) installed" } ?? ""
-        let files = claims.fileCount.map { ", \(Self.number($0)) files" } ?? ""
+        let files = claims.fileCount.map { ", \(Self.number($0)) \($0 == 1 ? "file" : "files")" } ?? ""
         return ["\(size)\(installed)\(files)"]
     }
 

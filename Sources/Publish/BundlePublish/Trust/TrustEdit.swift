@@ -115,15 +115,15 @@ extension TrustRoot {
             if usable >= named.threshold, usable > 0 { continue }
             throw UpdateFailure(
                 .configInvalid, subject: "\(role)",
-                "The role \(role) asks for \(named.threshold) signatures and would have \(usable) usable keys: give a lower "
-                    + "--threshold, or add a key first.")
+                "The role \(role) asks for \(counted(named.threshold, "signature")) of different keys and would have "
+                    + "\(counted(usable, "usable key")). Add a key, or give a lower threshold.")
         }
     }
 
     private static func setThreshold(_ threshold: Int?, of role: TrustRole, _ named: inout Role) -> [String] {
         guard let threshold, threshold != named.threshold else { return [] }
         defer { named.threshold = threshold }
-        return ["\(role): \(named.threshold) → \(threshold) signatures needed"]
+        return ["\(role): \(named.threshold) → \(counted(threshold, "signature")) needed"]
     }
 }
 

@@ -1,0 +1,123 @@
+import ArgumentParser
+import BundleValues
+
+/// A flag whose value is nowhere: neither among the arguments nor in the environment nor in the configuration file.
+struct MissingFlag: Error {
+    /// The flag, or the flags of which a command needs one.
+    let flags: [String]
+}
+
+/// The flags that each command needs. The parser does not know them as required, because their values may come from the environment and
+/// the configuration file.
+enum RequiredFlags {
+    /// One flag, or one of several.
+    struct Need: Equatable {
+        /// Flags with the names of their values, such as `feed <place>`.
+        let flags: [String]
+        /// The flag that makes it superfluous.
+        var unless: String?
+
+        init(_ flags: String..., unless: String? = nil) {
+            self.flags = flags
+            self.unless = unless
+        }
+
+        var names: [String] { flags.map { String($0.prefix { $0 != " " }) } }
+
+        /// As the usage of a command shows it.
+        var usage: String {
+            let shown = flags.map { "--\($0)" }.joined(separator: " | ")
+            if unless != nil { return "[\(shown)]" }
+            return flags.count == 1 ? shown : "(\(shown))"
+        }
+
+        fileprivate var words: String { RequiredFlags.shown(names) }
+    }
+
+    private static let store = Need("store <dir>")
+    private static let version = Need("version <version>")
+    private static let feed = Need("feed <place>")
+    private static let channel = Need("channel <name>")
+    private static let device = [store, Need("shell-version <version>")]
+    private static let updates =
+        [
+            Need("channel <url|file>", "manifest <url|file>", "meteor <url>"), Need("trust <path>", unless: "meteor"),
+        ] + device
+    private static let key = Need("key <file>", "sign-command <command>")
+    private static let edit = [feed, channel, Need("channel-key <file>", "sign-command <command>")]
+
+    static let byCommand: [String: [Need]] = [
+        "publish": [version, feed, key, Need("min-shell <version>")],
+        "release list": [feed], "release log": [feed, channel], "release unpublish": [version, feed],
+        "release rollout": [version] + edit, "release groups": [version] + edit, "release urgent": [version] + edit,
+        "release pause": [version] + edit, "release resume": [version] + edit, "release remove": [version] + edit,
+        "release revoke": [Need("version <version>", "below <version>")] + edit,
+        "release promote": [version, Need("to <name>")] + edit, "release poll": edit, "release busy": edit,
+        "release resign": edit, "release restore": edit, "release delta": [version, feed, key],
+        "release page": [feed, Need("out <file>")],
+        "release insights": [version, feed, channel, Need("prometheus <url>")],
+        "release guard": [
+            version, feed, channel, Need("prometheus <url>"),
+            Need("channel-key <file>", "sign-command <command>", "guard-key <file>", "guard-sign-command <command>"),
+        ],
+        "trust init": [Need("out <file>")], "trust sign": [key], "trust publish": [feed], "trust update": [feed],
+        "trust add-key": [Need("role <role>"), Need("public <file>")], "trust remove-key": [Need("role <role>")],
+        "trust rotate": [Need("old <file>"), Need("new <file>")],
+        "feed export": [feed, Need("to <dir>")], "feed gc": [feed],
+        "check": updates, "install": updates, "serve": device, "launch": device,
+        "confirm": [store, version, Need("token <token>")], "fail": [store, version, Need("token <token>")],
+        "unblock": [store, version], "login": [store, Need("token-file <file>")],
+        "report": [store, Need("report <url>", unless: "off")],
+        "status": [store], "doctor": [store], "list": [store], "rollback": [store], "repair": [store], "gc": [store],
+        "logout": [store], "lock": [store], "unlock": [store], "events": [store],
+    ]
+
+    /// The sentence about flags that are missing: `missing`, and whatever else the command `words` needs and `isGiven` does not find.
+    static func message(_ missing: MissingFlag, of words: [String]?, isGiven: (String) -> Bool) -> String {
+        let all = (words.flatMap { byCommand[$0.joined(separator: " ")] } ?? []).filter { need in
+            !need.names.contains(where: isGiven) && need.unless.map(isGiven) != true
+        }
+        let isListed = all.contains { !Set($0.names).isDisjoint(with: missing.flags) }
+        let named = (isListed ? [] : [shown(missing.flags)]) + all.map(\.words)
+        let first = isListed ? all.first?.names.first : missing.flags.first
+        let isOne = named.count == 1
+        return "Missing \(list(named)): give the \(isOne ? "flag" : "flags"), "
+            + (isOne ? "set " : "set variables such as ") + "\(FlagNames.variable(first ?? "")), or put "
+            + (isOne ? "" : "keys such as ") + "\"\(first ?? "")\" into the configuration file."
+    }
+
+    private static func list(_ words: [String]) -> String {
+        guard words.count > 1, let end = words.last else { return words.first ?? "" }
+        return "\(words.dropLast().joined(separator: ", ")) and \(end)"
+    }
+
+    /// A flag, with those that do instead of it in brackets.
+    fileprivate static func shown(_ names: [String]) -> String {
+        let flags = names.map { "--\($0)" }
+        let others = flags.dropFirst().joined(separator: ", ")
+        return (flags.first ?? "") + (others.isEmpty ? "" : " (or \(others))")
+    }
+
+    /// Shows the flags that a command needs in the usage of `text`, which the parser made.
+    static func showingUsage(in text: String) -> String {
+        guard let start = ["USAGE: clientctl ", "Usage: clientctl "].compactMap({ text.firstRange(of: $0) }).first
+        else {
+            return text
+        }
+        let rest = text[start.upperBound...]
+        let end = rest.firstRange(of: "\n")?.lowerBound ?? rest.endIndex
+        let tokens = rest[..<end].split(separator: " ").map(String.init)
+        guard let count = [2, 1].first(where: { byCommand[tokens.prefix($0).joined(separator: " ")] != nil }) else {
+            return text
+        }
+        let words = tokens.prefix(count)
+        var operands: [String] = []
+        for (index, token) in tokens.enumerated().dropFirst(count) where !["<options>", "[<options>]"].contains(token) {
+            let isValue = tokens[index - 1].hasPrefix("--") || tokens[index - 1].hasPrefix("[--")
+            if token.hasPrefix("<") || token.hasPrefix("[<"), !isValue { operands.append(token) }
+        }
+        let needs = (byCommand[words.joined(separator: " ")] ?? []).map(\.usage)
+        let usage = (Array(words) + operands + needs + ["[<options>]"]).joined(separator: " ")
+        return "\(text[..<start.upperBound])\(usage)\(rest[end...])"
+    }
+}
