@@ -147,7 +147,7 @@ struct FolderRule {
             found.append(
                 FolderFinding(.eval, file, allowance: ContentSecurityPolicy.allowance("script-src", "eval")))
         }
-        if !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, file)) }
+        if !isJunk, !ServedPath.isServed(file.path.bytes) { found.append(FolderFinding(.reservedPath, file)) }
         if file.registersWorker { found.append(FolderFinding(.serviceWorker, file)) }
         if file.path.bytes.suffix(5).elementsEqual(".wasm".utf8),
             ContentSecurityPolicy.refuses("script-src", "wasm-eval")
