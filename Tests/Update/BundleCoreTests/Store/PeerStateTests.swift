@@ -31,14 +31,14 @@ import BundleValues
         }
         try fail("bad", in: &ledger)
         try fail("bad", in: &ledger)
-        ledger.begin(try LaunchClaim(try name("good"), .random()), at: .now)
+        ledger.begin(try LaunchClaim(try name("good"), .random()), at: .now, awaitsPage: false)
         ledger.settleGood(at: .now)
         ledger.schedule(try name("next"))
         return ledger
     }
 
     private static func fail(_ text: String, in ledger: inout Ledger) throws {
-        ledger.begin(try LaunchClaim(try name(text), .random()), at: .now)
+        ledger.begin(try LaunchClaim(try name(text), .random()), at: .now, awaitsPage: false)
         ledger.settle(faulty: StartFailure(.notConfirmed, detail: "", at: .now))
     }
 
