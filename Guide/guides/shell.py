@@ -12,10 +12,13 @@ import http.server
 import json
 import os
 import pathlib
+import secrets
 import subprocess
 import threading
 import time
 
+CLOSED = {44: "This device is locked.", 45: "Nobody is signed in."}
+SESSION_EVENTS = ("locked", "unlocked", "loggedIn", "loggedOut")
 HOSTS = ("127.0.0.1", "localhost")
 CALLS = "/__clientctl/v1/"
 TIMEOUT = float(os.environ.get("CLIENTCTL_STARTUP_TIMEOUT", "10s").removesuffix("s"))
@@ -48,6 +51,9 @@ BRIDGE = """<meta name="clientctl-token" content="%s"><script>
 def clientctl(*arguments):
     """Runs one command; its answer. A failure ends the shell, and whoever started it starts it again."""
     done = subprocess.run(["clientctl", *arguments, "--json"], stdout=subprocess.PIPE, check=False, text=True)
+    if done.returncode in CLOSED:
+        return {"version": None, "servingRoot": os.devnull, "token": secrets.token_hex(32), "trial": False,
+                "closed": CLOSED[done.returncode]}
     if done.returncode != 0:
         raise RuntimeError(f"clientctl {arguments[0]} ended with {done.returncode}: {done.stdout}")
     return json.loads(done.stdout)
@@ -89,6 +95,14 @@ class Shell:
         self.lock = threading.RLock()
         self.watchdog = None
         self.launch()
+        threading.Thread(target=self.follow, daemon=True).start()
+
+    def follow(self):
+        """Chooses again when the device is locked or unlocked, and when a session begins or ends."""
+        with subprocess.Popen(["clientctl", "events"], stdout=subprocess.PIPE, text=True) as events:
+            for line in events.stdout:
+                if json.loads(line)["event"] in SESSION_EVENTS:
+                    self.launch()
 
     def launch(self):
         """Chooses the client and starts it. When this returns, the boot attempt is on the disk."""
@@ -168,6 +182,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         if not self.is_ours():
             self.send_error(421)
+        elif self.shell.shown.get("closed"):
+            text = "<!doctype html><head>" + BRIDGE % self.shell.page() + "</head><p>" + self.shell.shown["closed"]
+            self.answer(200, "text/html; charset=utf-8", text.encode())
         elif self.path.split("?")[0] in ("/", "/index.html"):
             page = pathlib.Path(self.directory, "index.html").read_text(encoding="utf-8")
             bridge = BRIDGE % self.shell.page()

@@ -35,7 +35,8 @@ struct Clientctl: AsyncParsableCommand {
             CommandGroup(
                 name: "Device",
                 subcommands: [
-                    Check.self, Install.self, Serve.self, Status.self, Doctor.self, List.self, Rollback.self,
+                    Check.self, Install.self, Serve.self, KioskCommand.self, Status.self, Doctor.self, List.self,
+                    Rollback.self,
                     Unblock.self, Repair.self, CollectGarbage.self, Login.self, Logout.self, Lock.self, Unlock.self,
                 ]),
             CommandGroup(

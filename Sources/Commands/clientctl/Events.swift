@@ -1,7 +1,9 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
+import BundlePlatform
 import BundleValues
+import ShellBoot
 
 /// `clientctl events`.
 struct Events: ParsableCommand {
@@ -12,8 +14,8 @@ struct Events: ParsableCommand {
             For shells and monitors that would otherwise ask again and again. The first
             line says how things are; each later line is one event: installed, removed,
             launched, confirmed, failed, blocked, unblocked, selected (what is launched
-            next) or channel. Where two changes follow closely, a state in between may
-            go untold.
+            next), channel, locked, unlocked, loggedIn or loggedOut. If two changes follow
+            closely, a state between them may be left out.
 
             Example:
               clientctl events --store /var/lib/clientctl
@@ -30,6 +32,7 @@ struct Events: ParsableCommand {
         follow(store, watch)
         var inventory = try Inventory.read(at: store)
         guard Output.giveLine(Self.beginning(inventory)) else { return }
+        var (record, time) = (try? Wiring.sessions(store).record(), Timestamp.now)
         while true {
             // Not for ever: the kernel may tell nothing, and the reader may go.
             _ = watch.wait(milliseconds: 1000)
@@ -40,6 +43,13 @@ struct Events: ParsableCommand {
                 guard Output.giveLine(Self.describe(event)) else { return }
             }
             inventory = next
+            // One that cannot be read has not changed: `status` reports why.
+            guard let newer = try? Wiring.sessions(store).record() else { continue }
+            let now = Timestamp.now
+            for event in SessionEvent.between(record ?? newer, at: time, newer, at: now) {
+                guard Output.giveLine(Self.describe(event)) else { return }
+            }
+            (record, time) = (newer, now)
         }
     }
 
@@ -67,6 +77,13 @@ struct Events: ParsableCommand {
             "event": .string(event.kind.rawValue), "name": .string(orNull: event.name?.description),
             "version": .string(orNull: event.name?.version?.description), "at": .string(orNull: event.at?.description),
             "detail": .string(orNull: event.detail),
+        ]
+    }
+
+    private static func describe(_ event: SessionEvent) -> JSONObject {
+        [
+            "event": .string(event.kind.rawValue), "name": .null, "version": .null,
+            "at": .string(orNull: event.at?.description), "detail": .string(orNull: event.detail),
         ]
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BundleDisk
+import BundlePlatform
 import BundleThreads
 import BundleValues
 import ClientShell
@@ -7,13 +8,42 @@ import Glibc
 import ShellBoot
 import Synchronization
 
-/// Flags of a device's screen, and of the programs that serve starts.
-struct KioskOptions: ParsableArguments {
+/// Flags of the browser that shows the pages.
+struct BrowserOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Start this browser, start it again when it ends or its page is lost, and end it with serve; {url} in it, or its end, is the address.",
+            "Start this browser, start it again when it ends or its page is lost, and end it with this command; {url} in it, or its end, is the address, and {profile} a folder for its profile.",
             valueName: "command"))
     var browser: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What {profile} in --browser is: fresh (an empty folder for each session, removed after it) or keep (one folder); fresh if the device requires a session.",
+            valueName: "fresh|keep"))
+    var sessionProfile: String?
+
+    /// The command as words, and the profile that is named.
+    func browser(_ settings: Settings) throws -> (command: [String]?, profile: SessionProfile?) {
+        let command = try CommandWords.read("browser", browser, settings)
+        let profile = try settings.optional("session-profile", sessionProfile).map { text in
+            guard let profile = SessionProfile(rawValue: text) else {
+                throw ValidationError("--session-profile is fresh or keep, not \(UntrustedName.display(text)).")
+            }
+            guard CommandWords.names(CommandWords.profile, in: command ?? []) else {
+                throw ValidationError(
+                    "--session-profile needs {profile} in --browser, such as --browser \"chromium --user-data-dir={profile} {url}\"."
+                )
+            }
+            return profile
+        }
+        if let program = command?.first { try CommandWords.requireProgram(program, of: "browser") }
+        return (command, profile)
+    }
+}
+
+/// Flags of a device's screen, and of the programs that serve starts.
+struct KioskOptions: ParsableArguments {
+    @OptionGroup var starting: BrowserOptions
 
     @Option(
         help: ArgumentHelp(
@@ -35,28 +65,29 @@ struct KioskOptions: ParsableArguments {
 
     /// Whether programs are started, which may do more than this one.
     func startsPrograms(_ settings: Settings) throws -> Bool {
-        try [("browser", browser), ("on-rollback", onRollback), ("login-command", loginCommand)].contains {
+        try [("browser", starting.browser), ("on-rollback", onRollback), ("login-command", loginCommand)].contains {
             try settings.optional($0.0, $0.1) != nil
         }
     }
 
     /// Nil where nobody logs in by a command.
-    func renewal(_ settings: Settings, _ sessions: any SessionRepository) throws -> SessionRenewal? {
+    func renewal(_ settings: Settings, _ store: String) throws -> SessionRenewal? {
         try CommandWords.read("login-command", loginCommand, settings).map {
-            SessionRenewal(command: $0, sessions: sessions)
+            SessionRenewal(command: $0, sessions: Wiring.sessions(store)) { Wiring.earliestTime(store) }
         }
     }
 
-    func kiosk(_ settings: Settings) throws -> Kiosk {
-        let browser = try CommandWords.read("browser", browser, settings)
-        if let program = browser?.first { try CommandWords.requireProgram(program, of: "browser") }
+    /// The browser of a device with these `sessions`.
+    func kiosk(_ settings: Settings, _ sessions: FileSessionRepository) throws -> Kiosk {
+        let (browser, profile) = try starting.browser(settings)
         var patience = try settings.optional("heartbeat", heartbeat).map { text in
             try settings.parsed("heartbeat", text) { try DurationText(parsing: $0).duration }
         }
         if let patience, patience < .seconds(1) { throw ValidationError("--heartbeat takes 1s or more.") }
         if browser != nil, patience == nil { patience = .seconds(60) }
         return Kiosk(
-            browser: browser, heartbeat: patience, hook: try CommandWords.read("on-rollback", onRollback, settings))
+            browser: browser, heartbeat: patience, hook: try CommandWords.read("on-rollback", onRollback, settings),
+            profile: profile, requiresSession: { (try? sessions.record().isRequired) != false })
     }
 }
 
@@ -114,10 +145,16 @@ enum CommandWords {
         return quote != nil || isEscaped || words.first?.isEmpty != false ? nil : words
     }
 
-    /// `words` with `url` in the place that they have for it, or behind them.
-    static func place(_ url: String, in words: [String]) -> [String] {
-        let placed = words.map { $0.replacing("{url}", with: url) }
-        return placed == words ? words + [url] : placed
+    /// What stands for the folder of the browser's profile.
+    static let profile = "{profile}"
+
+    /// Whether one of `words` contains `name`.
+    static func names(_ name: String, in words: [String]) -> Bool { words.contains { $0.contains(name) } }
+
+    /// `words` with `url` in the place that they have for it, or behind them, and with `profile` in its place.
+    static func place(_ url: String, profile: String? = nil, in words: [String]) -> [String] {
+        let words = profile.map { path in words.map { $0.replacing(Self.profile, with: path) } } ?? words
+        return names("{url}", in: words) ? words.map { $0.replacing("{url}", with: url) } : words + [url]
     }
 }
 
@@ -129,23 +166,81 @@ final class Kiosk: Sendable {
     /// How much longer a hook may take when serve ends.
     private static let hookGrace = Duration.seconds(5)
 
+    /// The browser that runs.
+    private struct Run {
+        var program: StartedProgram?
+        /// Whether the session ended while it ran.
+        var isOver = false
+    }
+
     let heartbeat: Duration?
     private let browser: [String]?
     private let hook: [String]?
-    private let running = Mutex<StartedProgram?>(nil)
+    private let profile: SessionProfile?
+    private let requiresSession: @Sendable () -> Bool
+    private let running = Mutex(Run())
+    private let orders = Mutex(Orders())
     private let rollbacks: AsyncStream<[String: String]>
     private let report: AsyncStream<[String: String]>.Continuation
 
-    init(browser: [String]?, heartbeat: Duration?, hook: [String]?) {
+    /// Starts `browser` with the folder that `profile` names, or that follows from whether the device `requiresSession`.
+    init(
+        browser: [String]?, heartbeat: Duration?, hook: [String]?, profile: SessionProfile? = nil,
+        requiresSession: @escaping @Sendable () -> Bool = { false }
+    ) {
         (self.browser, self.heartbeat, self.hook) = (browser, heartbeat, hook)
+        (self.profile, self.requiresSession) = (profile, requiresSession)
         (rollbacks, report) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(4))
     }
 
-    /// The page in front of people is lost.
+    /// What the browser of another user is to do: `clientctl kiosk` asks for it again and again.
+    private struct Orders {
+        /// How often the page was lost.
+        var losses = 0
+        /// How often a session ended.
+        var endings = 0
+        /// When they were asked for last.
+        var asked: SuspendingClock.Instant?
+
+        /// Whether a kiosk obeys them.
+        var areObeyed: Bool { asked.map { SuspendingClock().now - $0 < .seconds(10) } ?? false }
+    }
+
+    /// The orders so far, for `clientctl kiosk`.
+    func ordersForKiosk() -> JSONObject {
+        let orders = orders.withLock { orders in
+            orders.asked = SuspendingClock().now
+            return orders
+        }
+        return [
+            "process": .integer(Int(getpid())), "losses": .integer(orders.losses), "endings": .integer(orders.endings),
+            "requiresSession": .bool(requiresSession()),
+        ]
+    }
+
+    /// Ends the browser because its page is lost.
     func lose(_ reason: String) {
-        let sequel = browser == nil ? "nothing here can bring it back: see --browser" : "the browser is started again"
+        let isObeyed = orders.withLock { orders in
+            orders.losses += 1
+            return orders.areObeyed
+        }
+        let sequel =
+            browser == nil && !isObeyed
+            ? "nothing here can bring it back: see --browser" : "the browser is started again"
         Log.note(LogLine(level: .warning, event: "pageLost", message: "the page is lost: \(reason); \(sequel)"))
-        running.withLock { $0 }?.end()
+        running.withLock { $0.program }?.end()
+    }
+
+    /// Ends the browser because a session has ended. Nothing that it holds is for the next user, so it ends at once, unless it is to keep
+    /// its profile whole.
+    func endSession() {
+        orders.withLock { $0.endings += 1 }
+        let program = running.withLock { running in
+            running.isOver = running.program != nil
+            return running.program
+        }
+        guard let program else { return }
+        if profile == .keep { program.end() } else { program.kill() }
     }
 
     /// Takes in what happened in the shell.
@@ -157,14 +252,27 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Keeps the browser at `url`, until it is cancelled.
-    func keepBrowser(at url: String) async {
+    /// Keeps the browser at `port` of this machine, until it is cancelled.
+    func keepBrowser(at port: Int) async {
         guard let browser else { return }
-        let words = CommandWords.place(url, in: browser)
+        let hasProfile = CommandWords.names(CommandWords.profile, in: browser)
+        if !hasProfile && requiresSession() {
+            Log.note(
+                LogLine(
+                    level: .warning, event: "browser",
+                    message:
+                        "the browser keeps what it remembers of one user for the next: write {profile} into --browser, "
+                        + "where the command names the folder of the browser's profile"))
+        }
         var pause = Self.shortestPause
         while !Task.isCancelled {
             let began = SuspendingClock().now
-            await watch(words)
+            let isOver = await watch(browser, port, hasProfile)
+            // The next user waits for it.
+            if isOver {
+                pause = Self.shortestPause
+                continue
+            }
             // One that ran for long has earned a quick start.
             if SuspendingClock().now - began > Self.longestPause { pause = Self.shortestPause }
             do { try await Task.sleep(for: pause) } catch { return }
@@ -172,23 +280,45 @@ final class Kiosk: Sendable {
         }
     }
 
-    /// Returns when the browser has ended.
-    private func watch(_ words: [String]) async {
+    /// Runs the browser; returns when it has ended, and whether a session ended it.
+    private func watch(_ browser: [String], _ port: Int, _ hasProfile: Bool) async -> Bool {
         do {
+            let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
+            let folder = hasProfile ? try await makeFolder(port, isFresh: isFresh) : nil
+            let words = CommandWords.place("http://127.0.0.1:\(port)/", profile: folder?.profile, in: browser)
             let program = try await onThread { try StartedProgram(words) }
-            running.withLock { $0 = program }
-            defer { running.withLock { $0 = nil } }
+            running.withLock { $0 = Run(program: program) }
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()
             } onCancel: {
                 program.end()
             }
-            if Task.isCancelled { return }
+            let isOver = running.withLock { running in
+                defer { running = Run() }
+                return running.isOver
+            }
+            if let folder, isFresh || (isOver && profile != .keep) { try await remove(folder) }
+            if Task.isCancelled || isOver { return isOver }
             Log.note(
                 LogLine(level: .warning, event: "browser", message: "the browser \(ending); it is started again"))
         } catch {
+            running.withLock { $0 = Run() }
             Log.note(LogLine(UpdateFailure(error), event: "browser"))
         }
+        return false
+    }
+
+    /// Makes the folder, on the thread that starts programs: this one may be held to the store.
+    private func makeFolder(_ port: Int, isFresh: Bool) async throws -> BrowserFolder {
+        try await onThread { [profile] in
+            try SpawnThread.run {
+                try BrowserFolder(forPort: port, isFresh: isFresh, replacesLasting: profile != .keep)
+            }
+        }
+    }
+
+    private func remove(_ folder: BrowserFolder) async throws {
+        try await onThread { try SpawnThread.run { try folder.remove() } }
     }
 
     /// Runs the hook once for each rollback, until it is cancelled, and never again: the last rollback is often what serve ends with, and
@@ -301,7 +431,7 @@ final class StartedProgram: Sendable {
         while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
         return isRunning.withLock { isRunning in
             // Its number is its own until it is reaped.
-            kill(-process, SIGKILL)
+            Glibc.kill(-process, SIGKILL)
             isRunning = false
             var status: Int32 = 0
             while waitpid(process, &status, 0) < 0 && errno == EINTR {}
@@ -320,5 +450,8 @@ final class StartedProgram: Sendable {
         }
     }
 
-    private func signal(_ number: Int32) { isRunning.withLock { if $0 { kill(-process, number) } } }
+    /// Ends it at once.
+    func kill() { signal(SIGKILL) }
+
+    private func signal(_ number: Int32) { isRunning.withLock { if $0 { Glibc.kill(-process, number) } } }
 }

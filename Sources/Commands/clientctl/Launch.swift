@@ -16,6 +16,10 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
             it as failed, falls back to the last client that worked or to the seed,
             retries it once, then blocks it.
 
+            If the device is locked, it ends with 44. If the device requires a session and
+            nobody is logged in, the seed is shown to guests, without a boot attempt; where
+            there is none, it ends with 45.
+
             Examples:
               clientctl launch --store /var/lib/clientctl --shell-version 1.2.0 \\
                 --seed /usr/share/kiosk/www

@@ -18,13 +18,15 @@ struct Login: ParsableCommand {
 
             After the first login, the device requires a session: everyone else sees the
             seed. `clientctl logout --forget` ends that. `serve --login-command` signs in
-            again before a session ends.
+            again before a session ends. --renew gives the session that lasts another end,
+            for example once the clock is right.
 
             Examples:
               clientctl login --store /var/lib/clientctl --token-file /run/secrets/token
               clientctl login --store /var/lib/clientctl --token-file token --expires 12h
               clientctl login --store /var/lib/clientctl --token-file token \\
                 --expires 2027-01-31T00:00:00Z --json
+              clientctl login --store /var/lib/clientctl --renew --expires 30d
             """)
 
     @OptionGroup var place: StoreOptions
@@ -40,22 +42,51 @@ struct Login: ParsableCommand {
             valueName: "duration|time"))
     var expires: String?
 
+    @Flag(help: "Keep the session and its token, and give it the end that --expires names.")
+    var renew = false
+
+    @Flag(help: "Make the store if there is none at this path.")
+    var create = false
+
     @OptionGroup var common: CommonOptions
 
     func run() throws {
         let settings = try common.settings()
-        let sessions = try Wiring.sessions(settings.required("store", place.store))
+        let store = try settings.required("store", place.store)
+        let renews = try settings.isOn("renew", renew)
         let now = Timestamp.now
-        let session = UserSession(
-            token: try token(settings.required("token-file", tokenFile)), since: now,
-            expires: try settings.optional("expires", expires).map { text in
-                try settings.parsed("expires", text) { try SessionEnd(parsing: $0, now: now).time }
-            })
-        let record = try sessions.changeEvenDamaged { $0.signIn(session) }
+        let text = try settings.optional("expires", expires)
+        if renews && (text == nil || tokenFile != nil) {
+            throw ValidationError("--renew takes --expires, and no --token-file: the session keeps its token.")
+        }
+        let end = try text.map { text in
+            try SessionEnd.requireClock(now, earliest: Wiring.earliestTime(store))
+            return try settings.parsed("expires", text) { try SessionEnd(parsing: $0, now: now).time }
+        }
+        let given = renews ? nil : try token(settings.required("token-file", tokenFile))
+        let record = try Wiring.changingSessions(store, creates: settings.isOn("create", create)) { sessions in
+            guard let given else { return try Self.renew(sessions, until: end, at: now) }
+            return try sessions.changeEvenDamaged { $0.signIn(UserSession(token: given, since: now, expires: end)) }
+        }
         SessionOutput(record, at: now).give(
-            "loggedIn", json: try settings.isOn("json", common.json),
-            ["logged in" + (session.expires.map { " until \($0)" } ?? "")]
+            renews ? "renewed" : "loggedIn", json: try settings.isOn("json", common.json),
+            ["\(renews ? "the session lasts" : "logged in")" + (end.map { " until \($0)" } ?? "")]
                 + (record.lock == nil ? [] : ["the device stays locked: `clientctl unlock`"]))
+    }
+
+    private static func renew(
+        _ sessions: FileSessionRepository, until end: Timestamp?, at now: Timestamp
+    ) throws -> SessionRecord {
+        let record = try sessions.change { record in
+            guard let session = record.session, session.isValid(at: now) else { return }
+            record.signIn(UserSession(token: session.token, since: session.since, expires: end))
+        }
+        if record.session == nil || record.session?.expires != end {
+            throw UpdateFailure(
+                .loginRequired, subject: "session",
+                "No user is logged in, so there is no session to renew: log in with --token-file.")
+        }
+        return record
     }
 
     private func token(_ path: String) throws -> AccessToken {
@@ -87,6 +118,8 @@ struct SessionRenewal: Sendable {
 
     let command: [String]
     let sessions: any SessionRepository
+    /// The time before which it cannot be.
+    let earliest: @Sendable () -> Timestamp
 
     /// Looks after the session until it is cancelled.
     func run() async {
@@ -121,6 +154,7 @@ struct SessionRenewal: Sendable {
         let now = Timestamp.now
         let end = lines.dropFirst().first.map { String(decoding: $0, as: UTF8.self) } ?? ""
         let time = end.filter { !$0.isWhitespace }
+        if !time.isEmpty { try SessionEnd.requireClock(now, earliest: earliest()) }
         do {
             return UserSession(
                 token: try AccessToken(tokenFile: Array(lines.first ?? [])), since: now,
@@ -191,7 +225,7 @@ struct Logout: ParsableCommand {
         let store = try settings.required("store", place.store)
         let forgets = try settings.isOn("forget", forget)
         let now = Timestamp.now
-        let record = try Wiring.changingSessions(store, begins: false) { sessions in
+        let record = try Wiring.changingSessions(store) { sessions in
             try sessions.changeEvenDamaged { record in
                 if forgets { record.forget(at: now) } else { record.signOut(at: now) }
             }
@@ -218,8 +252,11 @@ struct Lock: ParsableCommand {
 
     @OptionGroup var place: StoreOptions
 
-    @Flag(help: "Say that somebody works on the device.")
+    @Flag(help: "Report on the page that a person works on the device.")
     var maintenance = false
+
+    @Flag(help: "Make the store if there is none at this path.")
+    var create = false
 
     @OptionGroup var common: CommonOptions
 
@@ -227,7 +264,9 @@ struct Lock: ParsableCommand {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
         let lock: SessionLock = try settings.isOn("maintenance", maintenance) ? .forMaintenance : .byOperator
-        let record = try Wiring.changingSessions(store, begins: true) { try $0.change { $0.lock(lock) } }
+        let record = try Wiring.changingSessions(store, creates: settings.isOn("create", create)) {
+            try $0.change { $0.lock(lock) }
+        }
         SessionOutput(record, at: .now).give(
             "locked", json: try settings.isOn("json", common.json),
             [lock == .forMaintenance ? "locked for maintenance" : "locked"])
@@ -250,7 +289,7 @@ struct Unlock: ParsableCommand {
     func run() throws {
         let settings = try common.settings()
         let store = try settings.required("store", place.store)
-        let record = try Wiring.changingSessions(store, begins: false) { try $0.change { $0.unlock() } }
+        let record = try Wiring.changingSessions(store) { try $0.change { $0.unlock() } }
         SessionOutput(record, at: .now).give("unlocked", json: try settings.isOn("json", common.json), ["unlocked"])
     }
 }
@@ -259,7 +298,7 @@ struct Unlock: ParsableCommand {
 struct SessionEnd {
     let time: Timestamp
 
-    /// A duration from `now`, or a moment after it.
+    /// A duration from `now`, or a moment after it. Throws `ValidationError` if the text is not a time or has passed.
     init(parsing text: String, now: Timestamp) throws {
         if text.contains("-") || text.contains(":") {
             time = try Timestamp(parsing: text)
@@ -268,5 +307,21 @@ struct SessionEnd {
             time = Timestamp(clamping: now.secondsSinceEpoch + Int(seconds))
         }
         guard time > now else { throw ValidationError("\(UntrustedName.display(text)) is not in the future.") }
+    }
+
+    /// Throws `UpdateFailure` if the clock that says `now` is wrong, since it cannot be before `earliest`.
+    static func requireClock(_ now: Timestamp, earliest: Timestamp) throws {
+        switch SessionClock.judge(now, earliest: earliest) {
+        case .plausible: break
+        case .behind: throw wrongClock(now, "before \(earliest), which is signed or the age of this program")
+        case .ahead: throw wrongClock(now, "years after \(earliest), the latest time that this device has found signed")
+        }
+    }
+
+    private static func wrongClock(_ now: Timestamp, _ why: String) -> UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: "expires",
+            "The clock of this machine is \(now), \(why), so the session would not end when it should. Set the clock, or log in without "
+                + "--expires and run `clientctl login --renew --expires TIME` when the clock is right.")
     }
 }

@@ -39,7 +39,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             single message. Changes appear within a second.
 
             With --browser it starts the browser, too, and starts it again when it ends or
-            when the page that is seen says nothing for the time of --heartbeat.
+            when the page that is seen reports nothing for the time of --heartbeat.
+            `clientctl kiosk` starts the browser as another user, who cannot read the store.
 
             With --report it tells a host or VictoriaMetrics what becomes of each version,
             each fact once, without a word of who the device is.
@@ -138,9 +139,9 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         let configuration = try shellConfiguration(settings)
         var listening = try Wiring.listening(update, push: push, settings, say: Self.say)
         listening.link = { agent.note(link: $0, isUp: $1) }
-        let kiosk = try screen.kiosk(settings)
         let sessions = Wiring.sessions(configuration.device.store)
-        let renewal = try screen.renewal(settings, sessions)
+        let kiosk = try screen.kiosk(settings, sessions)
+        let renewal = try screen.renewal(settings, configuration.device.store)
         let bridge = LoopbackBridge()
         let container = try Wiring.container(update, configuration, settings, report: agent.note)
         let isOnce = try settings.isOn("once", once)
@@ -154,17 +155,21 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try reporting.turn(on: reporter != nil, update, settings)
         let verdict = FirstVerdict()
         let complaints = PageComplaints(configuration.device.store)
-        let host = try LoopbackHost(shell, bridge, heartbeat: kiosk.heartbeat, lose: kiosk.lose) { event in
+        let screenFile = ScreenFile(store: configuration.device.store)
+        let host = try LoopbackHost(
+            shell, bridge, heartbeat: kiosk.heartbeat, screenFile: screenFile, lose: kiosk.lose
+        ) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
             verdict.hear(event)
             complaints.hear(event)
         }
         if isOnce { try await shell.checkForUpdates() }
-        let boot = Self.boot(sessions, shell, bridge, agent)
+        let boot = Self.boot(sessions, shell, bridge, agent, host, kiosk)
         let shown = try await boot.first(waits: container.hasSource && !isOnce)
         let application = try await shell.meteorAppId()
         if let port { tellOfPort(port, of: application, pages) }
+        screenFile.expect(ScreenNote(.started, since: .now))
         let server = try await PageServer.start(
             pages.configuration(port: port, application: application), host: host)
         // Whoever reads the address may end it at once.
@@ -173,7 +178,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
-            { await kiosk.keepBrowser(at: "http://127.0.0.1:\(server.port)/") },
+            { await kiosk.keepBrowser(at: server.port) },
             { await kiosk.runHook() },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },
@@ -189,18 +194,29 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             return 0
         }
         await Self.end(shell, server, isOnce ? reporter : nil)
+        screenFile.settle()
         if status != 0 { throw ExitCode(status) }
     }
 }
 
 extension Serve {
     private static func boot(
-        _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent
+        _ sessions: FileSessionRepository, _ shell: ClientShell, _ bridge: LoopbackBridge, _ agent: ServeAgent,
+        _ host: LoopbackHost, _ kiosk: Kiosk
     ) -> ShellBootSequence {
-        let launch = ShellLaunch(shell) { await bridge.noteEnded(sessions, at: .now) }
+        let launch = ShellLaunch(shell) {
+            guard await bridge.noteEnded(sessions, at: .now) else { return false }
+            kiosk.endSession()
+            host.expectNextPage(isLocked: false)
+            return true
+        }
         // Whoever has just logged in waits for what their token gives.
         return ShellBootSequence(
-            sessions: sessions, launch, bridge, say: logState, tell: { agent.note($0) },
+            sessions: sessions, launch, bridge, say: logState,
+            tell: { state in
+                agent.note(state)
+                if state.isLock { host.expectNextPage(isLocked: true) }
+            },
             welcome: { await shell.checkSoon(within: .zero) })
     }
 
@@ -283,6 +299,7 @@ extension Serve {
         let appId = try settings.optional("app-id", update.appId)
         var configuration = ServerConfiguration(port: .derived(appId: appId), bridge: try .page())
         configuration.metrics = agent.metrics
+        configuration.kiosk = kiosk.ordersForKiosk
         configuration.heartbeat = kiosk.heartbeat.map { $0 / 4 }
         switch try settings.optional("fallback", fallback) {
         case nil, "navigation"?: configuration.fallback = .navigation
@@ -412,11 +429,11 @@ extension Serve {
         let (running, end) = AsyncStream<Void>.makeStream()
         let signals = StopSignals()
         signals.then { end.finish() }
-        let screen = try await screenWithoutStore(container, refusal, agent, sessions, pages, settings)
+        let screen = try await screenWithoutStore(container, refusal, kiosk, agent, sessions, pages, settings)
         let shell = try await withThrowingTaskGroup(of: ClientShell?.self) { group in
             group.addTask {
                 await withTaskGroup { group in
-                    group.addTask { await kiosk.keepBrowser(at: "http://127.0.0.1:\(screen.server.port)/") }
+                    group.addTask { await kiosk.keepBrowser(at: screen.server.port) }
                     group.addTask {
                         await screen.boot.again(every: container.configuration.storeInterval, after: screen.shown)
                     }
@@ -453,7 +470,7 @@ extension Serve {
 
     /// What shows the seed while `refusal` lasts, or says why there is none, to whoever may see it.
     private func screenWithoutStore(
-        _ container: DeviceContainer, _ refusal: any Error, _ agent: ServeAgent,
+        _ container: DeviceContainer, _ refusal: any Error, _ kiosk: Kiosk, _ agent: ServeAgent,
         _ sessions: FileSessionRepository, _ pages: Pages, _ settings: Settings
     ) async throws -> (server: PageServer, boot: ShellBootSequence, shown: ShellBootSequence.Shown) {
         let device = container.configuration.device
@@ -463,7 +480,8 @@ extension Serve {
             try Launcher.launch(device, withoutStore: refusal, warn: tell)
         }
         let boot = ShellBootSequence(
-            sessions: sessions, SeedLaunch(host) { await bridge.noteEnded(sessions, at: .now) }, bridge,
+            sessions: sessions,
+            SeedLaunch(host) { if await bridge.noteEnded(sessions, at: .now) { kiosk.endSession() } }, bridge,
             say: { if $0 != reason.message { Self.logState($0) } }, tell: { agent.note($0) })
         let shown = try await boot.first(waits: true)
         let name = host.seed

@@ -40,6 +40,7 @@ struct Status: ParsableCommand {
         let stale = StatusRule.staleness(of: ledger.feed, at: .now)
         let complaints = ComplaintFile(store: store).read()
         let session = session(of: store)
+        let screen = ScreenFile(store: store).read()?.complaint(at: .now)
         let next = rows.first { $0.isNext }?.name
         let isNamed = ledger.seed != nil
         let running = running(ledger, for: session.status)
@@ -62,6 +63,7 @@ struct Status: ParsableCommand {
                 "wanted": .array(ledger.wanted.map(describe)),
                 "feed": try describe(ledger.feed, stale),
                 "updateRequired": .string(orNull: missing?.description), "session": session.value,
+                "screen": .string(orNull: screen),
                 "landlock": landlock.value,
             ],
             ["\(running.line); next: \(Self.words(next, hasNamedSeed: isNamed))"]
@@ -70,7 +72,7 @@ struct Status: ParsableCommand {
                 } + blocked(ledger, rows) + session.lines
                 + (try device(ledger.feed)) + ledger.wanted.map { "! \($0)" }
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
-                + (stale.map { ["! \($0)"] } ?? []) + landlock.lines)
+                + (stale.map { ["! \($0)"] } ?? []) + (screen.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
 
     private static func words(_ next: ClientName?, hasNamedSeed: Bool) -> String {

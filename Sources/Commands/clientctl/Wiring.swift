@@ -117,16 +117,23 @@ enum Wiring {
     /// What remembers who is signed in on the device with that store.
     static func sessions(_ store: String) -> FileSessionRepository { FileSessionRepository(store: store) }
 
-    /// What remembers it, with `change`. A store that is not there yet may be made by what `begins` something, which says so, since the
-    /// path may be wrong; what ends something is refused there.
+    /// Changes what the store remembers of sessions. A path without a store may be misspelled, so one is made there only if the caller
+    /// `creates` it; throws `UpdateFailure` with `configInvalid` otherwise.
     static func changingSessions(
-        _ store: String, begins: Bool, _ change: (FileSessionRepository) throws -> SessionRecord
+        _ store: String, creates: Bool = false, _ change: (FileSessionRepository) throws -> SessionRecord
     ) throws -> SessionRecord {
-        let isThere = File.exists(store)
-        if !isThere && !begins { throw noStore(at: store) }
-        let record = try change(sessions(store))
-        if !isThere { Output.say("clientctl: there was no store at \(store); one was made") }
-        return record
+        if !creates && !File.exists(store) {
+            throw UpdateFailure(
+                .configInvalid, subject: store,
+                "There is no store at \(store): check the path. `clientctl login` and `lock` make one with --create.")
+        }
+        return try change(sessions(store))
+    }
+
+    /// The time before which it cannot be: the latest that the store has found signed, and the age of this program.
+    static func earliestTime(_ store: String) -> Timestamp {
+        let memory = (try? Inventory.read(at: store).ledger.feed) ?? FeedMemory()
+        return TrustedTime.at(Timestamp(clamping: 0), memory)
     }
 
     /// Shows the token of `--token-file`, else that of the session of `store`, to the origin of `url` alone. A session that is kept
@@ -167,7 +174,7 @@ enum Wiring {
         options.connectTimeout = .seconds(5)
         options.stallTimeout = .seconds(10)
         options.minimumCeiling = .seconds(30)
-        return try DeviceContainer.fetcher(options)
+        return UpstreamFetcher(fetcher: try DeviceContainer.fetcher(options))
     }
 
     /// The token of `--token-file`, for the origin of `url`; nil where no file is named.
@@ -334,7 +341,18 @@ enum Wiring {
         let configuration = ShellConfiguration(device: try device(place.store, shell, settings))
         // Where there is nothing to launch, no store is made for it.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
-        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }.launch()
+        return try DeviceContainer(configuration) { Output.say("clientctl: \($0)") }
+            .launch(for: sessionStatus(configuration.device.store))
+    }
+
+    /// What the session of the device is worth now. One that cannot be read admits guests.
+    static func sessionStatus(_ store: String) -> SessionStatus {
+        do {
+            return try sessions(store).record().status(at: .now)
+        } catch {
+            Output.say("clientctl: \(UpdateFailure(error).message) Guests see the seed.")
+            return .unauthenticated(.unreadable)
+        }
     }
 
     /// Who and where a device is that updates itself, and what it keeps.
@@ -393,6 +411,23 @@ enum Wiring {
             throw UpdateFailure(
                 .configInvalid, subject: path, "The seed \(path) has no index.html. Name the folder that contains it."
             )
+        }
+    }
+}
+
+/// Fetches as `fetcher` does. A relay has a flag of its own for the token that its upstream requires.
+private struct UpstreamFetcher: Fetcher {
+    let fetcher: any Fetcher
+
+    func fetch<Sink: FetchSink & ~Copyable>(
+        _ request: FetchRequest, into sink: inout sending Sink
+    ) async throws -> FetchHead {
+        do {
+            return try await fetcher.fetch(request, into: &sink)
+        } catch FetchError.httpStatus(401, let url, _) {
+            throw UpdateFailure(
+                .httpStatus, subject: url.display,
+                "\(url.display) answered 401. It requires a valid token: give one with --upstream-token-file.")
         }
     }
 }

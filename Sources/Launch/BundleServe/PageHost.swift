@@ -19,6 +19,9 @@ package protocol PageHost: Sendable {
     /// Another number than before where nothing that was shown until now may be shown any more. Called as `site(ofPage:)` is.
     var generation: Int { get }
 
+    /// What a browser leaves behind before it is shown a page; nil before the first session has ended. Called as `site(ofPage:)` is.
+    var leaving: Leaving? { get }
+
     /// The files of one version by its name in the list, or nil where there is none; called for every request below it.
     func site(named name: String) async throws -> Site?
 
@@ -38,6 +41,24 @@ package protocol PageHost: Sendable {
 extension PageHost {
     /// For a host that never takes back what it showed.
     package var generation: Int { 0 }
+
+    /// For a host without sessions.
+    package var leaving: Leaving? { nil }
+}
+
+/// The session that ended last, as browsers have to know it.
+package struct Leaving: Sendable, Equatable {
+    /// Names the session by letters, digits and hyphens.
+    package let ended: String
+    /// Whether the data of its users is cleared before the next page of a client: not while the shell shows a page of its own, and not
+    /// where the client asks to keep it.
+    package let clears: Bool
+
+    /// States a session that ended.
+    package init(ended: String, clears: Bool) {
+        self.ended = ended
+        self.clears = clears
+    }
 }
 
 /// Something that a page is told.
@@ -65,12 +86,15 @@ package struct CallRefusal: Error, Equatable, CustomStringConvertible {
     package let code: String
     /// A sentence for people; the page may show it.
     package let message: String
+    /// Names the session that ended last, for a page that may be of that one; nil where that does not matter.
+    package let ended: String?
 
     /// States a refusal.
-    package init(status: Int, code: String, message: String) {
+    package init(status: Int, code: String, message: String, ended: String? = nil) {
         self.status = status
         self.code = code
         self.message = message
+        self.ended = ended
     }
 
     /// The sentence.

@@ -12,6 +12,7 @@ final class PageService: Service {
     private let bridge: [UInt8]
     private let fallback: ServerConfiguration.Fallback
     private let metrics: (@Sendable () async -> String)?
+    private let kiosk: (@Sendable () -> JSONObject)?
     private let rules: RequestRules
     private let policy: ContentSecurityPolicy
     private let heartbeat: [UInt8]
@@ -22,12 +23,14 @@ final class PageService: Service {
     private let cookie: String
     /// The same of the one that tells after which session a browser was cleared.
     private let clearedCookie: String
+    private let leavingPage: LeavingPage
 
-    init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws(ServerFailure) {
+    init(_ configuration: ServerConfiguration, port: Int, host: any PageHost) throws {
         self.host = host
         bridge = configuration.bridge.script
         fallback = configuration.fallback
         metrics = configuration.metrics
+        kiosk = configuration.kiosk
         limits = configuration.limits
         rules = RequestRules(port: port)
         policy = try ContentSecurityPolicy(
@@ -41,6 +44,7 @@ final class PageService: Service {
             } ?? "").utf8)
         cookie = "clientctl-\(port)="
         clearedCookie = "clientctl-cleared-\(port)="
+        leavingPage = try LeavingPage(port: port)
     }
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
@@ -52,17 +56,20 @@ final class PageService: Service {
             return Response.refusal(.badRequest).closing
         }
         switch Route(request.head.method, path) {
+        case .leaving: return leave(request)
         case .call(let method): return await call(method, request)
         case .refused(let status, let allow):
             return .refusal(status, fields: allow.map { "Allow: \($0)\r\n" } ?? "")
         // No other route takes a body.
         case _ where request.hasBody: return .refusal(.badRequest)
         case _ where request.has(.expect): return .refusal(.expectationFailed)
+        case .file where mustLeave(request), .version where mustLeave(request): return leave(request)
         case .file(let path): return await show(path, request)
         case .version(let name, let path): return await show(path, ofVersion: name, request)
         case .versionWithoutSlash(let name): return redirect(toVersion: name)
         case .clients: return await list()
         case .events: return await events(request)
+        case .kiosk: return kiosk.map { Response.json($0(), caching: Caching.never) } ?? .refusal(.notFound)
         case .metrics: return await showMetrics()
         }
     }
@@ -270,24 +277,16 @@ final class PageService: Service {
     /// The launch that a request says it belongs to.
     private func page(of request: Request) -> String? { value(of: cookie, in: request) }
 
-    private func value(of cookie: String, in request: Request) -> String? {
-        request.with(.cookie) { fields -> String? in
-            var value: String?
-            _ = HTTPBytes.anyElement(of: fields, separator: UInt8(ascii: ";")) { element in
-                guard element.starts(with: cookie.utf8) else { return false }
-                value = String(validating: element.dropFirst(cookie.utf8.count), as: UTF8.self)
-                return true
-            }
-            return value
-        } ?? nil
-    }
+    private func value(of cookie: String, in request: Request) -> String? { request.value(ofCookie: cookie) }
 
     /// A page of a launch, with its token and the bridge.
     private func document(_ cut: IndexPage, of page: Page) throws -> Document {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(cut.before.count + cut.after.count + bridge.count + 256)
         bytes += cut.before
-        bytes += Array("<meta name=\"clientctl-token\" content=\"\(page.token)\">".utf8)
+        bytes += Array(
+            "<meta name=\"clientctl-token\" content=\"\(page.token)\" data-ended=\"\(host.leaving?.ended ?? "")\">".utf8
+        )
         bytes += heartbeat
         bytes += Array("<script>".utf8)
         bytes += bridge
@@ -297,6 +296,25 @@ final class PageService: Service {
         return Document(
             bytes: bytes, tag: try Site.tag(of: [bytes]), type: cut.type,
             scriptSources: cut.scriptSources + (page.notice.map { [$0.scriptSource] } ?? []))
+    }
+
+    // MARK: Leaving a session that has ended
+
+    /// Whether a browser is shown the page that clears what users left, or the one that follows it on its way through the window's
+    /// addresses.
+    private func mustLeave(_ request: Request) -> Bool {
+        guard request.head.method == .get, request.has(.fetchMode, "navigate"),
+            request.has(.fetchDestination, "document"),
+            let leaving = host.leaving
+        else { return false }
+        return leaving.clears && value(of: clearedCookie, in: request) != leaving.ended
+            || leavingPage.isOpen(in: request)
+    }
+
+    private func leave(_ request: Request) -> Response {
+        guard let leaving = host.leaving else { return .refusal(.seeOther, fields: "Location: /\r\n") }
+        let clears = leaving.clears && value(of: clearedCookie, in: request) != leaving.ended
+        return leavingPage.response(clearing: clears ? leaving.ended : nil, policy)
     }
 
     // MARK: Calls and events
@@ -311,6 +329,7 @@ final class PageService: Service {
         guard let bytes = try? await request.body.read(),
             let object = try? JSONScanner.parse(bytes, maximumBytes: PageCall.longestBody).objectValue
         else { return Status.badRequest.errorResponse }
+        if let response = leavingPage.response(to: method, object, clearedCookie) { return response }
         do {
             let result = try await elsewhere { [host] in try await host.call(method, token: token, body: object) }
             return .json(result, caching: Caching.never)
@@ -335,7 +354,22 @@ final class PageService: Service {
         guard let refusal = error as? CallRefusal, (400...599).contains(refusal.status) else {
             return Status.failed.errorResponse
         }
-        return .error(refusal.status, code: refusal.code, message: refusal.message)
+        return .error(refusal.status, code: refusal.code, message: refusal.message, ended: refusal.ended)
+    }
+}
+
+extension Request {
+    /// The value of a cookie, whose name comes with its equals sign.
+    func value(ofCookie cookie: String) -> String? {
+        with(.cookie) { fields -> String? in
+            var value: String?
+            _ = HTTPBytes.anyElement(of: fields, separator: UInt8(ascii: ";")) { element in
+                guard element.starts(with: cookie.utf8) else { return false }
+                value = String(validating: element.dropFirst(cookie.utf8.count), as: UTF8.self)
+                return true
+            }
+            return value
+        } ?? nil
     }
 }
 

@@ -89,8 +89,9 @@ struct Response: Sendable {
     }
 
     /// A refusal for programs. `status` may be one that only the host knows.
-    static func error(_ status: Int, code: String, message: String) -> Response {
-        let error: JSONObject = ["code": .string(code), "message": .string(message)]
+    static func error(_ status: Int, code: String, message: String, ended: String? = nil) -> Response {
+        var error: JSONObject = ["code": .string(code), "message": .string(message)]
+        if let ended { error["ended"] = .string(ended) }
         return json(number: status, ["error": .object(error)], caching: Caching.never)
     }
 

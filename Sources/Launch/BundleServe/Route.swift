@@ -12,6 +12,10 @@ enum Route: Equatable {
     case versionWithoutSlash(ClientName)
     /// The events of a page.
     case events
+    /// The page between the one of a session that ended and the next one.
+    case leaving
+    /// What the browser of another user is to do.
+    case kiosk
     /// How the host is doing.
     case metrics
     /// A call of a page.
@@ -39,6 +43,12 @@ enum Route: Equatable {
         else { return .refused(.notFound, allow: nil) }
         if name.elementsEqual("events".utf8) {
             return method == .get ? .events : .refused(.methodNotAllowed, allow: "GET")
+        }
+        if name.elementsEqual("leave".utf8) {
+            return method == .get ? .leaving : .refused(.methodNotAllowed, allow: "GET")
+        }
+        if name.elementsEqual("kiosk".utf8) {
+            return method == .get ? .kiosk : .refused(.methodNotAllowed, allow: "GET")
         }
         if name.elementsEqual("metrics".utf8) {
             return method == .get || method == .head ? .metrics : .refused(.methodNotAllowed, allow: "GET, HEAD")

@@ -1,4 +1,5 @@
 import BundleCore
+package import BundleValues
 
 /// How a server is run.
 package struct ServerConfiguration: Sendable {
@@ -42,6 +43,8 @@ package struct ServerConfiguration: Sendable {
     package var fallback = Fallback.navigation
     /// What `/__clientctl/v1/metrics` answers, in the text format of Prometheus 0.0.4; nil is that there is no such path.
     package var metrics: (@Sendable () async -> String)?
+    /// What `/__clientctl/v1/kiosk` answers; nil is that there is no such path.
+    package var kiosk: (@Sendable () -> JSONObject)?
     /// How much and how long.
     package var limits = ServerLimits()
 

@@ -74,8 +74,8 @@ package final class Site: Sendable {
             scriptSources: index.scriptSources)
     }
 
-    /// Whether it asks that guests find what those before them left in the browser.
-    var keepsSiteData: Bool {
+    /// Whether its page asks that the next user finds what the one before left in the browser.
+    package var keepsSiteData: Bool {
         String(decoding: index.before + index.after, as: UTF8.self)
             .contains("<meta name=\"clientctl-site-data\" content=\"keep\">")
     }

@@ -28,10 +28,13 @@
   var REPORT_CHARACTERS = 500;
   var NOTICES = 20;
   var NOTICE_DELAY = 100;
+  var LEAVING_PAUSE = 1000;
 
   var startedAt = now();
   var meta = document.querySelector('meta[name="clientctl-token"]');
   var token = (meta && meta.getAttribute('content')) || '';
+  // Names the session that had ended last when this page was sent.
+  var ended = (meta && meta.getAttribute('data-ended')) || '';
   // Absolute: a <base> element of the page must not send the token elsewhere.
   var root = window.location.origin + '/__clientctl/v1/';
 
@@ -65,6 +68,80 @@
     }
   }
 
+  // The other windows of the browser.
+  var tabs = null;
+
+  // Leaving a session that has ended. Nothing that this page does from then on is for the next user: its own listeners do not run, and
+  // it stores nothing. This script is the first of the page, so its listeners are called first.
+
+  var isOver = false;
+
+  function stop(event) {
+    if (isOver) {
+      event.stopImmediatePropagation();
+    }
+  }
+
+  ['beforeunload', 'pageswap', 'pagehide', 'unload', 'visibilitychange', 'freeze'].forEach(function (name) {
+    window.addEventListener(name, stop, true);
+  });
+  if (window.navigation && window.navigation.addEventListener) {
+    window.navigation.addEventListener('navigate', stop);
+  }
+
+  function refuseToStore() {
+    throw new Error('The session has ended.');
+  }
+
+  function stopStoring() {
+    [
+      ['Storage', 'setItem'], ['IDBFactory', 'open'], ['IDBObjectStore', 'add'], ['IDBObjectStore', 'put'],
+      ['CacheStorage', 'open'], ['Cache', 'add'], ['Cache', 'addAll'], ['Cache', 'put']
+    ].forEach(function (method) {
+      if (window[method[0]]) {
+        window[method[0]].prototype[method[1]] = refuseToStore;
+      }
+    });
+    Object.defineProperty(document, 'cookie', { get: function () { return ''; }, set: ignore });
+    // A change of the address would keep the browser from going elsewhere.
+    window.History.prototype.pushState = window.History.prototype.replaceState = ignore;
+  }
+
+  function goToLeavingPage() {
+    window.location.replace(root + 'leave');
+    setTimeout(goToLeavingPage, LEAVING_PAUSE);
+  }
+
+  function leave(current) {
+    if (isOver) {
+      return;
+    }
+    isOver = true;
+    try {
+      window.name = '';
+      stopStoring();
+    } catch (error) {
+      // A page may have made these its own: the next page clears what it stores.
+    }
+    if (tabs) {
+      tabs.postMessage({ ended: current });
+    }
+    // A window that a page has opened goes with it. A browser that does not close it shows the next page in it.
+    if (window.opener) {
+      window.close();
+    }
+    goToLeavingPage();
+  }
+
+  // The page of another launch, or of a session that has ended since: the server names the session that ended last.
+  function comeBack(current) {
+    if (typeof current === 'string' && current !== ended) {
+      leave(current);
+    } else if (!isOver) {
+      loadAgain();
+    }
+  }
+
   // At most one load in ten seconds, over page loads. Without storage, the age of this page stands in for it.
   function mayLoadStale() {
     var time = now();
@@ -86,8 +163,9 @@
     var stated = (answer && answer.error) || {};
     var error = new Error(stated.message || 'The server answered with status ' + status);
     error.code = stated.code || 'httpStatus';
-    if (status === 403 && error.code === 'staleLaunch' && !isLoading && mayLoadStale()) {
-      loadAgain();
+    var isOther = typeof stated.ended === 'string' && stated.ended !== ended;
+    if (status === 403 && error.code === 'staleLaunch' && !isLoading && (isOther || mayLoadStale())) {
+      comeBack(stated.ended);
     }
     return error;
   }
@@ -199,11 +277,11 @@
   }
 
   function onEvent(name, text, id) {
+    var event = parsed(text);
     if (name === 'reload') {
-      loadAgain();
+      comeBack(event && event.ended);
       return;
     }
-    var event = parsed(text);
     if (!event) {
       return;
     }
@@ -457,13 +535,14 @@
   // sees have no stream of events to tell them.
 
   if (window.BroadcastChannel && token) {
-    var tabs = new window.BroadcastChannel('clientctl-launch');
+    tabs = new window.BroadcastChannel('clientctl-launch');
     tabs.onmessage = function (event) {
-      if (typeof event.data === 'string' && event.data !== token) {
-        loadAgain();
+      var other = event.data || {};
+      if (typeof other.ended === 'string' && other.token !== token) {
+        comeBack(other.ended);
       }
     };
-    tabs.postMessage(token);
+    tabs.postMessage({ token: token, ended: ended });
   }
 
   // Whether the page can be seen. Each load of it reports that first, under a name of its own: the host follows the youngest,
@@ -546,6 +625,9 @@
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
+      if (isOver) {
+        goToLeavingPage();
+      }
       isLeaving = !navigation;
       hasLeft = false;
       reportVisibility();

@@ -172,10 +172,27 @@ public struct DeviceContainer: Sendable {
     /// Chooses and launches clients, for a shell that shows them itself.
     public func launcher() throws -> Launcher { try Launcher(configuration.device, now: now, warn: warn) }
 
-    /// Launches the client that runs next; the seed where the disk takes no store.
-    package func launch() throws -> Launched {
+    /// Launches the client that runs next for a device whose session has this `status`; the seed where the disk takes no store. Guests
+    /// get the seed, without a boot attempt. Throws `UpdateFailure` with `deviceLocked` if the device is locked, and with `loginRequired`
+    /// if no user is logged in and the device has no seed.
+    package func launch(for status: SessionStatus) throws -> Launched {
+        let isForGuests: Bool
+        switch status {
+        case .locked:
+            throw UpdateFailure(
+                .deviceLocked, subject: configuration.device.store,
+                "The device is locked, so no client is shown: `clientctl unlock` unlocks it.")
+        case .unauthenticated where configuration.device.seed == nil:
+            throw UpdateFailure(
+                .loginRequired, subject: configuration.device.store,
+                "No user is logged in, and there is no seed for guests: run `clientctl login`, or name a seed with --seed."
+            )
+        case .unauthenticated: isForGuests = true
+        case .notRequired, .authenticated: isForGuests = false
+        }
         do {
-            return try launcher().launch()
+            let launcher = try launcher()
+            return isForGuests ? try launcher.show(launcher.prepare(forGuests: true)) : try launcher.launch()
         } catch {
             return try Launcher.launch(configuration.device, withoutStore: error, warn: warn)
         }
@@ -276,6 +293,6 @@ extension DeviceContainer {
         report: @escaping @Sendable (any Error) -> Void
     ) throws -> any Fetcher {
         try OpenSSLIsolation.begin()
-        return SessionFetcher(options, origin: url.origin, sessions: sessions, now: { .now }, report: report)
+        return SessionFetcher(options, feed: url, sessions: sessions, now: { .now }, report: report)
     }
 }

@@ -129,6 +129,7 @@ package struct DeviceDoctor: Sendable {
         reading.inventory = inventory
         reading.shell = shell.version ?? inventory?.ledger.shell
         reading.hasSeed = shell.hasSeed || inventory?.ledger.seed != nil
+        reading.screen = ScreenFile(store: path).read()
         do {
             reading.session = try await shell.sessions.record().status(at: clock)
         } catch {

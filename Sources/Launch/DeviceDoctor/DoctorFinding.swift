@@ -22,6 +22,8 @@ package struct DoctorFinding: Sendable, Equatable {
         case clients
         /// Who may see it: a lock, or a session that has ended.
         case session
+        /// Whether a browser shows the page that it should.
+        case screen
         /// What runs that were stopped have left.
         case leftovers
         /// The keys or the trust root.

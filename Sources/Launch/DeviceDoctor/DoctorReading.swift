@@ -110,6 +110,8 @@ package struct DoctorReading: Sendable {
     package var session: SessionStatus?
     /// Where the id for rollouts comes from; nil if the device does not have one yet and the machine has no id.
     package var deviceIdSource: FeedMemory.DeviceIdSource?
+    /// What a server waits for; nil for nothing.
+    package var screen: ScreenNote?
     /// What is trusted; nil where nothing was named.
     package var trust: Trust?
     /// What updates come from.

@@ -70,6 +70,13 @@ extension DoctorRule {
         }
     }
 
+    static func screen(_ reading: DoctorReading) -> DoctorFinding? {
+        guard let note = reading.screen, let complaint = note.complaint(at: reading.clock) else { return nil }
+        return .warning(
+            .screen, reading.store.path, complaint.prefix(1).uppercased() + complaint.dropFirst() + ".",
+            "Start the browser again, or have `clientctl kiosk` or `serve --browser` start it.")
+    }
+
     // MARK: Whether the offer is for this device
 
     static func offer(_ feed: DoctorReading.Feed, _ reading: DoctorReading) -> DoctorFinding? {

@@ -10,7 +10,8 @@ package enum DoctorRule {
         let store = reading.store
         return [clock(reading), folder(store), parents(store), space(store), inodes(store)].compactMap(\.self)
             + links(store)
-            + [ledger(store), clients(reading), session(reading), leftovers(store), trust(reading)].compactMap(\.self)
+            + [ledger(store), clients(reading), session(reading), screen(reading), leftovers(store), trust(reading)]
+            .compactMap(\.self)
             + reading.feeds.flatMap { feed($0, reading) } + wanted(reading)
             + [deviceId(reading), reading.port.map(port), landlock(reading.confinement)].compactMap(\.self)
     }

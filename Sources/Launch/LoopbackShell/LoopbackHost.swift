@@ -26,6 +26,7 @@ package final class LoopbackHost: PageHost {
     private let heartbeat: Duration?
     private let watch: Mutex<PageWatch?>
     private let lose: @Sendable (String) -> Void
+    private let screenFile: ScreenFile?
     /// What there is where nothing is; its page finds out by itself when there is something.
     private let nothing: Page
 
@@ -33,7 +34,8 @@ package final class LoopbackHost: PageHost {
     /// Where a page that is seen says nothing for `heartbeat`, `lose` is told why it is lost.
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
-        heartbeat: Duration? = nil, lose: @escaping @Sendable (String) -> Void = { _ in },
+        heartbeat: Duration? = nil, screenFile: ScreenFile? = nil,
+        lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
         nothing = try StatePage.starting.page()
@@ -44,6 +46,7 @@ package final class LoopbackHost: PageHost {
         reading = Self.reading(of: clock)
         self.heartbeat = heartbeat
         self.lose = lose
+        self.screenFile = screenFile
         watch = Mutex(heartbeat.map { PageWatch(patience: $0) })
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
@@ -149,17 +152,33 @@ package final class LoopbackHost: PageHost {
         }
     }
 
+    /// Expects a browser to load another page, since what was shown until now is for no person who comes: at once where the device
+    /// `isLocked`, and after it has cleared what a session left otherwise. The page is lost if none does.
+    package func expectNextPage(isLocked: Bool) {
+        let now = reading()
+        watch.withLock { watch in
+            if isLocked { watch?.isReplaced(at: now) } else { watch?.isSentAway(at: now) }
+        }
+        screenFile?.expect(ScreenNote(.replaced, since: .now))
+    }
+
     // MARK: What the server asks
 
     /// Counts up where nothing that was shown until now may be shown any more.
     package var generation: Int { bridge.withScreen { $0.generation } }
+
+    /// The session that ended last.
+    package var leaving: Leaving? { bridge.withScreen { $0.leaving } }
 
     /// The page of the launch that runs, or of a new one whose boot attempt is on the disk by then.
     ///
     /// A browser that loads the page gets the client that is ready, if there is one; other windows come along.
     package func page(isBrowser: Bool) async throws -> Page {
         let now = reading()
-        if isBrowser { watch.withLock { $0?.loads(at: now) } }
+        if isBrowser {
+            watch.withLock { $0?.loads(at: now) }
+            screenFile?.settle()
+        }
         while true {
             let (ownPage, generation) = bridge.withScreen { ($0.ownPage, $0.generation) }
             if let ownPage { return ownPage }
@@ -197,7 +216,7 @@ package final class LoopbackHost: PageHost {
 
     /// What the page of the running launch is told: first what it has missed.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
-        guard let events = bridge.listen(token: token) else { throw Self.staleLaunch }
+        guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
         return events
     }
 
@@ -208,7 +227,7 @@ package final class LoopbackHost: PageHost {
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
         // The page is on its way out, or older than this server.
-        guard isCurrent else { throw Self.staleLaunch }
+        guard isCurrent else { throw bridge.withScreen(\.staleLaunch) }
         follow(method, body)
         guard let launch else { return try Self.answer(method) }
         do {
@@ -243,9 +262,6 @@ package final class LoopbackHost: PageHost {
         if ["visibility", "report", "heartbeat", "farewell", "busy"].contains(method) { return [:] }
         throw CallRefusal(status: 409, code: "notShown", message: "The device shows no client at present.")
     }
-
-    static let staleLaunch = CallRefusal(
-        status: 403, code: "staleLaunch", message: "This page belongs to another launch or session: load it again.")
 
     private func perform(
         _ method: String, _ token: LaunchToken, _ body: JSONObject, _ status: ShellStatus

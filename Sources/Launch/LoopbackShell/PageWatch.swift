@@ -6,6 +6,8 @@ struct PageWatch {
     private static let timesAway = 10
     /// A page that is told to load itself again needs no longer to begin.
     private static let longestReload = Duration.seconds(20)
+    /// A page that must not be seen any longer.
+    private static let longestReplacement = Duration.seconds(2)
 
     private let patience: Duration
     /// The page that spoke last; nil where one is being loaded.
@@ -51,6 +53,15 @@ struct PageWatch {
         guard !isLost, page == nil || deadline != nil else { return }
         let time = min(patience, Self.longestReload)
         wait(now, time, "it did not load itself again within \(DurationText(time))")
+    }
+
+    /// The page in front is none of the next user: a browser has to load another one at once, wherever it is.
+    mutating func isReplaced(at now: Duration) {
+        guard hasSpoken, !isLost else { return }
+        page = nil
+        wait(
+            now, Self.longestReplacement,
+            "it is still there \(DurationText(Self.longestReplacement)) after it was to go")
     }
 
     /// Why the page is lost by now, once.

@@ -89,6 +89,19 @@ struct Screen {
         return true
     }
 
+    /// What browsers leave behind before they are shown a page. Pages of the shell's own clear nothing: whether a client asks to keep the
+    /// data is decided when one is shown.
+    var leaving: Leaving? {
+        ended.map { Leaving(ended: $0, clears: ownPage == nil && site(ofPage: nil)?.keepsSiteData == false) }
+    }
+
+    /// Refuses a page that belongs to another launch, or to a session that has ended: it can tell by the name.
+    var staleLaunch: CallRefusal {
+        CallRefusal(
+            status: 403, code: "staleLaunch", message: "This page belongs to another launch or session: load it again.",
+            ended: ended ?? "")
+    }
+
     private static func showsClients(_ state: LaunchState?) -> Bool {
         switch state {
         case .authenticated, .updateRequired: true
@@ -155,7 +168,7 @@ struct Screen {
         let ended = listeners
         outgoing = launches.last?.token
         for (number, listener) in ended {
-            listener.stream.yield(PageEvent(name: "reload", data: [:]))
+            listener.stream.yield(PageEvent(name: "reload", data: ["ended": .string(self.ended ?? "")]))
             _ = remove(number)
         }
         return ended.values.map(\.stream)

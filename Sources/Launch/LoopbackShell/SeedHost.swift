@@ -96,6 +96,9 @@ package final class SeedHost: PageHost {
     /// Counts up when the device is locked or unlocked, and when a session ends.
     package var generation: Int { bridge.withScreen { $0.generation } }
 
+    /// The session that ended last.
+    package var leaving: Leaving? { bridge.withScreen { $0.leaving } }
+
     /// The seed's page, or the one that stands in its place.
     package func page(isBrowser: Bool) async throws -> Page {
         while true {
@@ -123,7 +126,7 @@ package final class SeedHost: PageHost {
     /// That there is something else to load, at the latest when the server ends and the page finds the shell in its place.
     package func events(token: String) async throws -> AsyncStream<PageEvent> {
         _ = try current(generation)
-        guard let events = bridge.listen(token: token) else { throw LoopbackHost.staleLaunch }
+        guard let events = bridge.listen(token: token) else { throw bridge.withScreen(\.staleLaunch) }
         return events
     }
 
@@ -131,7 +134,7 @@ package final class SeedHost: PageHost {
     package func call(_ method: String, token: String, body: JSONObject) async throws -> JSONObject {
         let launched = try current(generation)
         let (isCurrent, isOwnPage) = bridge.withScreen { ($0.isCurrent(token), $0.ownPage != nil) }
-        guard isCurrent else { throw LoopbackHost.staleLaunch }
+        guard isCurrent else { throw bridge.withScreen(\.staleLaunch) }
         switch method {
         case _ where isOwnPage: return try LoopbackHost.answer(method)
         case "startupDidComplete": return [:]

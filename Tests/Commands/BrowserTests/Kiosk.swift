@@ -22,7 +22,10 @@ final class Kiosk {
     func start(_ arguments: [String]) throws -> Program {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/bin:/bin"
         return try Program(
-            [Built.clientctl] + arguments, environment: ["PATH": path, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"])
+            [Built.clientctl] + arguments,
+            environment: [
+                "PATH": path, "HOME": "/nonexistent", "XDG_STATE_HOME": folder.file("state"), "LC_ALL": "C.UTF-8",
+            ])
     }
 
     /// Runs the program to its end and expects `status`; its output.

@@ -158,6 +158,29 @@ import Testing
         #expect(try kiosk.status(of: "v1.0.0").failures.isEmpty)
     }
 
+    @Test func `reports in status that no page came, or that the page of before may still be there`() throws {
+        try kiosk.install(.good("1.0.0"))
+        let serving = try kiosk.serve()
+        func screen() throws -> String? { try kiosk.status()["screen"]?.stringValue }
+        func isWaiting() -> Bool { access("\(kiosk.store)/screen.json", F_OK) == 0 }
+        #expect(isWaiting())
+        #expect(try screen() == nil)
+        try wait(serving, for: "version 1.0.0")
+        #expect(!isWaiting())
+        try kiosk.on("lock")
+        let deadline = ContinuousClock.now + Browser.patience
+        while try screen() == nil {
+            try #require(ContinuousClock.now < deadline, "status does not report it")
+            poll(nil, 0, 100)
+        }
+        #expect(try screen()?.contains("may still be on the screen") == true)
+        try wait(serving, for: "data-state=\"locked\"")
+        #expect(try screen() == nil)
+        serving.program.send(SIGTERM)
+        #expect(try serving.program.wait(within: Browser.patience)?.status == 0)
+        #expect(!isWaiting())
+    }
+
     @Test func `an open connection of a locked device gets no file of what it showed`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()
@@ -174,10 +197,17 @@ import Testing
         #expect(try get("/app.js").status == 404)
     }
 
-    @Test func `a feed that refuses the token makes guests of those that were logged in`() throws {
+    @Test func `a feed that goes on refusing the token makes guests of those that were logged in`() throws {
         try kiosk.install(.good("1.0.0"))
         let server = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: 401)])
         try kiosk.login()
+        // As after two refusals in the last minutes.
+        let now = Timestamp.now.secondsSinceEpoch
+        let (first, last) = (Timestamp(clamping: now - 600), Timestamp(clamping: now - 60))
+        let session = String(decoding: try contents(ofFile: "\(kiosk.store)/session.json"), as: UTF8.self)
+        let rejections = #""rejections": {"count": 2, "first": "\#(first)", "last": "\#(last)"}, "session":"#
+        try kiosk.folder.write(bytes(session.replacing(#""session":"#, with: rejections)), to: "store/session.json")
+        chmod("\(kiosk.store)/session.json", 0o600)
         let serving = try kiosk.serve([
             "--manifest", "\(server.root)/manifest.json", "--trust", kiosk.trust, "--check-interval", "1s",
         ])
@@ -401,7 +431,7 @@ extension Kiosk {
     /// Logs in with a token of its own.
     func login(_ more: [String] = []) throws {
         let token = try folder.write(bytes("kiosk.t0ken\n"), to: "token")
-        try run(["login", "--store", store, "--token-file", token] + more)
+        try run(["login", "--store", store, "--token-file", token, "--create"] + more)
     }
 
     /// Runs a command on the store.

@@ -97,4 +97,27 @@ import Testing
             environment: Clientctl.environment())
         #expect(ending.text.contains("\"state\""))
     }
+
+    @Test func `reports locks, logins and sessions that end`() throws {
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let program = try Clientctl.start(["events", "--store", site.store])
+        var count = 0
+        _ = try next(program, after: &count, until: "state v1.0.0")
+        let token = try site.folder.write(bytes("secret\n"), to: "token")
+        try Clientctl.stock(["chmod", "600", token])
+        for (command, more, event, detail) in [
+            ("lock", [], "locked", "locked"), ("lock", ["--maintenance"], "locked", "maintenance"),
+            ("unlock", [], "unlocked", nil), ("login", ["--token-file", token], "loggedIn", nil),
+            ("logout", [], "loggedOut", "signedOut"),
+            ("login", ["--token-file", token, "--expires", "2s"], "loggedIn", nil),
+        ] as [(String, [String], String, String?)] {
+            _ = try run(command, more)
+            #expect(try next(program, after: &count, until: event) == [event])
+            #expect(try lines(program).last?["detail"]?.stringValue == detail)
+        }
+        // By itself.
+        #expect(try next(program, after: &count, until: "loggedOut") == ["loggedOut"])
+        #expect(try lines(program).last?["detail"] == .string("expired"))
+    }
 }

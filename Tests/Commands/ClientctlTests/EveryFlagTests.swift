@@ -100,6 +100,7 @@ import Testing
         case "doctor":
             return ["--manifest", "feed/manifest.json", "--trust", "release.pub.pem", "--port", "0"] + device
         case "launch": return device
+        case "kiosk": return ["--browser", "no-such-browser {profile}"]
         case "repair": return ["--store", "damaged", "--manifest", "feed/manifest.json"]
         case "report":
             return ["--store", "store", "--report", "http://127.0.0.1:1/report", "--manifest", "feed/manifest.json"]

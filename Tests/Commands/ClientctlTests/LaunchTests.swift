@@ -337,7 +337,7 @@ import Testing
             #expect(refused.errors.contains("There is no store at \(site.store)"), "\(command): \(refused.errors)")
         }
         #expect(access(site.store, F_OK) != 0)
-        try run("lock").succeeded("locked")
+        try run("lock", ["--create"]).succeeded("locked")
         try site.publish("1.0.0", nil, ["--min-shell", "9.0.0"])
         try site.install(shell: "1.5.0").failed(42, "incompatibleShell")
         #expect(try Clientctl.run(["verify", "--store", site.store]).text == "no clients to verify\n")

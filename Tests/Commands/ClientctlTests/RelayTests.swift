@@ -185,7 +185,7 @@ import Testing
         let (above, below) = (try secret("upstream-t0ken\n", to: "above"), try secret("device-t0ken\n", to: "below"))
         let host = try Hosting(site.feed, ["--token-file", above])
         let stranger = try Hosting(relaying: host.url, ["--channel", "stable"])
-        try stranger.wait(until: "answered 401")
+        try stranger.wait(until: "answered 401. It requires a valid token: give one with --upstream-token-file.")
         let relay = try Hosting(relaying: host.url, ["--upstream-token-file", above, "--token-file", below])
         await #expect(throws: TransportError.refused(status: 401, retryAfter: nil)) {
             try await relay.listen(for: "stable")

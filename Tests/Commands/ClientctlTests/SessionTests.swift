@@ -31,21 +31,56 @@ import Testing
 
     @discardableResult
     private func login(_ more: [String] = [], sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
-        try run(["login", "--token-file", token] + more, sourceLocation: sourceLocation)
+        try run(["login", "--token-file", token, "--create"] + more, sourceLocation: sourceLocation)
             .succeeded("loggedIn", sourceLocation: sourceLocation)
     }
 
     private func session(_ outcome: Outcome) -> JSONObject { outcome["session"]?.objectValue ?? [:] }
 
-    @Test func `a store that a session or a lock makes is told of`() throws {
-        let made = "there was no store at \(site.store); one was made"
-        #expect(try run(["lock"]).succeeded("locked").errors.contains(made))
-        #expect(try !run(["unlock"]).succeeded("unlocked").errors.contains(made))
-        try Clientctl.stock(["rm", "-r", site.store])
-        for command in ["unlock", "logout"] {
-            #expect(try run([command]).failed(78, "configInvalid").subject == site.store)
+    @Test func `a path without a store is refused, unless a lock or a login creates one`() throws {
+        for command in [["lock"], ["unlock"], ["logout"], ["login", "--token-file", token]] {
+            let refused = try run(command).failed(78, "configInvalid")
+            #expect(refused.subject == site.store)
+            #expect(refused.errors.contains("There is no store at \(site.store): check the path"))
+            #expect(access(site.store, F_OK) != 0)
         }
-        #expect(access(site.store, F_OK) != 0)
+        try run(["lock", "--create"]).succeeded("locked")
+        try run(["unlock"]).succeeded("unlocked")
+        try Clientctl.stock(["rm", "-r", site.store])
+        try login()
+        try run(["lock"]).succeeded("locked")
+    }
+
+    @Test func `a session gets another end, and keeps its token`() throws {
+        try run(["login", "--renew"]).failed(64, "usage")
+        try login()
+        try run(["login", "--renew", "--expires", "2099-01-31T00:00:00Z"]).succeeded("renewed")
+        #expect(try status()["expires"] == .string("2099-01-31T00:00:00Z"))
+        #expect(try file().contains(Self.secret))
+        try run(["login", "--renew", "--expires", "1h", "--token-file", token]).failed(64, "usage")
+        try run(["logout"]).succeeded()
+        try run(["login", "--renew", "--expires", "1h"]).failed(45, "loginRequired")
+    }
+
+    @Test func `launch shows nothing of a locked device, and the seed or nothing to guests`() throws {
+        let seed = try site.folder.writeTree(["index.html": bytes("<title>seed</title>")], to: "guests-seed")
+        try site.publish("1.0.0")
+        try site.install().succeeded("installed")
+        let launch = ["launch", "--shell-version", "1.5.0"]
+        try run(["lock"]).succeeded()
+        #expect(try run(launch).failed(44, "deviceLocked").errors.contains("clientctl unlock"))
+        try run(["lock", "--maintenance"]).succeeded()
+        try run(launch + ["--seed", seed]).failed(44, "deviceLocked")
+        try run(["unlock"]).succeeded()
+        #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
+        try login()
+        #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
+        try run(["logout"]).succeeded()
+        #expect(try run(launch).failed(45, "loginRequired").errors.contains("clientctl login"))
+        let guests = try run(launch + ["--seed", seed]).succeeded()
+        #expect(guests["version"] == .string("embedded") && guests["trial"] == .bool(false))
+        try run(["logout", "--forget"]).succeeded()
+        #expect(try run(launch + ["--seed", seed]).succeeded()["version"] == .string("1.0.0"))
     }
 
     private func status() throws -> JSONObject { session(try run(["status"]).succeeded()) }
@@ -100,7 +135,7 @@ import Testing
         }
         #expect(try !said(["status"]).contains("session"))
         #expect(
-            try said(["login", "--token-file", token, "--expires", "2099-01-31T00:00:00Z"])
+            try said(["login", "--token-file", token, "--create", "--expires", "2099-01-31T00:00:00Z"])
                 == "logged in until 2099-01-31T00:00:00Z\n")
         #expect(try said(["status"]).contains("session: logged in until 2099-01-31T00:00:00Z"))
         #expect(try said(["lock"]) == "locked\n")
@@ -111,7 +146,7 @@ import Testing
     }
 
     @Test func `a device that was only locked is open again`() throws {
-        #expect(session(try run(["lock"]).succeeded())["required"] == .bool(false))
+        #expect(session(try run(["lock", "--create"]).succeeded())["required"] == .bool(false))
         #expect(try state() == "locked")
         try run(["unlock"]).succeeded()
         #expect(try state() == "none")
@@ -175,7 +210,8 @@ import Testing
             """
         let ending = try Program.run(
             [
-                "python3", "-c", program, token, Clientctl.path, "login", "--token-file", "-", "--store", site.store,
+                "python3", "-c", program, token, Clientctl.path, "login", "--create", "--token-file", "-", "--store",
+                site.store,
                 "--json",
             ], environment: Clientctl.environment())
         Outcome(ending).succeeded("loggedIn")
@@ -192,7 +228,7 @@ import Testing
         let line = """
             exec 3<>"/dev/tcp/127.0.0.1/$1"; printf 'GET /token HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3
             while read -r -u 3 field && test "${#field}" -gt 1; do :; done
-            exec timeout 300 "$0" login --token-file - --store "$2" --json <&3
+            exec timeout 300 "$0" login --create --token-file - --store "$2" --json <&3
             """
         let ending = try Program.run(
             ["bash", "-c", line, Clientctl.path, "\(server.port)", site.store], environment: Clientctl.environment())
@@ -295,11 +331,28 @@ import Testing
         #expect(own.requests.map { $0["Authorization"] } == [nil, "Bearer other", nil])
     }
 
-    @Test func `a 401 ends the session, and says what to do`() throws {
+    /// Notes in the session that the feed has refused its token twice in the last minutes.
+    private func noteRejections() throws {
+        let now = Timestamp.now.secondsSinceEpoch
+        let (first, last) = (Timestamp(clamping: now - 600), Timestamp(clamping: now - 60))
+        let rejections = #""rejections": {"count": 2, "first": "\#(first)", "last": "\#(last)"}, "session":"#
+        try bytes(file().replacing(#""session":"#, with: rejections)).withUnsafeBytes { text in
+            let descriptor = open("\(site.store)/session.json", O_WRONLY | O_TRUNC)
+            defer { close(descriptor) }
+            try #require(write(descriptor, text.baseAddress, text.count) == text.count)
+        }
+    }
+
+    @Test func `one 401 leaves the session as it is, and the third in some minutes ends it`() throws {
         try site.publish("1.0.0")
         try login()
         let own = try LoopbackServer(folder: site.feed)
         own.set("/manifest.json", Route(bytes("no"), status: 401))
+        let first = try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
+        #expect(first.errors.contains("refuses the token of this device's session"))
+        #expect(try state() == "active")
+        try login()
+        try noteRejections()
         let refused = try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
         expectNoSecret(refused)
         #expect(refused.errors.contains("Log in again"))
@@ -309,7 +362,7 @@ import Testing
         #expect(try !file().contains("s3cret"))
         // It is not tried again.
         try site.install(own.url("/manifest.json").display).failed(11, "httpStatus")
-        #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", nil])
+        #expect(own.requests.map { $0["Authorization"] } == ["Bearer \(Self.secret)", "Bearer \(Self.secret)", nil])
         try login()
         own.set("/manifest.json", Route(try contents(ofFile: site.manifest)))
         try site.install(own.url("/manifest.json").display).succeeded("installed")
@@ -360,6 +413,7 @@ import Testing
             ["login"],
             environment: [
                 "CLIENTCTL_STORE": site.store, "CLIENTCTL_TOKEN_FILE": token, "CLIENTCTL_EXPIRES": "1h",
+                "CLIENTCTL_CREATE": "1",
                 "CLIENTCTL_JSON": "1",
             ])
         outcome.succeeded("loggedIn")

@@ -112,7 +112,8 @@ struct DoctorRuleTests {
         let findings = DoctorRule.findings(reading)
         #expect(findings.filter { $0.severity != .ok } == [])
         #expect(DoctorRule.worst(findings) == .ok)
-        #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases))
+        // A page that is not overdue is not mentioned.
+        #expect(Set(findings.map(\.code)) == Set(DoctorFinding.Code.allCases).subtracting([.screen]))
         #expect(findings.allSatisfy { ($0.severity == .ok) == ($0.advice == nil) && !$0.subject.isEmpty })
     }
 
@@ -136,6 +137,15 @@ struct DoctorRuleTests {
         ] as [(SessionStatus, [String])])
     func `who may see clients`(session: SessionStatus, told: [String]) {
         #expect(Self.told(Self.reading { $0.session = session }) == told)
+    }
+
+    @Test(arguments: [(ScreenNote.Cause.started, 60), (.replaced, 10)])
+    func `reports a screen on which a browser shows no page, or the one of before`(
+        cause: ScreenNote.Cause, patience: Int
+    ) {
+        #expect(Self.told(Self.reading { $0.screen = ScreenNote(cause, since: Self.at(1 - patience)) }) == [])
+        let reading = Self.reading { $0.screen = ScreenNote(cause, since: Self.at(-patience)) }
+        #expect(Self.told(reading) == ["screen warning"])
     }
 
     @Test func `an offer that is not for this device says why`() throws {

@@ -48,7 +48,7 @@ package struct FolderSnapshot: Equatable, Sendable {
         }
     }
 
-    private static func names(in path: String) throws -> [String] {
+    package static func names(in path: String) throws -> [String] {
         guard let folder = opendir(path) else { throw SystemCallError("opendir") }
         defer { closedir(folder) }
         var names: [String] = []

@@ -24,7 +24,7 @@ import Testing
 
     private func session(_ sessions: InMemorySessionRepository) throws -> SessionFetcher {
         SessionFetcher(
-            Self.options, origin: try server.url("/").origin, sessions: sessions, now: { .now },
+            Self.options, feed: try server.url("/"), sessions: sessions, now: { .now },
             report: { Issue.record($0) })
     }
 

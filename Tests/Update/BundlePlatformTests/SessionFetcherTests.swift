@@ -31,12 +31,13 @@ import Testing
     }
 
     private func fetcher(
-        _ sessions: any SessionRepository, origin: String? = nil, options: FetchOptions = FetchOptions(userAgent: "t")
+        _ sessions: any SessionRepository, feed: String? = nil, at time: Timestamp = now,
+        options: FetchOptions = FetchOptions(userAgent: "t")
     ) throws -> SessionFetcher {
         let errors = errors
         return SessionFetcher(
-            options, origin: try origin.map { try FetchURL(parsing: $0) }?.origin ?? server.url("/").origin,
-            sessions: sessions, now: { Self.now },
+            options, feed: try feed.map { try FetchURL(parsing: $0) } ?? server.url("/a"),
+            sessions: sessions, now: { time },
             report: { error in errors.texts.withLock { $0.append("\(error)") } })
     }
 
@@ -85,7 +86,7 @@ import Testing
     }
 
     @Test func `goes to no other name of the same machine`() async throws {
-        let fetcher = try fetcher(Self.repository(try Self.session()), origin: "http://localhost:\(server.port)/")
+        let fetcher = try fetcher(Self.repository(try Self.session()), feed: "http://localhost:\(server.port)/a")
         _ = await Fetched(fetcher, try server.url("/a"))
         #expect(shown == [nil])
     }
@@ -97,30 +98,59 @@ import Testing
         options.caFile = secure.caFile
         // The feed is the one behind TLS: http on another port is another origin, and it is not gone to at all.
         let fetcher = try fetcher(
-            Self.repository(try Self.session()), origin: try secure.url("/").description, options: options)
+            Self.repository(try Self.session()), feed: try secure.url("/").description, options: options)
         #expect(await Fetched(fetcher, try secure.url("/away")).error is FetchError)
         _ = await Fetched(fetcher, try plain.url("/b"))
         #expect(plain.requests.map { $0["Authorization"] } == [nil])
     }
 
     @Test func `is never sent in the clear over a network`() async throws {
-        let fetcher = try fetcher(Self.repository(try Self.session()), origin: "http://192.0.2.1/")
+        let fetcher = try fetcher(Self.repository(try Self.session()), feed: "http://192.0.2.1/a")
         let error = await Fetched(fetcher, try FetchURL(parsing: "http://192.0.2.1/a")).error as? UpdateFailure
         #expect(error?.code == .configInvalid)
         #expect(error?.message.contains("s3cret") == false)
     }
 
-    @Test func `ends with a 401 of the feed, which says what to do`() async throws {
+    private static func later(_ seconds: Int) -> Timestamp { Timestamp(clamping: now.secondsSinceEpoch + seconds) }
+
+    @Test func `outlives a 401 of the feed, and ends with the third over five minutes`() async throws {
         server.set("/a", Route([], status: 401))
         let sessions = Self.repository(try Self.session())
-        let error = await Fetched(try fetcher(sessions), try server.url("/a")).error as? UpdateFailure
-        #expect(error?.code == .httpStatus)
-        #expect(error?.subject == (try server.url("/a").display))
-        #expect(error?.message.contains("Log in again") == true)
-        #expect(error?.message.contains("s3cret") == false)
-        #expect(sessions.kept.access == .ended(SessionEnding(.rejected, at: Self.now)))
+        for seconds in [0, 1, 299] {
+            let fetched = await Fetched(try fetcher(sessions, at: Self.later(seconds)), try server.url("/a"))
+            let error = try #require(fetched.error as? UpdateFailure)
+            #expect(error.code == .httpStatus)
+            #expect(error.subject == (try server.url("/a").display))
+            #expect(error.message.contains("refuses the token") && error.message.contains("Log in again"))
+            #expect(!error.message.contains("s3cret"))
+            #expect(sessions.kept.session != nil)
+        }
+        let last = await Fetched(try fetcher(sessions, at: Self.later(300)), try server.url("/a"))
+        #expect((last.error as? UpdateFailure)?.message.contains("the session is over") == true)
+        #expect(sessions.kept.access == .ended(SessionEnding(.rejected, at: Self.later(300))))
         _ = await Fetched(try fetcher(sessions), try server.url("/a"))
-        #expect(shown == ["Bearer s3cret", nil])
+        #expect(shown == Array(repeating: "Bearer s3cret", count: 4) + [nil])
+    }
+
+    @Test func `outlives every 401 when one answer between them accepts it`() async throws {
+        let sessions = Self.repository(try Self.session())
+        for (seconds, status) in [(0, 401), (200, 401), (290, 200), (310, 401), (400, 401)] {
+            server.set("/a", Route([7], status: status))
+            _ = await Fetched(try fetcher(sessions, at: Self.later(seconds)), try server.url("/a"))
+        }
+        #expect(sessions.kept.session != nil)
+        #expect(sessions.kept.rejections?.count == 2)
+    }
+
+    @Test func `outlives the 401 of every other file of the feed`() async throws {
+        server.set("/deltas.json", Route([], status: 401))
+        let sessions = Self.repository(try Self.session())
+        for seconds in [0, 200, 400, 600] {
+            let fetched = await Fetched(try fetcher(sessions, at: Self.later(seconds)), try server.url("/deltas.json"))
+            #expect(fetched.fetchError == .httpStatus(401, try server.url("/deltas.json"), retryAfter: nil))
+        }
+        #expect(sessions.kept.rejections == nil)
+        #expect(sessions.kept.session != nil)
     }
 
     @Test(arguments: [400, 403, 404, 407, 500]) func `outlives every other refusal`(status: Int) async throws {

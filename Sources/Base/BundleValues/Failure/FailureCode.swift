@@ -19,6 +19,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case versionBlocked
     case incompatibleShell
     case appMismatch
+    case deviceLocked, loginRequired
     case versionExists
     case overBudget
     case notPublic
@@ -49,6 +50,8 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .versionBlocked: 41
         case .incompatibleShell: 42
         case .appMismatch: 43
+        case .deviceLocked: 44
+        case .loginRequired: 45
         case .versionExists: 51
         case .overBudget: 52
         case .notPublic: 53

@@ -21,6 +21,14 @@ public enum LaunchState: Sendable, Equatable {
 }
 
 extension LaunchState {
+    /// Whether the device is locked.
+    package var isLock: Bool {
+        switch self {
+        case .locked, .maintenance: true
+        case .authenticated, .unauthenticated, .signedOut, .updateRequired, .failure: false
+        }
+    }
+
     /// What follows from a session and from what could be made ready for it: a lock hides everything, a failure all but a lock.
     init(session: SessionStatus, readiness: LaunchReadiness) {
         self =

@@ -40,14 +40,20 @@ public struct SessionRecord: Sendable, Equatable {
     /// The sessions that have ended; nil for none. What their users left behind is not for whoever comes.
     public private(set) var endings: SessionEndings?
 
+    /// How often the feed's server has refused the token of the session; nil where it did not.
+    public private(set) var rejections: SessionRejections?
+
     /// A device that nobody ever signed in on.
     public static let open = SessionRecord(access: .open, lock: nil)
 
     /// What was written down before.
-    public init(access: Access, lock: SessionLock?, endings: SessionEndings? = nil) {
+    public init(
+        access: Access, lock: SessionLock?, endings: SessionEndings? = nil, rejections: SessionRejections? = nil
+    ) {
         self.access = access
         self.lock = lock
         self.endings = endings
+        self.rejections = rejections
         // One has ended, whoever forgot to count it.
         if case .ended(let ending) = access, endings == nil { self.endings = SessionEndings(count: 1, last: ending.at) }
     }
@@ -75,12 +81,13 @@ public struct SessionRecord: Sendable, Equatable {
         }
     }
 
-    /// Whether it is time to sign in anew without a person: the session ends within `lead` seconds, or ended without anybody having signed
-    /// out.
+    /// Whether it is time to sign in again without a person: the session ends within `lead` seconds, its token is refused, or it ended and
+    /// no person signed out.
     package func wantsRenewal(at time: Timestamp, lead: Int) -> Bool {
         switch access {
         case .open: false
-        case .session(let session): !session.isValid(at: Timestamp(clamping: time.secondsSinceEpoch + lead))
+        case .session(let session):
+            rejections != nil || !session.isValid(at: Timestamp(clamping: time.secondsSinceEpoch + lead))
         case .ended(let ending): ending.cause != .signedOut
         }
     }
@@ -89,6 +96,7 @@ public struct SessionRecord: Sendable, Equatable {
     public mutating func signIn(_ session: UserSession) {
         endings = endings(at: session.since)
         access = .session(session)
+        rejections = nil
     }
 
     /// Whoever is signed in signs out; nothing changes where nobody is.
@@ -98,6 +106,7 @@ public struct SessionRecord: Sendable, Equatable {
 
     private mutating func close(_ session: UserSession, _ ending: SessionEnding) {
         access = .ended(ending)
+        rejections = nil
         endings = SessionEndings(after: endings, of: session, at: ending.at)
     }
 
@@ -110,6 +119,21 @@ public struct SessionRecord: Sendable, Equatable {
     /// `session` is worth nothing any more. Nothing changes where another one has taken its place.
     public mutating func end(_ session: UserSession, _ ending: SessionEnding) {
         if self.session == session { close(session, ending) }
+    }
+
+    /// The feed's server refuses the token of `session` at `time`; see `SessionRejections` for when that ends it. Nothing changes where
+    /// another session has taken its place.
+    public mutating func reject(_ session: UserSession, at time: Timestamp) {
+        guard self.session == session else { return }
+        switch SessionRejections.outcome(at: time, after: rejections) {
+        case .sessionGoesOn(let all): rejections = all
+        case .sessionEnds: close(session, SessionEnding(.rejected, at: time))
+        }
+    }
+
+    /// The feed's server accepts the token of `session`.
+    public mutating func accept(_ session: UserSession) {
+        if self.session == session { rejections = nil }
     }
 
     /// Locks the device.

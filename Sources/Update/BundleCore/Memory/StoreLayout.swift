@@ -13,6 +13,7 @@ package enum StoreLayout {
     static let ledgerBefore = "ledger.before.json"
     package static let session = "session.json"
     static let complaints = "complaints.json"
+    static let screen = "screen.json"
     static let lock = "lock"
     static let previousVersion = "previousVersion"
 

@@ -148,7 +148,7 @@ enum SessionFormat {
     static let maximumBytes = 32 << 10
 
     private static let schema = 1
-    private static let names: Set<String> = ["schema", "session", "ended", "lock", "endings"]
+    private static let names: Set<String> = ["schema", "session", "ended", "lock", "endings", "rejections"]
 
     static func record(in bytes: [UInt8]) throws -> SessionRecord {
         let reader = try MemberReader(try JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "session")
@@ -172,7 +172,14 @@ enum SessionFormat {
             try requireKnown(reader, ["count", "last"])
             return SessionEndings(count: try reader.integer("count"), last: try reader.timestamp("last"))
         }
-        return SessionRecord(access: access, lock: lock, endings: endings)
+        let rejections = try reader.optional("rejections").map { value in
+            let reader = try MemberReader(value, of: "session.rejections")
+            try requireKnown(reader, ["count", "first", "last"])
+            return SessionRejections(
+                count: try reader.integer("count"), first: try reader.timestamp("first"),
+                last: try reader.timestamp("last"))
+        }
+        return SessionRecord(access: access, lock: lock, endings: endings, rejections: rejections)
     }
 
     private static func session(_ reader: MemberReader) throws -> UserSession {
@@ -226,6 +233,12 @@ enum SessionFormat {
         if let endings = record.endings {
             object["endings"] = .object([
                 "count": .integer(endings.count), "last": .string(endings.last.description),
+            ])
+        }
+        if let rejections = record.rejections {
+            object["rejections"] = .object([
+                "count": .integer(rejections.count), "first": .string(rejections.first.description),
+                "last": .string(rejections.last.description),
             ])
         }
         return JSONWriter.bytes(of: .object(object), layout: .pretty)

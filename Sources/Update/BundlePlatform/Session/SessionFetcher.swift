@@ -3,21 +3,23 @@ package import ShellBoot
 
 /// Fetches as `CurlFetcher` does, and shows the token of the session that there is at that moment to one origin: the feed's.
 ///
-/// A session that the origin refuses with 401 is over, for everybody on the device.
+/// A session ends, for everybody on the device, if the feed's own document is refused with 401 several times over some minutes; the
+/// answers to other files end nothing. See `SessionRejections`.
 package final class SessionFetcher: Fetcher {
     private let fetcher: CurlFetcher
-    private let origin: FetchURL.Origin
+    private let feed: FetchURL
     private let sessions: any SessionRepository
     private let now: @Sendable () -> Timestamp
     private let report: @Sendable (any Error) -> Void
 
-    /// `options` hold no credential of their own. `report` hears why the sessions could not be read or changed.
+    /// For the feed at `feed`: a channel document, a manifest, or the root of a Meteor server. `options` hold no credential of their own.
+    /// `report` receives why the sessions could not be read or changed.
     package init(
-        _ options: FetchOptions, origin: FetchURL.Origin, sessions: any SessionRepository,
+        _ options: FetchOptions, feed: FetchURL, sessions: any SessionRepository,
         now: @escaping @Sendable () -> Timestamp, report: @escaping @Sendable (any Error) -> Void
     ) {
         fetcher = CurlFetcher(options: options)
-        self.origin = origin
+        self.feed = feed
         self.sessions = sessions
         self.now = now
         self.report = report
@@ -27,15 +29,19 @@ package final class SessionFetcher: Fetcher {
     package func fetch<Sink: FetchSink & ~Copyable>(
         _ request: FetchRequest, into sink: inout sending Sink
     ) async throws -> FetchHead {
-        guard let session = await validSession() else {
+        guard let (session, isRefused) = await validSession() else {
             return try await fetcher.fetch(request, into: &sink, credential: nil)
         }
         let credential = try credential(session)
         do {
-            return try await fetcher.fetch(request, into: &sink, credential: credential)
+            let head = try await fetcher.fetch(request, into: &sink, credential: credential)
+            if isRefused && isDocument(request.url) { await change { $0.accept(session) } }
+            return head
         } catch {
-            guard let url = Self.refusedURL(error), url.origin == origin else { throw error }
-            throw await end(session, refusedAt: url)
+            guard isDocument(request.url), let url = Self.refusedURL(error), url.origin == feed.origin else {
+                throw error
+            }
+            throw await reject(session, refusedAt: url)
         }
     }
 
@@ -45,12 +51,19 @@ package final class SessionFetcher: Fetcher {
         return url
     }
 
-    /// The session, unless its time is over. One that cannot be read is none: a feed for everybody needs no token.
-    private func validSession() async -> UserSession? {
-        if origin.scheme == .file { return nil }
+    /// Whether the answer to `url` is that of the whole feed: its channel document or its manifest.
+    private func isDocument(_ url: FetchURL) -> Bool {
+        url == feed || url.origin == feed.origin && url.description.hasSuffix("/manifest.json")
+    }
+
+    /// The session and whether its token was refused before, unless its time is over. One that cannot be read is none: a feed for
+    /// everybody needs no token.
+    private func validSession() async -> (UserSession, isRefused: Bool)? {
+        if feed.scheme == .file { return nil }
         do {
-            let session = try await sessions.record().session
-            return session.flatMap { $0.isValid(at: now()) ? $0 : nil }
+            let record = try await sessions.record()
+            guard let session = record.session, session.isValid(at: now()) else { return nil }
+            return (session, record.rejections != nil)
         } catch {
             report(error)
             return nil
@@ -59,21 +72,31 @@ package final class SessionFetcher: Fetcher {
 
     private func credential(_ session: UserSession) throws -> BearerCredential {
         do throws(CredentialError) {
-            return try BearerCredential(session.token, origin: origin)
+            return try BearerCredential(session.token, origin: feed.origin)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: origin.host, "\(error) Or sign out: `clientctl logout`.")
+            throw UpdateFailure(.configInvalid, subject: feed.origin.host, "\(error) Or sign out: `clientctl logout`.")
         }
     }
 
-    private func end(_ session: UserSession, refusedAt url: FetchURL) async -> UpdateFailure {
+    @discardableResult
+    private func change(_ body: @Sendable (inout SessionRecord) -> Void) async -> SessionRecord? {
         do {
-            let ending = SessionEnding(.rejected, at: now())
-            try await sessions.change { $0.end(session, ending) }
+            return try await sessions.change(body)
         } catch {
             report(error)
+            return nil
         }
+    }
+
+    private func reject(_ session: UserSession, refusedAt url: FetchURL) async -> UpdateFailure {
+        let time = now()
+        let record = await change { $0.reject(session, at: time) }
+        let sequel =
+            record?.session == session
+            ? "the feed refuses the token of this device's session, which ends if that lasts for some minutes"
+            : "the session is over"
         return UpdateFailure(
             .httpStatus, subject: url.display,
-            "\(url.display) answered 401: the session is over. Log in again: `clientctl login --token-file FILE`.")
+            "\(url.display) answered 401: \(sequel). Log in again: `clientctl login --token-file FILE`.")
     }
 }

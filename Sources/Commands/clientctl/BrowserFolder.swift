@@ -1,0 +1,86 @@
+import BundleDisk
+import BundleValues
+import Glibc
+
+/// Which folder a browser gets for its profile.
+enum SessionProfile: String {
+    /// An empty one for each session.
+    case fresh
+    /// The same for every session.
+    case keep
+}
+
+/// A folder for the profile of one browser.
+///
+/// The folder has a mark, which is locked while its browser may run. Only folders with a mark that is not locked are removed: those of
+/// programs that were killed, and never one that an operator made. The browser itself gets a folder below it, without the mark.
+final class BrowserFolder: Sendable {
+    private static let mark = "clientctl-browser"
+
+    /// The path of the profile.
+    let profile: String
+    private let parent: Directory
+    private let name: String
+    private let lock: FileLock
+
+    /// Makes the folder for the browser of the server at `port`: an empty one, or the lasting one. Removes what earlier browsers of this
+    /// port left, and where a fresh one `replacesLasting`, the lasting one as well. Throws `DiskError` or `UpdateFailure` if it cannot be
+    /// made.
+    init(forPort port: Int, isFresh: Bool, replacesLasting: Bool) throws {
+        let place = try Self.place
+        try Directory.createAll(place, mode: 0o700)
+        parent = try Directory.open(place)
+        let lasting = "browser-\(port)"
+        name = isFresh ? randomName("\(lasting)-") : lasting
+        for other in try parent.list() {
+            let isLasting = other == lasting && isFresh && replacesLasting
+            if isLasting || other.hasPrefix("\(lasting)-") { try Self.removeLeftover(other, in: parent) }
+        }
+        let folder = try parent.directory(creating: name, mode: 0o700)
+        guard try folder.permissions() == (geteuid(), 0o700), let lock = try FileLock.take(Self.mark, in: folder) else {
+            throw UpdateFailure(
+                .configInvalid, subject: folder.path,
+                "\(folder.path) belongs to another program or user: end that one, or choose another port with --port.")
+        }
+        self.lock = lock
+        _ = try folder.directory(creating: "profile", mode: 0o700)
+        profile = "\(place)/\(name)/profile"
+    }
+
+    /// The state folder of the service, or of the user.
+    private static var place: String {
+        get throws {
+            func variable(_ name: String) -> String? {
+                getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+            }
+            // systemd separates several by colons.
+            if let folder = variable("STATE_DIRECTORY")?.split(separator: ":").last { return String(folder) }
+            if let folder = variable("XDG_STATE_HOME") { return "\(folder)/clientctl" }
+            if let home = variable("HOME") { return "\(home)/.local/state/clientctl" }
+            throw UpdateFailure(
+                .configInvalid, subject: "HOME",
+                "There is no folder for the browser's profile: set STATE_DIRECTORY, XDG_STATE_HOME or HOME.")
+        }
+    }
+
+    private static func removeLeftover(_ name: String, in parent: Directory) throws {
+        guard case .directory? = try parent.kind(of: name) else { return }
+        let folder = try parent.directory(name)
+        guard case .file? = try folder.kind(of: mark), let lock = try FileLock.take(mark, in: folder) else { return }
+        try parent.removeTree(name)
+        withExtendedLifetime(lock) {}
+    }
+
+    /// Removes the folder. A process of the browser may outlive it for a moment, so a few attempts are made; the next start removes what
+    /// is left.
+    func remove() throws {
+        for _ in 0..<20 {
+            do throws(DiskError) {
+                return try parent.removeTree(name)
+            } catch {
+                usleep(100_000)
+            }
+        }
+        try parent.removeTree(name)
+    }
+}

@@ -1,0 +1,157 @@
+import BundleCore
+import BundleValues
+import NIOCore
+
+/// The page that a browser is shown between the page of a session that has ended and the next one.
+///
+/// A page that is left runs scripts until the next one is there: what it writes then survives what the next response clears. So this page
+/// clears a second time, and goes on when it finds nothing any longer. On its way it takes the window back to its first address, so that
+/// no step back leads to what the user before looked at, as far as the browser lets a page do that (Navigation API).
+struct LeavingPage {
+    /// How long a browser is taken through the addresses of its window at most, in seconds.
+    private static let longest = 30
+
+    private let source: String
+    /// The name of the cookie that says that this page is open, with its equals sign.
+    private let cookie: String
+
+    init(port: Int) throws {
+        cookie = "clientctl-leaving-\(port)="
+        source = try ScriptSource.expression(for: Array(Self.script.utf8)[...])
+    }
+
+    /// Whether the browser has begun to leave.
+    func isOpen(in request: Request) -> Bool { request.value(ofCookie: cookie) == "1" }
+
+    /// The page; it clears what is left of the session that `ended`, where that is given.
+    func response(clearing ended: String?, _ policy: ContentSecurityPolicy) -> Response {
+        let page =
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>One moment</title>"
+            + "<meta name=\"clientctl-leaving\" content=\"\(ended ?? "")\"><link rel=\"icon\" href=\"data:,\">"
+            + "<style>html{background:#10141a}</style><script>\(Self.script)</script></head><body></body></html>\n"
+        let fields =
+            ended == nil
+            ? "Set-Cookie: \(cookie)1; Path=/; HttpOnly; SameSite=Strict; Max-Age=\(Self.longest)\r\n" : Self.clearing
+        return Response(
+            .ok, type: MediaType.html, caching: Caching.never,
+            fields: policy.line(scriptSources: [source]) + fields, ByteBuffer(string: page))
+    }
+
+    /// Cookies of every path go by the header alone: it takes those that are set beside it, too.
+    private static let clearing = "Clear-Site-Data: \"cookies\", \"storage\"\r\n"
+
+    /// Answers the calls of this page; nil for any other call.
+    func response(to method: String, _ body: JSONObject, _ cleared: String) -> Response? {
+        switch method {
+        case "clear":
+            return Response(
+                .ok, type: MediaType.json, caching: Caching.never, fields: Self.clearing, ByteBuffer(string: "{}"))
+        case "left":
+            let ended = body["ended"]?.stringValue ?? ""
+            let isWord = ended.utf8.allSatisfy {
+                HTTPBytes.isLetter($0) || HTTPBytes.isDigit($0) || $0 == UInt8(ascii: "-")
+            }
+            guard isWord, ended.utf8.count <= 128 else { return nil }
+            var fields = "Set-Cookie: \(cookie)0; Path=/; Max-Age=0\r\n"
+            // Browsers keep no cookie for longer than 400 days.
+            if !ended.isEmpty {
+                fields += "Set-Cookie: \(cleared)\(ended); Path=/; HttpOnly; SameSite=Strict; Max-Age=34560000\r\n"
+            }
+            return Response(.ok, type: MediaType.json, caching: Caching.never, fields: fields, ByteBuffer(string: "{}"))
+        default: return nil
+        }
+    }
+
+    /// The script of the page. It runs where no client has run, so it may use what the browser has as it is.
+    private static let script = """
+        (function () {
+          'use strict';
+          var ended = document.querySelector('meta[name="clientctl-leaving"]').content;
+          var PAUSE = 150;
+          var ROUNDS = 40;
+          window.name = '';
+          function ignore() {}
+          function nothing() { return 0; }
+          function wait(time) { return new Promise(function (done) { setTimeout(done, time); }); }
+          function call(method, body) {
+            return fetch('/__clientctl/v1/' + method, {
+              method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Client-Token': 'leaving' },
+              body: JSON.stringify(body), cache: 'no-store', credentials: 'same-origin'
+            }).then(function (response) { if (!response.ok) { throw new Error(String(response.status)); } });
+          }
+          // Back to the first address of this window that is one of ours, where the browser shows this page again; then no address is
+          // in front of it.
+          function forgetAddresses() {
+            var navigation = window.navigation;
+            var entries = navigation && navigation.entries ? navigation.entries() : [];
+            if (entries.length > 1 && navigation.currentEntry && navigation.currentEntry.index > 0) {
+              return Promise.race([navigation.traverseTo(entries[0].key).finished, wait(3000)]).then(ignore, ignore);
+            }
+            window.history.replaceState(null, '', '/');
+            if (entries.length > 1) { window.history.pushState(null, '', '/'); }
+            return Promise.resolve();
+          }
+          function each(list, remove) {
+            return Promise.all(list.map(function (item) { return Promise.resolve(remove(item)).then(ignore, ignore); }))
+              .then(function () { return list.length; });
+          }
+          function removeDatabase(base) {
+            return new Promise(function (done) {
+              var request = indexedDB.deleteDatabase(base.name);
+              request.onsuccess = request.onerror = request.onblocked = done;
+            });
+          }
+          function removeFiles() {
+            return navigator.storage.getDirectory().then(function (folder) {
+              var names = folder.keys();
+              var list = [];
+              function next() {
+                return names.next().then(function (name) {
+                  if (name.done) { return list; }
+                  list.push(name.value);
+                  return next();
+                });
+              }
+              return next().then(function (list) {
+                return each(list, function (name) { return folder.removeEntry(name, { recursive: true }); });
+              });
+            });
+          }
+          // What the header leaves, such as an empty database; how much that was.
+          function remove() {
+            var kinds = [
+              function () { var count = localStorage.length; localStorage.clear(); return count; },
+              function () { var count = sessionStorage.length; sessionStorage.clear(); return count; },
+              function () { return indexedDB.databases().then(function (list) { return each(list, removeDatabase); }); },
+              function () {
+                return caches.keys().then(function (list) {
+                  return each(list, function (name) { return caches.delete(name); });
+                });
+              },
+              removeFiles,
+              function () {
+                return navigator.serviceWorker.getRegistrations().then(function (list) {
+                  return each(list, function (worker) { return worker.unregister(); });
+                });
+              }
+            ];
+            return Promise.all(kinds.map(function (kind) {
+              return new Promise(function (done) { done(kind()); }).catch(nothing);
+            })).then(function (counts) { return counts.reduce(function (sum, count) { return sum + count; }, 0); });
+          }
+          // A worker may outlive its page for a moment.
+          function clear(left, quiet) {
+            if (!ended || left === 0 || quiet === 3) { return Promise.resolve(); }
+            return call('clear', {}).then(remove).then(function (count) {
+              return wait(PAUSE).then(function () { return clear(left - 1, count === 0 ? quiet + 1 : 0); });
+            });
+          }
+          function leave() {
+            return clear(ROUNDS, 0).then(function () { return call('left', { ended: ended }); }).then(function () {
+              window.location.replace(window.location.origin + '/');
+            }).catch(function () { return wait(1000).then(leave); });
+          }
+          forgetAddresses().then(leave);
+        }());
+        """
+}
