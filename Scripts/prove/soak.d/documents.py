@@ -77,7 +77,28 @@ def applied(feed, change):
         after = changed(before, change)
     if after is None or after == before and change.verb != "resign":
         return after and feed
+    if change.verb in ("publish", "promote"):
+        others = [document for name, document in feed.items() if name != change.channel]
+        if any(change.version in other.revoked for other in others):
+            return None
+        after = pruned(after)
     return feed | {change.channel: after._replace(sequence=before.sequence + 1)}
+
+
+# Releases that no device takes and that stay all the same, the highest ones.
+KEPT = 20
+
+
+def pruned(document):
+    """What a channel loses by itself when a release is added."""
+    floor = document.floor
+    revoked = {v: why for v, why in document.revoked.items() if floor is None or number(v) >= number(floor)}
+    for_all = [v for v, release in document.releases.items()
+               if release.rollout == 1000 and not release.paused and document.allows(v)]
+    newest = max(map(number, for_all), default=(0,))
+    lower = sorted((v for v in document.releases if number(v) < newest), key=number, reverse=True)
+    left = {v: release for v, release in document.releases.items() if v not in lower[KEPT:]}
+    return document._replace(releases=left, revoked=revoked)
 
 
 def promoted(document, version, release):

@@ -30,7 +30,9 @@ struct Clientctl: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Publish",
-                subcommands: [Publish.self, Release.self, Keys.self, Trust.self, Inspect.self, Verify.self]),
+                subcommands: [
+                    Publish.self, Release.self, ChannelCommand.self, Keys.self, Trust.self, Inspect.self, Verify.self,
+                ]),
             CommandGroup(name: "Operate", subcommands: [Host.self, FeedCommand.self]),
             CommandGroup(
                 name: "Device",

@@ -59,6 +59,7 @@ struct FeedExportCommand: AsyncParsableCommand {
         }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
             to: target, channels: channels, with: DeviceContainer.fetcher(userAgent: Product.userAgent))
+        for left in report.leftOut { Output.say("clientctl: \(left.advice)") }
         Output.give(
             json: try settings.isOn("json", common.json), afterChange: true, Self.object(report, target),
             Self.lines(report, target))
@@ -76,6 +77,7 @@ struct FeedExportCommand: AsyncParsableCommand {
                     .object(["channel": .string($0.key), "sequence": .integer($0.value)])
                 }),
             "releases": .array(report.releases.map { .string($0.description) }),
+            "leftOut": .array(report.leftOut.map { .string($0.version.description) }),
             "written": .array(report.written.map { .string($0.name) }),
         ]
     }

@@ -232,12 +232,12 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
 
     private static func text(of path: String) throws -> String {
         let file = try File.open(reading: path)
-        let most = ManifestFormat.maximumBytes / 2
+        let most = ReleaseNotes.maximumBytes
         if try file.size() > most {
             throw UpdateFailure(
                 .configInvalid, subject: path,
-                "The notes \(path) have \(ByteCount(bytes: try file.size())), a manifest has room for \(ByteCount(bytes: most)): shorten "
-                    + "them, or name a page that has them.")
+                "The notes \(path) have \(ByteCount(bytes: try file.size())), allowed are \(ByteCount(bytes: most)): shorten them, or name a "
+                    + "page that has them.")
         }
         let bytes = try file.readAll(maximumBytes: most)
         guard let text = String(validating: bytes, as: UTF8.self) else {

@@ -82,7 +82,7 @@ struct PublishChannelOptions: ParsableArguments {
             if try isAboutChannel || settings.isOn("create", create) || settings.isOn("urgent", urgent)
                 || rollout != nil || !channelKey.isEmpty
                 || !channelSignCommand.isEmpty || !channelPublic.isEmpty || expiresIn != nil || expectSequence != nil
-                || sequence != nil || state.feedWasRestored
+                || sequence != nil || settings.isOn("feed-was-restored", state.feedWasRestored)
             {
                 throw ValidationError("Missing --channel: flags of a channel's document were given without it.")
             }

@@ -113,10 +113,26 @@ struct ReleaseGuard: AsyncParsableCommand {
             answer.report = try decision.change(version, revokes: revokes, situation).map {
                 try ChannelEditor(feed: feed, terms).apply($0, to: channel)
             }
-        } else if case .stop = decision {
+        } else if try Self.mustHold(
+            decision, situation, plan, isDue: { try HoldDesk(feed, terms).isDue(version, of: channel) })
+        {
             answer.hold = try HoldDesk(feed, terms).hold(version, of: channel, reason: situation.reason)
         }
         try await give(answer, next, in: feed, isDryRun: terms.isDryRun, settings)
+    }
+
+    /// Whether a guard signs a hold: where it stops the release, and where `isDue` for a release that still fails too often.
+    private static func mustHold(
+        _ decision: GuardDecision, _ situation: GuardDecision.Situation, _ plan: GuardDecision.Plan,
+        isDue: () throws -> Bool
+    ) rethrows -> Bool {
+        switch decision {
+        case .stop: return true
+        case .held:
+            guard let verdicts = situation.verdicts, plan.rule.finding(verdicts) == .tooMany else { return false }
+            return try isDue()
+        default: return false
+        }
     }
 
     /// A key that nobody heeds comes out at every run, and not when starts fail.
@@ -317,7 +333,7 @@ enum HoldView {
     static func object(_ hold: HoldDocument) -> JSONObject {
         [
             "channel": .string(hold.channel), "sequence": .integer(hold.sequence),
-            "issuedAt": .string(hold.issuedAt.description),
+            "issuedAt": .string(hold.issuedAt.description), "expires": .string(hold.expires.description),
             "releases": .array(hold.releases.map { .string($0.description) }), "reason": .string(hold.reason),
         ]
     }
@@ -325,7 +341,7 @@ enum HoldView {
     static func lines(_ hold: HoldDocument, isDryRun: Bool = false) -> [String] {
         [
             "\(isDryRun ? "would hold" : "holds") \(hold.releases.map(\.description).joined(separator: ", ")) in documents of \(hold.channel) up to sequence "
-                + "\(hold.sequence), since \(hold.issuedAt): \(UntrustedName.display(hold.reason, limit: 400))"
+                + "\(hold.sequence), until \(hold.expires): \(UntrustedName.display(hold.reason, limit: 400))"
         ]
     }
 }

@@ -55,11 +55,16 @@ struct ReleaseList: AsyncParsableCommand {
         let documents = try (named.map { [$0] } ?? ChannelEditor.channels(in: feed)).map {
             try ChannelEditor.look(at: $0, in: feed, trust: trust, clock: now)
         }
-        let objects = documents.map { document, held in
+        let objects = try documents.map { document, held in
             var object = ChannelView.object(document, now: now)
             let releases = (object["releases"]?.arrayValue ?? []).map { Self.withHold($0, held) }
             object["releases"] = .array(releases)
-            if !isWeb { object["releases"] = .array(releases.map { Self.withDeltas($0, of: feed) }) }
+            if !isWeb {
+                object["releases"] = .array(
+                    try zip(releases, document.releases.sorted { $0.version > $1.version }).map { value, release in
+                        Self.withDeltas(value, try ReleaseNotes.text(of: release.manifest.claims, in: feed), of: feed)
+                    })
+            }
             object["verified"] = .bool(trust != nil)
             return object
         }
@@ -118,11 +123,12 @@ extension ReleaseList {
         return .object(object)
     }
 
-    private static func withDeltas(_ release: JSONValue, of feed: any FeedPlace) -> JSONValue {
+    private static func withDeltas(_ release: JSONValue, _ notes: String?, of feed: any FeedPlace) -> JSONValue {
         guard var object = release.objectValue, let text = object["version"]?.stringValue,
             let version = try? SemanticVersion(parsing: text)
         else { return release }
         let deltas = DeltaEditor.list(of: version, in: feed)?.deltas ?? []
+        object["notes"] = .string(orNull: notes)
         object["deltas"] = .array(deltas.map { .object(DeltaListFormat.json($0)) })
         return .object(object)
     }
@@ -243,7 +249,7 @@ enum ChannelView {
             "maxShellVersion": .string(orNull: claims.shells.maximum?.description),
             "createdAt": .string(orNull: claims.createdAt?.description),
             "size": claims.size.map(JSONValue.integer) ?? .null,
-            "keyId": .string(orNull: claims.keyId), "notes": .string(orNull: claims.notes),
+            "keyId": .string(orNull: claims.keyId), "notes": .null,
         ]
     }
 

@@ -115,6 +115,8 @@ package struct FeedCheck {
     private let clock: Timestamp
     /// Which releases' archives and deltas are asked for.
     var looksInto: (SemanticVersion) -> Bool = { _ in true }
+    /// Releases that a kit does without.
+    var leavesOut: (SemanticVersion) -> Bool = { _ in false }
     private var report = Report()
     private var seen: Set<FetchURL> = []
 
@@ -236,8 +238,9 @@ package struct FeedCheck {
     // MARK: Releases
 
     private mutating func check(_ manifest: UnverifiedManifest, at url: FetchURL) async throws {
+        if leavesOut(manifest.claims.version) { return }
         if let trusted = trust?.keys(for: .release, at: clock) {
-            guard attempt(url, { try ManifestVerifier.verify(manifest, trusted: trusted) }) != nil else { return }
+            guard attempt(url, { try Self.verify(manifest, by: trusted, at: url) }) != nil else { return }
         }
         guard looksInto(manifest.claims.version),
             let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) })
@@ -255,6 +258,23 @@ package struct FeedCheck {
         for delta in deltas {
             guard let file = attempt(list, { try list.resolve(relative: delta.url) }) else { continue }
             _ = try await content(file, size: delta.size)
+        }
+    }
+
+    /// Throws with what to do if `trusted` did not sign a release of a document at `url`.
+    private static func verify(_ manifest: UnverifiedManifest, by trusted: TrustedKeys, at url: FetchURL) throws {
+        do {
+            _ = try ManifestVerifier.verify(manifest, trusted: trusted)
+        } catch let failure as UpdateFailure {
+            guard url.description.contains("/\(ChannelDesk.folder)/"), let name = try? ChannelFileName.name(in: url)
+            else {
+                throw failure
+            }
+            let version = manifest.claims.version
+            throw UpdateFailure(
+                failure.code, subject: failure.subject,
+                "\(failure.message) Devices skip it; take it out with `clientctl release remove --version \(version) --channel \(name)`."
+            )
         }
     }
 

@@ -64,6 +64,7 @@ package struct FeedTransfer {
                 let last = parts.last.map(String.init)
                 self =
                     last == ReleaseFeed.manifestName ? .manifest : last == DeltaListFormat.fileName ? .list : .content
+            case (Substring(RetiredRelease.folder), 2) where isDocument: self = .content
             case ("trust", 2) where isDocument: self = .root
             case ("channels", 3) where isDocument: self = .copy
             // Before the document that it is about: no device sees that one without it.

@@ -16,6 +16,8 @@ package struct FeedExport {
         package internal(set) var offered: SemanticVersion?
         /// The releases in it, the highest first.
         package internal(set) var releases: [SemanticVersion] = []
+        /// The releases that a channel lists and the kit does without, as no device installs them; each with what to do.
+        package internal(set) var leftOut: [(version: SemanticVersion, advice: String)] = []
         /// What its signatures were checked with.
         package internal(set) var verifiedBy = Voucher.nobody
     }
@@ -43,8 +45,9 @@ package struct FeedExport {
     package func run(to path: String, channels: [String], with fetcher: any Fetcher) async throws -> Report {
         try source.requireThere()
         let folder = try KitFolder(path)
-        let documents = try documents(of: channels)
+        var documents = try documents(of: channels)
         var report = Report()
+        report.leftOut = try leaveOut(from: &documents)
         for (name, hold) in try files(of: documents.compactMap(\.live)).sorted(by: { $0.key < $1.key }) {
             report.written.append(try folder.bring(name, from: source, hold))
         }
@@ -57,6 +60,25 @@ package struct FeedExport {
         report.verifiedBy = try await check(folder, report, with: fetcher)
         try folder.publish()
         return report
+    }
+
+    /// Leaves out of `documents` the releases of channels that the feed's trust root does not vouch for. A device skips them, too.
+    private func leaveOut(from documents: inout [Document]) throws -> [(version: SemanticVersion, advice: String)] {
+        guard let trust = try FeedTrust(in: source, clock: clock) else { return [] }
+        var leftOut: [(version: SemanticVersion, advice: String)] = []
+        for index in documents.indices {
+            guard let live = documents[index].live, let channel = live.channel else { continue }
+            for version in live.untrusted {
+                leftOut.append(
+                    (
+                        version,
+                        "\(trust.refusal(of: version)), so the kit is without it: take it out with `clientctl release remove "
+                            + "--version \(version) --channel \(channel.name)`."
+                    ))
+            }
+            documents[index].live?.manifests.removeAll { live.untrusted.contains($0.version) }
+        }
+        return leftOut
     }
 
     // MARK: What is live
@@ -72,7 +94,9 @@ package struct FeedExport {
     /// What a document offers.
     private struct Live {
         let name: String
-        let manifests: [Manifest]
+        var manifests: [Manifest]
+        /// The versions whose signatures the feed's trust root does not count.
+        var untrusted: [SemanticVersion] = []
         /// Its channel and sequence; nil for `manifest.json`.
         var channel: (name: String, sequence: Int)?
 
@@ -91,14 +115,16 @@ package struct FeedExport {
     /// The documents, each before what it stands for: trust, channels, `manifest.json`.
     private func documents(of chosen: [String]) throws -> [Document] {
         let names = try chosen.isEmpty ? ChannelDesk.channels(in: source) : chosen
+        let trust = try FeedTrust(in: source, clock: clock)
         let channels = try names.sorted().map { name in
             let path = ChannelDesk.path(of: name)
             guard let record = try ChannelDesk.record(of: name, in: source) else {
                 throw FeedCopy.missing(path, in: source)
             }
             let claims = try ChannelFormat.parse(ChannelFormat.envelope(parsing: record.bytes)).claims
-            let live = Live(
+            var live = Live(
                 name: path, manifests: claims.releases.map(\.manifest.claims), channel: (name, claims.sequence))
+            if let trust { live.untrusted = claims.releases.filter { !trust.vouches(for: $0.manifest) }.map(\.version) }
             return Document(name: path, bytes: record.bytes, live: live)
         }
         // It follows the default channel, so whoever wants other channels alone does not want its release.
@@ -158,6 +184,12 @@ package struct FeedExport {
                     try source.read(own, maximumBytes: ManifestFormat.maximumBytes) != nil
                 {
                     files[own] = Hold()
+                }
+                let notes = try path(of: ReleaseNotes.fileName, from: archive)
+                if let digest = manifest.notesSha256,
+                    try source.read(notes, maximumBytes: ReleaseNotes.maximumBytes) != nil
+                {
+                    files[notes] = Hold(sha256: digest)
                 }
                 let list = try path(of: DeltaListFormat.fileName, from: archive)
                 guard let record = try source.read(list, maximumBytes: DeltaListFormat.maximumBytes) else { continue }
@@ -223,6 +255,8 @@ package struct FeedExport {
         let anchor = try trust ?? folder.root()
         var check = FeedCheck(
             base, with: fetcher, trust: try await newest(anchor, base, fetcher), origin: nil, clock: clock)
+        let leftOut = Set(report.leftOut.map(\.version))
+        check.leavesOut = leftOut.contains
         let found = try await check.run(channels: report.channels.keys.sorted()).findings
         if let worst = found.first(where: { $0.code.failure != nil }), let code = worst.code.failure {
             let place = base.display

@@ -61,14 +61,20 @@ package final class FeedFolder: FeedPlace {
             if try above.kind(of: last) != nil { return false }
             let aside = last + Self.aside
             try above.removeFile(aside)
-            switch content {
-            case .bytes(let bytes): try above.createDurableFile(aside, bytes)
-            case .file(let source):
-                let file = try above.file(creating: aside)
-                _ = try source.forEachBlock { try file.write($0) }
-                try file.sync()
+            do {
+                switch content {
+                case .bytes(let bytes): try above.createDurableFile(aside, bytes)
+                case .file(let source):
+                    let file = try above.file(creating: aside)
+                    _ = try source.forEachBlock { try file.write($0) }
+                    try file.sync()
+                }
+                try above.move(aside, to: above, as: last)
+            } catch {
+                // If the removal fails too, the next publisher removes the file.
+                try? above.removeFile(aside)
+                throw error
             }
-            try above.move(aside, to: above, as: last)
             try above.sync()
             try existing().sync()
             return true
@@ -89,6 +95,15 @@ package final class FeedFolder: FeedPlace {
         try alone(FeedWait()) {
             guard try root != nil, case (let above?, let last) = try place(of: name, making: false) else { return }
             try above.removeFile(last)
+            try above.sync()
+        }
+    }
+
+    package func removeFolder(_ folder: String) throws {
+        try alone(FeedWait()) {
+            guard try root != nil, case (let above?, let last) = try place(of: folder, making: false) else { return }
+            guard case .directory? = try above.kind(of: last) else { return }
+            try above.removeTree(last)
             try above.sync()
         }
     }

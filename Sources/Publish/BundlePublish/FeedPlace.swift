@@ -69,6 +69,8 @@ package protocol FeedPlace: AnyObject {
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws
     /// Removes the file; nothing happens where there is none.
     func remove(_ name: String) throws
+    /// Removes the folder `folder`, whose files are removed; nothing happens if a place has no folders.
+    func removeFolder(_ folder: String) throws
     /// Removes the release `release`. Whoever is stopped leaves it whole, or without its manifest, which makes it a release.
     func removeRelease(_ release: String) throws
     /// The files below the folder `folder`, the empty one for all, in no order; no drafts.
@@ -135,6 +137,7 @@ package struct FeedConflict: ClassifiedFailure, Equatable {
 
 extension FeedPlace {
     package var probe: FeedWrite? { nil }
+    package func removeFolder(_ folder: String) throws {}
     package func headers(of name: String) -> [(name: String, value: String)] { [] }
 
     /// Whether no device can follow the feed yet: it has no document and no release.

@@ -26,7 +26,7 @@ struct FeedRecalls {
     func require(_ document: ChannelDocument, after before: ChannelDocument?) throws {
         for version in document.releases.map(\.version) where !document.recalls(version) {
             let wasOffered = before.map { $0.offers(version) } ?? false
-            if wasOffered || document.reinstated.contains(version) { continue }
+            if wasOffered || document.reinstated.contains(where: { $0.version == version }) { continue }
             try requireOthers(version, besides: document.channel, in: "channel \(document.channel)")
         }
     }

@@ -191,6 +191,7 @@ package struct FeedSweep {
         guard let release = removed.release else { return try feed.remove(removed.path) }
         // Where others are not kept out, one may have named it since.
         if !feed.keepsOthersOut, try named(copies: 1).keys.contains(where: { $0.folderName == release }) { return }
+        try RetiredRelease.retire(release, in: feed)
         try feed.removeRelease(release)
     }
 

@@ -17,6 +17,16 @@ struct FeedTrust {
         self.clock = clock
     }
 
+    /// Whether enough release keys of the root have signed `manifest`.
+    func vouches(for manifest: UnverifiedManifest) -> Bool {
+        (try? ManifestVerifier.verify(manifest, trusted: root.trusted(for: .release, at: clock))) != nil
+    }
+
+    /// Why devices do not install a `version` that the root does not vouch for, for people.
+    func refusal(of version: SemanticVersion) -> String {
+        "No device installs \(version), because its signatures do not count by trust root \(root.version)"
+    }
+
     /// Refuses a release that devices would refuse.
     func require(_ manifest: UnverifiedManifest) throws {
         try requireCurrent()

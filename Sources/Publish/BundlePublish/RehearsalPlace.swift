@@ -8,7 +8,7 @@ package struct FeedWrite: Sendable, Equatable {
     package enum Kind: String, Sendable {
         /// Whether the store keeps conditions is asked with it, three times.
         case probe
-        /// It is not there yet.
+        /// The feed does not have it.
         case create
         /// It takes the place of what is there.
         case replace

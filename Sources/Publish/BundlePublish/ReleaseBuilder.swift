@@ -68,6 +68,7 @@ package struct ReleaseBuilder {
             try keepMaps(look)
             return report
         }
+        try requireSameContent(tree)
         let isNew = try feed.isNew
         let draft = try feed.draft(options.wait)
         let file = try draft.scratch.file(creating: archiveName)
@@ -80,6 +81,9 @@ package struct ReleaseBuilder {
         let list = try DeltaShelf(feed, signers: team.all, anchor: options.trust)
             .list(of: deltas, for: release.claims(url: archiveName))
         if let list { try draft.scratch.replaceFile(DeltaListFormat.fileName, with: list) }
+        if let notes = options.notes {
+            try draft.scratch.replaceFile(ReleaseNotes.fileName, with: Array(notes.utf8))
+        }
         guard var report = try commit(release, draft, deltas, tree, team, channel) else {
             // Another process published this version while it was packed.
             guard let published = try ReleaseFeed.published(options.version, in: feed) else { throw vanished }
@@ -130,7 +134,8 @@ package struct ReleaseBuilder {
                 let names = deltas.compactMap { $0.entry?.url }
                 try draft.commit(
                     options.version.folderName, archive: archiveName,
-                    besides: names.isEmpty ? [] : names + [DeltaListFormat.fileName],
+                    besides: (names.isEmpty ? [] : names + [DeltaListFormat.fileName])
+                        + (options.notes == nil ? [] : [ReleaseNotes.fileName]),
                     manifest: try document(release, url: archiveName))
             }
             let report = try prepared.flatMap { try seat?.put($0) }
@@ -217,7 +222,7 @@ package struct ReleaseBuilder {
         manifest.fileCount = tree.entries.count
         manifest.createdAt = options.createdAt
         manifest.keyId = team.first.publicKey.id
-        manifest.notes = options.notes
+        manifest.notesSha256 = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
         if packed.size > options.limits.archiveBytes {
             throw UpdateFailure(
                 .archiveRejected, subject: archiveName,
@@ -309,6 +314,17 @@ package struct ReleaseBuilder {
             return try summary(
                 isCompleted ? .completed : .unchanged, claims, tree, isNewest: isNewest(), report)
         }
+    }
+
+    /// Refuses other content under the version of a release that was removed: devices that have it keep what they have.
+    private func requireSameContent(_ tree: CanonicalTree) throws {
+        guard let retired = try RetiredRelease.manifest(of: options.version, in: feed)?.claims,
+            let difference = difference(retired, try tree.digest())
+        else { return }
+        throw UpdateFailure(
+            .versionExists, subject: options.version.description,
+            "Version \(options.version) was published before with \(difference), and removed since; devices that have it would keep it. "
+                + "Choose a higher version: a published one never changes.")
     }
 
     /// "Nothing to do" is only said of a release that a device with these keys could install.

@@ -496,7 +496,7 @@ struct FeedPoll: Sendable {
             let hold = try HoldVerifier.verify(
                 try HoldFormat.envelope(parsing: bytes), channel: document.channel,
                 trusted: trust.keys(for: .guard, at: time))
-            let rule = HoldRule.judge(hold, on: document)
+            let rule = HoldRule.judge(hold, on: document, at: time)
             return (rule, nil, told(!rule.isHolding, rule.detail(hold.document)))
         } catch {
             return (.none, nil, told(false, UpdateFailure(error).message))

@@ -26,8 +26,8 @@ package struct Manifest: Sendable, Equatable {
     package var createdAt: Timestamp?
     /// The key to try first. A hint.
     package var keyId: String?
-    /// Release notes, for people.
-    package var notes: String?
+    /// SHA-256 of the release notes, which lie beside the release as `notes.txt`; nil if there are none.
+    package var notesSha256: SHA256Digest?
 
     /// States the values of a manifest; those that a manifest may leave out are nil until set.
     package init(version: SemanticVersion, url: String, sha256: SHA256Digest, shells: ShellRange) {
@@ -108,7 +108,7 @@ package enum ManifestFormat {
     /// What is known; anything else is ignored, whatever its value.
     private static let members = [
         "schema", "appId", "version", "url", "sha256", "size", "contentSha256", "installedSize", "fileCount",
-        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notes", "signature", "signatures",
+        "minShellVersion", "maxShellVersion", "createdAt", "keyId", "notesSha256", "signature", "signatures",
     ]
 
     /// Reads a manifest strictly: duplicate keys, wrong types and missing fields are refused, unknown fields ignored.
@@ -153,7 +153,7 @@ package enum ManifestFormat {
         manifest.fileCount = try reader.optionalInteger("fileCount")
         manifest.createdAt = reader.optional("createdAt") == nil ? nil : try reader.timestamp("createdAt")
         manifest.keyId = try reader.optionalString("keyId")
-        manifest.notes = try reader.optionalString("notes")
+        manifest.notesSha256 = try reader.optionalDigest("notesSha256")
         if let appId = manifest.appId, appId.isEmpty { throw reader.refusal("appId", "is empty; leave it out instead") }
         _ = try manifest.statement()
         let text = try reader.string("signature")
@@ -213,7 +213,7 @@ package enum ManifestFormat {
         object["maxShellVersion"] = (manifest.shells.maximum?.description).map(JSONValue.string)
         object["createdAt"] = (manifest.createdAt?.description).map(JSONValue.string)
         object["keyId"] = manifest.keyId.map(JSONValue.string)
-        object["notes"] = manifest.notes.map(JSONValue.string)
+        object["notesSha256"] = manifest.notesSha256.map { .string($0.hex) }
         object["signature"] = .string(Base64.encode(signature))
         if !others.isEmpty { object["signatures"] = SignedEnvelope.list(others) }
         return .object(object)

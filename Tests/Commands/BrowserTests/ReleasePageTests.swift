@@ -113,7 +113,10 @@ private final class SignedFeed {
         var manifest = Manifest(
             version: try SemanticVersion(parsing: version), url: "../releases/v\(version)/client.tar.zst",
             sha256: try SHA256Digest.of(Array(version.utf8)), shells: try ShellRange(minimum: one))
-        (manifest.appId, manifest.notes, manifest.size) = ("com.example.kiosk", notes, 12_345_678)
+        let text = Array(notes.utf8)
+        (manifest.appId, manifest.notesSha256, manifest.size) = ("com.example.kiosk", try .of(text), 12_345_678)
+        try kiosk.folder.makeFolder("feed/releases/v\(version)")
+        try kiosk.folder.write(text, to: "feed/releases/v\(version)/notes.txt")
         manifest.createdAt = Timestamp.now
         let document = ManifestFormat.document(manifest, signature: try key.sign(try manifest.statement()))
         return ChannelDocument.Release(

@@ -75,6 +75,8 @@ import Testing
         case "feed copy": return ["feed", "copy"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
         case "feed gc": return ["--feed", "feed", "--json"]
+        case "channel prune": return ["--keep", "5"] + channel
+        case "channel delete": return ["stable", "--feed", "feed"]
         case "release list", "release log": return ["--feed", "feed", "--channel", "stable"]
         case "release resign", "release restore": return channel
         case "release unpublish": return version + ["--feed", "feed"]
@@ -324,6 +326,8 @@ import Testing
     /// Flags whose effect cannot be seen in what a command says here: there is no terminal, no old feed and no bucket.
     private static let unseen: Set<String> = [
         "prompt", "verify-on-launch", "json", "device-id", "clock-checked", "without-compare-and-swap",
+        // PublisherStateTests does.
+        "publisher-state",
     ]
     /// A refused token is all that is said; a file needs none. A guard that reaches nobody edits nothing.
     private static let unseenHere: Set<[String]> = [

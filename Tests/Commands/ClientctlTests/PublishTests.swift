@@ -18,7 +18,7 @@ import Testing
         #expect(
             feed.paths == [
                 "manifest.json", "releases", "releases/v1.5.0", "releases/v1.5.0/client-v1.5.0.tar.zst",
-                "releases/v1.5.0/manifest.json",
+                "releases/v1.5.0/manifest.json", "releases/v1.5.0/notes.txt",
             ])
         #expect(feed.entries.values.allSatisfy { [0o100644, 0o040755].contains($0.mode) })
 
@@ -36,7 +36,7 @@ import Testing
             ("size", .integer(archive.count)), ("installedSize", .integer(client.values.reduce(0) { $0 + $1.count })),
             ("fileCount", .integer(client.count)), ("minShellVersion", .string("1.0.0")),
             ("maxShellVersion", .string("2.0.0")), ("createdAt", .string("2023-11-14T22:13:20Z")),
-            ("keyId", .string(site.keyId)), ("notes", .string("Fixes “it”.\n")),
+            ("keyId", .string(site.keyId)), ("notesSha256", .string(try HandmadeRelease.sha256(notes))),
         ]
         for document in [newest, release] {
             for (name, value) in expected { #expect(document[name] == value, "\(name)") }

@@ -53,6 +53,19 @@ import Testing
         #expect(try site.runs("one") == "1.2.0")
     }
 
+    @Test func `an unexpected sequence is refused before anything is packed or signed`() throws {
+        try site.publish("1.0.0").succeeded("published")
+        let source = try site.folder.writeTree(Site.client("1.1.0"), to: "web")
+        let signed = site.folder.file("signed")
+        try Clientctl.run([
+            "publish", source, "--version", "1.1.0", "--feed", site.feed, "--sign-command", "touch '\(signed)'; false",
+            "--public", site.pub("release"), "--min-shell", "1.0.0", "--app-id", ChannelSite.appId, "--channel",
+            "stable",
+            "--channel-key", site.key("channel"), "--expect-sequence", "7", "--json",
+        ]).failed(22, "rollbackAttempt")
+        #expect(access(signed, F_OK) != 0)
+    }
+
     @Test func `a restored feed is built on only where the operator says so, and the answer names the loss`() throws {
         let state = ["CLIENTCTL_PUBLISHER_STATE": site.folder.file("state")]
         try site.publish("1.1.0", environment: state).succeeded("published")

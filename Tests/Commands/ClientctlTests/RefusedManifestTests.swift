@@ -63,7 +63,7 @@ import Testing
                 try site.install(changed { $0[name] = value }).failed(20, "signatureInvalid", "\(name)")
             }
             // What is not signed may change.
-            for (name, value) in [("notes", "new notes"), ("keyId", String(repeating: "0", count: 64))] {
+            for (name, value) in [("notes", "an unknown member"), ("keyId", String(repeating: "0", count: 64))] {
                 try site.check(changed { $0[name] = .string(value) }).succeeded("available", "\(name)")
             }
         }
@@ -103,7 +103,7 @@ import Testing
         let changes: [(String, (String) -> String)] = [
             ("duplicate key", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"schema\": 1,") }),
             ("duplicate key, escaped", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"\\u0073chema\": 1,") }),
-            ("null", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"notes\": null,") }),
+            ("null", { $0.replacing("\"schema\": 1,", with: "\"schema\": 1, \"notesSha256\": null,") }),
             ("another schema", { $0.replacing("\"schema\": 1,", with: "\"schema\": 2,") }),
             ("schema as text", { $0.replacing("\"schema\": 1,", with: "\"schema\": \"1\",") }),
             ("fraction", { $0.replacing("\"fileCount\": 5", with: "\"fileCount\": 5.0") }),

@@ -226,21 +226,25 @@ struct SoftHSMTests {
         ),
         ("rsa:2048", "TOOL --sign --mechanism SHA256-RSA-PKCS-PSS --id 01"),
     ])
-    func `signs a channel of 300 kB`(type: String, line: String) throws {
+    func `signs a channel of 100 kB`(type: String, line: String) throws {
         try run("\(tool) --keypairgen --key-type \(type) --id 01")
         let file = site.folder.file("token")
         try run("\(tool) --read-object --type pubkey --id 01 -o \(file).der")
         try run("openssl pkey -pubin -inform DER -in \(file).der -out \(file).pem")
-        let notes = try site.folder.write([UInt8](repeating: UInt8(ascii: "n"), count: 31_000), to: "notes")
-        for number in 1...10 { try site.publish("1.0.\(number)", ["--notes", notes]).succeeded("published") }
+        try site.publish("1.0.0").succeeded("published")
+        // Recalls may have any length.
+        for number in 1...3 {
+            let reason = String(repeating: "n", count: 100_000)
+            try site.release("revoke", "--version", "1.0.0", "--reason", "\(number)\(reason)").succeeded("changed")
+        }
         let resigned = try Clientctl.run(
             [
                 "release", "resign", "--feed", site.feed, "--channel", "stable", "--trust", site.pub("channel"),
                 "--sign-command", line.replacing("TOOL", with: tool), "--public", "\(file).pem", "--json",
             ], environment: environment
         ).succeeded("changed")
-        #expect(resigned["sequence"] == .integer(11))
-        #expect(try contents(ofFile: "\(site.feed)/channels/stable.json").count > 400_000)
+        #expect(resigned["sequence"] == .integer(5))
+        #expect(try contents(ofFile: "\(site.feed)/channels/stable.json").count > 130_000)
     }
 
     @Test func `gives raw ECDSA signatures unless told otherwise, and that is explained`() throws {

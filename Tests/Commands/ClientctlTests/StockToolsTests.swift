@@ -68,7 +68,6 @@ import Testing
             "contentSha256": String(content.prefix(64)),
             "installedSize": "\(client.values.reduce(0) { $0 + $1.count })", "fileCount": "\(client.count)",
             "maxShellVersion": "2.0.0", "createdAt": "2025-01-09T12:00:00Z", "keyId": site.keyId,
-            "notes": "made by hand",
         ]) { $1 }
     }
 

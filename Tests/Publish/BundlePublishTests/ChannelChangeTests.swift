@@ -72,10 +72,10 @@ import Testing
         }
         #expect(try !ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
         #expect(document.revoked.isEmpty)
-        #expect(document.reinstated == [version])
+        #expect(document.reinstated == [FeedMemory.Reinstatement(version: version, sequence: 1)])
         #expect(try ChannelChange.reinstate(version).apply(to: &document, at: bench.start).isEmpty)
         let read = try ChannelFormat.parse(ChannelFormat.envelope(document)).claims
-        #expect(read.reinstated == [version])
+        #expect(read.reinstated == document.reinstated)
         #expect(try !ChannelChange.revoke(version, reason: "again").apply(to: &document, at: bench.start).isEmpty)
         #expect(document.reinstated.isEmpty)
     }
@@ -87,7 +87,7 @@ import Testing
             try ChannelChange.reinstate(version).apply(to: &document, at: bench.start) == [
                 "1.0.0: no longer recalled on any device"
             ])
-        #expect(document.reinstated == [version])
+        #expect(document.reinstated == [FeedMemory.Reinstatement(version: version, sequence: 1)])
         let unknown = try bench.version("9.0.0")
         let refused = bench.refusal { _ = try ChannelChange.reinstate(unknown).apply(to: &document, at: bench.start) }
         #expect(refused?.code == .configInvalid)
@@ -101,7 +101,7 @@ import Testing
             _ = try ChannelChange.reinstate(version).apply(to: &document, at: bench.start)
         }
         #expect(document.reinstated.count == ChannelFormat.mostReinstated)
-        #expect(document.reinstated.last?.description == "1.1024.0")
+        #expect(document.reinstated.last?.version.description == "1.1024.0")
         _ = try ChannelChange.revokeBelow(bench.version("1.1000.0")).apply(to: &document, at: bench.start)
         #expect(document.reinstated.count == 25)
     }
@@ -110,10 +110,14 @@ import Testing
         var document = try bench.document("1.0.0")
         let version = try bench.version("1.0.0")
         document.revoked = [FeedMemory.Revocation(version: version, reason: "bad")]
-        document.reinstated = [version]
+        document.reinstated = [.init(version: version, sequence: 1)]
         let refused = bench.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }
         #expect(refused?.code == .manifestMalformed)
         #expect(refused?.message.contains("reinstated") == true)
+        document.revoked = []
+        document.reinstated = [.init(version: version, sequence: 2)]
+        #expect(
+            bench.refusal { _ = try ChannelFormat.parse(ChannelFormat.envelope(document)) }?.code == .manifestMalformed)
     }
 
     @Test func `refuses to resume a recalled release`() throws {

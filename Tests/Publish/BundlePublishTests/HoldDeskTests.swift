@@ -54,7 +54,9 @@ import Testing
 
     @Test func `holds a ramp from when it was signed, whoever signs the channel later`() throws {
         _ = try hold(held, at: 1)
-        for day in [1, 2, 4, 300] { #expect(try release(on: day).share(at: self.day(day)) == 100) }
+        for day in [1, 2, 4, 7] { #expect(try release(on: day).share(at: self.day(day)) == 100) }
+        // A week later it has expired.
+        #expect(try release(on: 8).share(at: day(8)) == 1000)
         let resumed = try editor(at: 4).apply(.resume(held), to: "stable")
         #expect(
             resumed.changes == [
@@ -63,6 +65,37 @@ import Testing
             ])
         #expect(try release(on: 4).share(at: day(4)) == 100)
         #expect(try release(on: 5).share(at: day(5)) == 1000)
+    }
+
+    @Test func `that names later documents is reported by resume, and does not count far above the channel's`() throws {
+        func put(_ sequence: Int, issued: Int = 1) throws {
+            let document = HoldDocument(
+                appId: "com.example.kiosk", channel: "stable", sequence: sequence, issuedAt: day(issued),
+                releases: [held],
+                reason: "stolen")
+            let bytes = try [guardian].sign(HoldFormat.envelope(document)).document
+            try bench.folder.write(bytes, to: "feed/channels/stable.hold.json")
+        }
+        let sequence = try bench.read().sequence
+        try put(sequence + 5)
+        let resumed = try editor(at: 2).apply(.resume(held), to: "stable")
+        #expect(resumed.warnings.contains { $0.contains("a guard's hold still keeps further devices from 1.1.0") })
+        #expect(try editor(at: 2).apply(.resume(held), to: "stable").warnings.count == 1)
+        try put(sequence + 3 + HoldRule.longestLead)
+        #expect(try editor(at: 2).apply(.resume(held), to: "stable").warnings.isEmpty)
+        #expect(try release(on: 2).isPaused == false)
+        try put(sequence + 3, issued: 400)
+        #expect(try release(on: 2).isPaused == false)
+    }
+
+    @Test func `that expires soon is due, and a fresh one is not`() throws {
+        _ = try hold(held, at: 1)
+        func isDue(_ day: Int) throws -> Bool {
+            try HoldDesk(bench.place, bench.terms([guardian], after: day)).isDue(held, of: "stable")
+        }
+        #expect(try [isDue(1), isDue(5), isDue(9)] == [false, true, false])
+        _ = try hold(held, at: 5)
+        #expect(try !isDue(5))
     }
 
     @Test func `that was signed again stands where it was held`() throws {

@@ -33,7 +33,12 @@ import Testing
         _ version: String, notes: String? = nil, rollout: Int = 1000, isPaused: Bool = false
     ) throws -> ChannelDocument.Release {
         var claims = try bench.manifest(version).claims
-        claims.notes = notes
+        if let notes {
+            let text = Array(notes.utf8)
+            claims.notesSha256 = try .of(text)
+            try bench.folder.makeFolder("feed/releases/v\(version)")
+            try bench.folder.write(text, to: "feed/releases/v\(version)/notes.txt")
+        }
         claims.size = 1_234_567
         let document = ManifestFormat.document(claims, signature: try bench.release.sign(try claims.statement()))
         let manifest = try ManifestFormat.parse(JSONWriter.bytes(of: document))

@@ -43,7 +43,7 @@ import Testing
             minimum: SemanticVersion(parsing: "1.0.0"), maximum: SemanticVersion(parsing: "2.0.0"))
         manifest.createdAt = try Timestamp(parsing: "2026-01-02T03:04:05Z")
         manifest.keyId = "a hint"
-        manifest.notes = "notes\nof two lines"
+        manifest.notesSha256 = manifest.sha256
         #expect(
             String(decoding: try manifest.statement(), as: UTF8.self) == """
                 swap-clients-manifest-v1
@@ -104,7 +104,7 @@ import Testing
     @Test func `needs five members only`() throws {
         let parsed = try ManifestFormat.parse(Array(document().utf8))
         #expect(parsed.claims.version.description == "1.5.1")
-        #expect(parsed.claims.appId == nil && parsed.claims.size == nil && parsed.claims.notes == nil)
+        #expect(parsed.claims.appId == nil && parsed.claims.size == nil && parsed.claims.notesSha256 == nil)
         for (name, _) in Self.required {
             #expect(refusal(document([(name, nil)]))?.member == "manifest.\(name)", "\(name)")
         }
@@ -113,7 +113,8 @@ import Testing
     static let accepted: [(String, String)] = [
         ("schema", "1"), ("appId", "\"com.example\""), ("size", "0"), ("size", "9007199254740991"),
         ("installedSize", "5"), ("fileCount", "1"), ("maxShellVersion", "\"1.0.0\""),
-        ("createdAt", "\"2026-01-02T03:04:05Z\""), ("keyId", "\"anything\""), ("notes", "\"a\\nb\""),
+        ("createdAt", "\"2026-01-02T03:04:05Z\""), ("keyId", "\"anything\""),
+        ("notesSha256", "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\""),
         ("url", "\"https://example.com/a.tar.zst\""), ("url", "\"../a.tar\""), ("unknown", "{\"deep\": [1]}"),
         ("version", "\"1.0.0-rc.1\""),
         ("contentSha256", "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\""),
@@ -132,8 +133,9 @@ import Testing
         ("size", "9007199254740992"), ("size", "1e3"), ("installedSize", "-1"), ("fileCount", "true"),
         ("minShellVersion", "\"one\""), ("maxShellVersion", "\"0.9.0\""), ("maxShellVersion", "\"v2\""),
         ("createdAt", "\"2026-01-02\""), ("createdAt", "\"2026-01-02T03:04:05+00:00\""), ("createdAt", "0"),
-        ("keyId", "1"), ("notes", "[]"), ("signature", "\"\""), ("signature", "\"AAECAw\""),
-        ("signature", "\"AAEC-_==\""), ("signature", "1"), ("appId", "null"), ("notes", "null"),
+        ("keyId", "1"), ("notesSha256", "[]"), ("notesSha256", "\"e3b0\""), ("signature", "\"\""),
+        ("signature", "\"AAECAw\""),
+        ("signature", "\"AAEC-_==\""), ("signature", "1"), ("appId", "null"), ("notesSha256", "null"),
         ("signatures", "null"),
     ]
 
@@ -183,7 +185,7 @@ import Testing
         manifest.shells = try ShellRange(minimum: manifest.shells.minimum, maximum: SemanticVersion(parsing: "3.0.0"))
         manifest.createdAt = try Timestamp(parsing: "2026-01-02T03:04:05Z")
         manifest.keyId = pair.id
-        manifest.notes = "two\nlines"
+        manifest.notesSha256 = manifest.sha256
         #expect(try ManifestFormat.parse(try pair.sign(manifest)).claims == manifest)
     }
 }

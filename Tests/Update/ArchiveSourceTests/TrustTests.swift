@@ -71,7 +71,7 @@ import Testing
         let pair = try SigningPair()
         var manifest = try manifest()
         let signature = try pair.signature(of: try manifest.statement())
-        (manifest.url, manifest.keyId, manifest.notes) = ("https://mirror.example/b", "hint", "notes")
+        (manifest.url, manifest.keyId, manifest.notesSha256) = ("https://mirror.example/b", "hint", manifest.sha256)
         let document = JSONWriter.bytes(of: ManifestFormat.document(manifest, signature: signature))
         #expect(try outcome(document, pair.trusted) == (pair.id, nil))
     }

@@ -237,12 +237,10 @@ extension ChannelDesk {
     /// The highest sequence of a signed copy above `link`; nil if there is none, or if it is the one that a publisher made who was stopped
     /// before the document.
     private func copyAhead(of link: LineageRule.Link, _ name: String) throws -> Int? {
-        let sequences = try ChannelHistory.sequences(of: name, in: place).filter { $0 > link.sequence }
-        for sequence in sequences.reversed() {
-            guard let copy = try signedCopy(of: name, sequence) else { continue }
-            return sequence == link.sequence + 1 && copy.previous == link.payloadSha256 ? nil : sequence
-        }
-        return nil
+        guard let next = try signedCopy(of: name, link.sequence + 1) else { return nil }
+        var highest = next
+        while let later = try signedCopy(of: name, highest.sequence + 1) { highest = later }
+        return highest == next && next.previous == link.payloadSha256 ? nil : highest.sequence
     }
 
     /// The copy with that sequence, if what vouches for the channel has signed it.

@@ -214,7 +214,7 @@ extension ChannelDocument {
         if revoked.contains(revocation) { return [] }
         revoked.removeAll { $0.version == version }
         revoked.append(revocation)
-        reinstated.removeAll { $0 == version }
+        reinstated.removeAll { $0.version == version }
         return ["\(version): recalled" + (reason.isEmpty ? "" : ", \(reason)")]
     }
 
@@ -223,9 +223,10 @@ extension ChannelDocument {
     fileprivate mutating func reinstate(_ version: SemanticVersion) throws -> [String] {
         let isRecalled = revoked.contains { $0.version == version }
         if !isRecalled { _ = try index(of: version) }
-        if reinstated.contains(version) { return [] }
+        if reinstated.contains(where: { $0.version == version }) { return [] }
         revoked.removeAll { $0.version == version }
-        reinstated = (reinstated + [version]).suffix(ChannelFormat.mostReinstated)
+        let entry = FeedMemory.Reinstatement(version: version, sequence: sequence)
+        reinstated = (reinstated + [entry]).suffix(ChannelFormat.mostReinstated)
         return ["\(version): " + (isRecalled ? "no longer recalled" : "no longer recalled on any device")]
     }
 
@@ -247,7 +248,7 @@ extension ChannelDocument {
                     + "good. Publish or promote one first.")
         }
         minimumVersion = version
-        reinstated.removeAll { $0 < version }
+        reinstated.removeAll { $0.version < version }
         return ["nothing below \(version) may run"]
     }
 

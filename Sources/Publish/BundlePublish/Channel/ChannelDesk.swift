@@ -155,33 +155,48 @@ struct ChannelDesk {
             present?.document
             ?? ChannelDocument(appId: appId, channel: name, sequence: 0, issuedAt: issuedAt, expires: expires)
         let held = try HoldDesk.judge(document, in: place, trust: options.trust, clock: options.clock)
+        // The number of the document that the changes make.
+        let (unchanged, next) = (document, present == nil ? options.firstSequence ?? 1 : base.taken + 1)
+        document.sequence = next
         var changes = base.isRestored ? [] : try document.takeIn(held, at: issuedAt)
         changes += try change(&document)
         changes += try document.takeIn(held.releasing(resumed), at: issuedAt)
+        let stillHeld = try resumed.flatMap { try holdWarning($0, changes.isEmpty ? unchanged : document) }
         if changes.isEmpty {
             return try Prepared(
                 name: name, bytes: nil, base: base,
                 ChannelReport(
-                    outcome: .unchanged, document: document, previousSequence: present?.document.sequence, changes: [],
-                    warnings: expiryWarnings(document)),
+                    outcome: .unchanged, document: unchanged, previousSequence: present?.document.sequence, changes: [],
+                    warnings: expiryWarnings(unchanged) + [stillHeld].compactMap(\.self)),
                 in: place, at: options.clock)
         }
         try FeedRecalls(in: place).require(document, after: present?.document)
         try requireNoCreation(of: name, present)
         try requirePlausibleTime(name, present)
-        let next = present == nil ? options.firstSequence ?? 1 : base.taken + 1
-        (document.sequence, document.issuedAt, document.expires) = (next, issuedAt, expires)
+        (document.issuedAt, document.expires) = (issuedAt, expires)
         document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
+        let known = Set(present?.document.releases.map(\.version) ?? [])
+        let size = try ChannelSize.require(
+            bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
         try check(bytes, name, after: present)
         return try Prepared(
             name: name, bytes: bytes, base: base,
             ChannelReport(
                 outcome: options.isDryRun ? .dryRun : .changed, document: document,
                 previousSequence: present?.document.sequence, changes: base.losses + changes,
-                warnings: warnings(present, expires)
+                warnings: warnings(present, expires) + [size, stillHeld].compactMap(\.self)
                     + document.warnings(after: present?.document, at: options.clock)),
             in: place, at: options.clock)
+    }
+
+    /// What the operator should know if a guard's hold still holds `version` in `document`; nil if it does not.
+    private func holdWarning(_ version: SemanticVersion, _ document: ChannelDocument) throws -> String? {
+        let rule = try HoldDesk.judge(document, in: place, trust: options.trust, clock: options.clock)
+        guard rule.isHolding(version) else { return nil }
+        return
+            "a guard's hold still keeps further devices from \(version), because it names later sequences than \(document.sequence). Look at "
+            + "\(HoldDesk.path(of: document.channel)); it ends by itself, and `clientctl trust rotate` replaces a stolen guard's key"
     }
 
     // MARK: The time
@@ -230,6 +245,9 @@ struct ChannelDesk {
                 try ChannelFormat.envelope(parsing: bytes), channel: current.name)
             try keep(bytes, of: current)
             try show(bytes, of: current)
+            // Without an end, the copies of a channel would grow with the square of its releases.
+            let old = current.report.document.sequence - ChannelUpkeep.keptCopies
+            if old > 0 { try place.remove(Self.copyPath(of: current.name, old)) }
         } else {
             try place.settle(Self.folder)
         }

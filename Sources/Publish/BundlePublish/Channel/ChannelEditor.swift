@@ -73,6 +73,16 @@ package struct ChannelEditor {
         }
     }
 
+    /// Removes from `channel` the releases that no device takes any more, but the `keep` highest of them.
+    package func prune(_ channel: String, keeping keep: Int) throws -> ChannelReport {
+        try edit([channel]) { desk in
+            let base = try base(of: channel, desk).base
+            return try desk.prepare(channel, creatingFor: nil, onto: base) {
+                $0.prune(keeping: keep, at: options.issuedAt)
+            }
+        }
+    }
+
     /// Signs what the copy `sequence` of `channel` offered, the newest where it is nil, with a sequence above every copy's: devices take it.
     /// Recalls made since stay.
     package func restore(_ channel: String, to sequence: Int?) throws -> ChannelReport {
@@ -115,9 +125,10 @@ package struct ChannelEditor {
             _ = try document.takeIn(hold, at: options.issuedAt)
             let release = document.releases[try document.index(of: version)]
             try document.requireAllowed(version)
+            try requireTrusted(release, in: source)
             let base = try desk.base(of: target, appId: document.appId)
             return try desk.prepare(target, creatingFor: document.appId, onto: base) {
-                try $0.add(release, rollout: rollout)
+                try $0.addPruning(at: options.issuedAt) { try $0.add(release, rollout: rollout) }
             }
         }
     }
@@ -129,6 +140,17 @@ package struct ChannelEditor {
         let base = try desk.base(of: channel, appId: nil)
         guard let present = base.document else { throw Self.missing(channel, feed) }
         return (base, present)
+    }
+
+    /// Refuses a release that no device of the feed's trust root would install, such as one of a revoked key.
+    private func requireTrusted(_ release: ChannelDocument.Release, in channel: String) throws {
+        guard let trust = try FeedTrust(in: feed, clock: options.clock), !trust.vouches(for: release.manifest) else {
+            return
+        }
+        throw UpdateFailure(
+            .keyUnknown, subject: release.version.description,
+            "\(trust.refusal(of: release.version)): publish its content under a higher version, and take it out with "
+                + "`clientctl release remove --version \(release.version) --channel \(channel)`.")
     }
 
     /// Changes one of `channels`, which `work` reads.

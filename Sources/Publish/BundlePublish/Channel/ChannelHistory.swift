@@ -137,11 +137,13 @@ extension ChannelDocument {
         for recall in revoked where !before.revoked.contains(recall) {
             lines.append("\(recall.version): recalled, \(UntrustedName.display(recall.reason))")
         }
-        for version in reinstated where !before.reinstated.contains(version) {
-            lines.append("\(version): no longer recalled")
+        for entry in reinstated where !before.reinstated.contains(entry) {
+            lines.append("\(entry.version): no longer recalled")
         }
         for old in before.revoked
-        where !revoked.contains(where: { $0.version == old.version }) && !reinstated.contains(old.version) {
+        where !revoked.contains(where: { $0.version == old.version })
+            && !reinstated.contains(where: { $0.version == old.version })
+        {
             lines.append("\(old.version): its recall is left out; devices that have it keep it")
         }
         if let minimumVersion, minimumVersion != before.minimumVersion {
@@ -157,7 +159,7 @@ extension ChannelDocument {
         let before = self
         (releases, poll, busyLimit) = (earlier.releases, earlier.poll, earlier.busyLimit)
         revoked += earlier.revoked.filter { recall in !revoked.contains { $0.version == recall.version } }
-        reinstated.removeAll { version in revoked.contains { $0.version == version } }
+        reinstated.removeAll { entry in revoked.contains { $0.version == entry.version } }
         minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap { $0 }.max()
         let words = differences(from: before)
         return words.isEmpty ? [] : ["restored from copy \(earlier.sequence)"] + words

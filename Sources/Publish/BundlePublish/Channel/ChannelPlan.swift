@@ -55,7 +55,9 @@ struct ChannelSeat {
 
     private func prepare(_ manifest: UnverifiedManifest) throws -> ChannelDesk.Prepared {
         try desk.prepare(plan.name, creatingFor: appId, onto: desk.base(of: plan.name, appId: appId)) {
-            try $0.add(manifest, rollout: plan.rollout, isUrgent: plan.isUrgent)
+            try $0.addPruning(at: plan.options.issuedAt) {
+                try $0.add(manifest, rollout: plan.rollout, isUrgent: plan.isUrgent)
+            }
         }
     }
 

@@ -21,7 +21,7 @@ package struct HoldDesk {
         _ document: ChannelDocument, in place: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
     ) throws -> HoldRule {
         guard let trusted = try guards(in: place, trust: trust, clock: clock) else { return .none }
-        return HoldRule.judge(try present(document.channel, in: place, trusted)?.hold, on: document)
+        return HoldRule.judge(try present(document.channel, in: place, trusted)?.hold, on: document, at: clock)
     }
 
     private static func guards(
@@ -100,6 +100,15 @@ package struct HoldDesk {
             }
             return next
         }
+    }
+
+    /// Whether the hold that keeps devices from `version` expires soon, so that a guard which still finds too many failures renews it.
+    package func isDue(_ version: SemanticVersion, of channel: String) throws -> Bool {
+        let document = try ChannelEditor.read(channel, in: place, trust: terms.trust, clock: terms.clock)
+        guard let hold = try Self.present(channel, in: place, try trusted())?.hold,
+            HoldRule.judge(hold, on: document, at: terms.clock).isHolding(version)
+        else { return false }
+        return hold.document.expires < terms.clock.adding(.seconds(HoldDocument.longest / 2))
     }
 
     private func next(

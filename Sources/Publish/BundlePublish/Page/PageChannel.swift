@@ -102,7 +102,7 @@ extension PageDocument {
                         ("Made", claims.createdAt.map { [time($0)] } ?? []), ("Signed by", signers(release.proof)),
                         ("Deltas", deltas(release)),
                     ])
-                ] + notes(claims.notes))
+                ] + notes(release.notes))
     }
 
     private func line(_ release: ReleasePage.Release) -> Markup {

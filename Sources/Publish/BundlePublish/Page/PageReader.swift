@@ -89,11 +89,15 @@ package struct PageReader {
             try ChannelVerifier.verify(envelope, channel: name, trusted: trust.keys(for: .channel, at: clock)).signers
                 .map(\.id)
         }
-        let releases = try document.releases.sorted { $0.version > $1.version }.map { release in
+        let sorted = document.releases.sorted { $0.version > $1.version }
+        let releases = try sorted.enumerated().map { index, release in
             var shown = ReleasePage.Release(
                 release: release, proof: try self.proof(of: release.manifest),
                 isRecalled: document.recalls(release.version), permille: release.share(at: clock),
                 audience: release.audience(at: clock))
+            if index < PageLimits.mostFull {
+                shown.notes = try ReleaseNotes.text(of: release.manifest.claims, in: feed)
+            }
             shown.steps = (release.ramp?.remaining(at: clock) ?? []).map {
                 ReleasePage.Release.Step(at: $0.at, permille: $0.rollout)
             }

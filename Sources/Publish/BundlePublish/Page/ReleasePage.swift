@@ -58,6 +58,8 @@ package struct ReleasePage: Sendable {
         package var steps: [Step] = []
         /// The deltas that lead to it; nil where it has none.
         package var deltas: Found<[DeltaList.Entry]>?
+        /// Its notes; nil if the feed has none with the digest that the manifest names.
+        package var notes: String?
     }
 
     /// A channel's document with what belongs to it.
@@ -148,12 +150,15 @@ struct PageLimits: Sendable {
     let items: Int
     let characters: Int
 
+    /// No page shows more releases of a channel in full.
+    static let mostFull = 10
     /// No page has more of a channel's history.
     static let mostEntries = 60
 
     /// From the richest to one that fits, whatever is in a feed.
     static let all = [
-        PageLimits(channels: 50, releases: (10, 200), entries: mostEntries, versions: 12, items: 12, characters: 400),
+        PageLimits(
+            channels: 50, releases: (mostFull, 200), entries: mostEntries, versions: 12, items: 12, characters: 400),
         PageLimits(channels: 50, releases: (3, 40), entries: 20, versions: 6, items: 6, characters: 200),
         PageLimits(channels: 30, releases: (1, 5), entries: 5, versions: 3, items: 3, characters: 100),
     ]

@@ -82,7 +82,7 @@ package struct ChannelDocument: Sendable {
     /// What devices must not run. A device keeps a recall when a later document leaves it out.
     package var revoked: [FeedMemory.Revocation]
     /// The versions that devices may run again: the only way to take a recall back from a device that knows it.
-    package var reinstated: [SemanticVersion]
+    package var reinstated: [FeedMemory.Reinstatement]
     /// Every version below it must not run; nil for no floor.
     package var minimumVersion: SemanticVersion?
     /// How often devices ask; nil where it does not say.

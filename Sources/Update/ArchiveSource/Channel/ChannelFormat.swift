@@ -56,14 +56,16 @@ package enum ChannelFormat {
             throw reader.refusal("busyLimit", "is more than \(BusyPages.longest) seconds")
         }
         document.revoked = reader.optional("revoked") == nil ? [] : try reader.objects("revoked").map(revocation)
-        document.reinstated = try reader.strings("reinstated").map { text in
-            do { return try SemanticVersion(parsing: text) } catch { throw reader.refusal("reinstated", "\(error)") }
+        document.reinstated =
+            reader.optional("reinstated") == nil ? [] : try reader.objects("reinstated").map(reinstatement)
+        if document.reinstated.contains(where: { !(1...document.sequence).contains($0.sequence) }) {
+            throw reader.refusal("reinstated", "has a sequence that is not 1 to that of the document")
         }
         if document.reinstated.count > mostReinstated {
             throw reader.refusal("reinstated", "names more than \(mostReinstated) versions")
         }
         let recalled = Set(document.revoked.map(\.version))
-        if let both = document.reinstated.first(where: recalled.contains) {
+        if let both = document.reinstated.map(\.version).first(where: recalled.contains) {
             throw reader.refusal("reinstated", "names \(both), which revoked names too")
         }
         for (index, entry) in try reader.objects("releases").enumerated() {
@@ -134,6 +136,11 @@ package enum ChannelFormat {
             version: try reader.version("version"), reason: try reader.optionalString("reason") ?? "")
     }
 
+    private static func reinstatement(_ reader: MemberReader) throws -> FeedMemory.Reinstatement {
+        FeedMemory.Reinstatement(
+            version: try reader.version("version"), sequence: try reader.integer("sequence"))
+    }
+
     private static func poll(_ reader: MemberReader) throws -> ChannelDocument.Poll {
         let interval = try reader.integer("interval")
         if interval == 0 { throw reader.refusal("interval", "is 0: devices would ask without a pause") }
@@ -159,7 +166,10 @@ package enum ChannelFormat {
                 .object(["version": .string($0.version.description), "reason": .string($0.reason)])
             })
         if !document.reinstated.isEmpty {
-            object["reinstated"] = .array(document.reinstated.map { .string($0.description) })
+            object["reinstated"] = .array(
+                document.reinstated.map {
+                    .object(["version": .string($0.version.description), "sequence": .integer($0.sequence)])
+                })
         }
         object["releases"] = .array(document.releases.map { .object(self.release($0)) })
         for member in document.others.members { object[member.name] = member.value }

@@ -15,6 +15,8 @@ package struct HoldDocument: Sendable, Equatable {
     package let sequence: Int
     /// When it was signed.
     package let issuedAt: Timestamp
+    /// From then on it holds nothing.
+    package let expires: Timestamp
     /// The releases that are held, each once; at least one.
     package let releases: [SemanticVersion]
     /// When each of them was held; its ramp stands still since.
@@ -22,15 +24,19 @@ package struct HoldDocument: Sendable, Equatable {
     /// Why, for people.
     package let reason: String
 
-    /// States a hold; of all releases `since` it was signed, where nothing else is said.
+    /// The longest time, in seconds, for which a hold counts: 7 days.
+    package static let longest = 7 * 86_400
+
+    /// States a hold that expires after the longest time; of all releases `since` it was signed, unless stated otherwise.
     package init(
-        appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, releases: [SemanticVersion],
-        since: [Timestamp]? = nil, reason: String
+        appId: String?, channel: String, sequence: Int, issuedAt: Timestamp, expires: Timestamp? = nil,
+        releases: [SemanticVersion], since: [Timestamp]? = nil, reason: String
     ) {
         self.appId = appId
         self.channel = channel
         self.sequence = sequence
         self.issuedAt = issuedAt
+        self.expires = expires ?? Timestamp(clamping: issuedAt.secondsSinceEpoch + Self.longest)
         self.releases = releases
         self.since = since ?? releases.map { _ in issuedAt }
         self.reason = reason
@@ -86,7 +92,9 @@ package enum HoldFormat {
 
     private static let name = "hold"
     private static let maximumReleases = 100
-    private static let members = ["schema", "appId", "channel", "sequence", "issuedAt", "releases", "since", "reason"]
+    private static let members = [
+        "schema", "appId", "channel", "sequence", "issuedAt", "expires", "releases", "since", "reason",
+    ]
 
     /// The envelope alone: its signatures come before its payload is read.
     package static func envelope(parsing document: [UInt8]) throws(DocumentRefusal) -> SignedEnvelope {
@@ -113,6 +121,7 @@ package enum HoldFormat {
         let hold = HoldDocument(
             appId: try reader.optionalString("appId"), channel: try reader.string("channel"),
             sequence: try reader.integer("sequence"), issuedAt: try reader.timestamp("issuedAt"),
+            expires: try reader.timestamp("expires"),
             releases: try reader.strings("releases").map { text in
                 do { return try SemanticVersion(parsing: text) } catch { throw reader.refusal("releases", "\(error)") }
             },
@@ -120,6 +129,10 @@ package enum HoldFormat {
                 do { return try Timestamp(parsing: text) } catch { throw reader.refusal("since", "\(error)") }
             }, reason: try reader.string("reason"))
         if !ChannelFileName.isName(hold.channel) { throw reader.refusal("channel", ChannelFileName.rule) }
+        let life = hold.expires.secondsSinceEpoch - hold.issuedAt.secondsSinceEpoch
+        if !(1...HoldDocument.longest).contains(life) {
+            throw reader.refusal("expires", "is not up to 7 days later than issuedAt")
+        }
         if hold.sequence == 0 { throw reader.refusal("sequence", "is 0: the first document has 1") }
         guard (1...maximumReleases).contains(hold.releases.count), Set(hold.releases).count == hold.releases.count
         else {
@@ -136,6 +149,7 @@ package enum HoldFormat {
         object["channel"] = .string(hold.channel)
         object["sequence"] = .integer(hold.sequence)
         object["issuedAt"] = .string(hold.issuedAt.description)
+        object["expires"] = .string(hold.expires.description)
         object["releases"] = .array(hold.releases.map { .string($0.description) })
         object["since"] = .array(hold.since.map { .string($0.description) })
         object["reason"] = .string(hold.reason)
@@ -150,17 +164,34 @@ package enum HoldRule: Sendable, Equatable {
     case none
     /// These releases are held, each since its time.
     case holds([SemanticVersion], since: [Timestamp])
-    /// Somebody signed a newer channel document since: the hold is over.
+    /// A channel key signed a newer channel document since: the hold is over.
     case over(since: Int)
+    /// It has expired.
+    case expired(Timestamp)
+    /// It is for a document that the channel is far from: a stolen guard's key must not hold a channel for good.
+    case ahead(of: Int)
+    /// It was signed at this time, after its document had expired: a guard's key must not hold a channel by a date to come.
+    case late(Timestamp)
     /// It is for another application.
     case otherApp
 
-    /// What `hold` does to `document`.
-    package static func judge(_ hold: VerifiedHold?, on document: ChannelDocument) -> HoldRule {
+    /// How far a hold may be ahead of a document, which a cache may have kept for a while.
+    package static let longestLead = 16
+
+    /// What `hold` does to `document` at the trusted time `time`.
+    package static func judge(_ hold: VerifiedHold?, on document: ChannelDocument, at time: Timestamp) -> HoldRule {
         guard let hold = hold?.document else { return .none }
         if hold.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) { return .otherApp }
         if document.sequence > hold.sequence { return .over(since: document.sequence) }
+        if hold.sequence - document.sequence > longestLead { return .ahead(of: document.sequence) }
+        if hold.issuedAt > document.expires { return .late(hold.issuedAt) }
+        if hold.expires <= time { return .expired(hold.expires) }
         return .holds(hold.releases, since: hold.since)
+    }
+
+    /// Whether it holds `version`.
+    package func isHolding(_ version: SemanticVersion) -> Bool {
+        if case .holds(let versions, _) = self { versions.contains(version) } else { false }
     }
 
     /// The same without `version`.
@@ -183,6 +214,10 @@ extension HoldRule {
             zip(versions, since).map { "\($0) held since \($1)" }.joined(separator: ", ") + ": "
                 + UntrustedName.display(hold.reason, limit: 400)
         case .over(let sequence): "the hold of sequence \(hold.sequence) is over since \(sequence)"
+        case .expired(let time): "the hold of sequence \(hold.sequence) expired at \(time)"
+        case .ahead(let sequence):
+            "the hold is for sequence \(hold.sequence), far above \(sequence), so it does not count"
+        case .late(let time): "the hold was signed at \(time), after its document had expired, so it does not count"
         case .otherApp: "the hold is for \(hold.appId ?? "no named application")"
         }
     }

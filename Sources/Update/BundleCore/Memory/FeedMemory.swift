@@ -10,11 +10,28 @@ package struct FeedMemory: Sendable, Equatable {
         package let version: SemanticVersion
         /// Why, for people.
         package let reason: String
+        /// The sequence of the last document that had it; nil in a document, and for the newest one that was accepted.
+        package let sequence: Int?
 
         /// States a revocation.
-        package init(version: SemanticVersion, reason: String) {
+        package init(version: SemanticVersion, reason: String, sequence: Int? = nil) {
             self.version = version
             self.reason = reason
+            self.sequence = sequence
+        }
+    }
+
+    /// A version whose recall a document takes back.
+    package struct Reinstatement: Sendable, Equatable {
+        /// The version.
+        package let version: SemanticVersion
+        /// The sequence of the document that took it back first. Recalls of later documents stay.
+        package let sequence: Int
+
+        /// States a reinstatement.
+        package init(version: SemanticVersion, sequence: Int) {
+            self.version = version
+            self.sequence = sequence
         }
     }
 
@@ -74,7 +91,7 @@ package struct FeedMemory: Sendable, Equatable {
         /// What must not run: the recalls of the newest document, and those of earlier ones that none has reinstated since.
         package private(set) var revoked: [Revocation]
         /// The versions whose recall the newest document takes back.
-        package let reinstated: [SemanticVersion]
+        package let reinstated: [Reinstatement]
         /// Everything below it must not run; it never goes down.
         package private(set) var minimumVersion: SemanticVersion?
         /// Versions whose rollout leaves this device out.
@@ -89,7 +106,7 @@ package struct FeedMemory: Sendable, Equatable {
         /// States a document that the device accepted.
         package init(
             name: String, sequence: Int, payloadSha256: SHA256Digest, signers: [String], issuedAt: Timestamp,
-            expires: Timestamp, revoked: [Revocation], reinstated: [SemanticVersion] = [],
+            expires: Timestamp, revoked: [Revocation], reinstated: [Reinstatement] = [],
             minimumVersion: SemanticVersion?, leftOut: [SemanticVersion], urgent: [SemanticVersion] = [],
             busyLimit: Int? = nil, retries: [Retry] = []
         ) {
@@ -114,18 +131,25 @@ package struct FeedMemory: Sendable, Equatable {
             signers.allSatisfy(trusted.contains) ? self : nil
         }
 
-        /// The document after `earlier`, whose recalls it keeps unless it reinstates them, and whose floor it never lowers. Of recalls
+        /// The document after `earlier`, whose recalls it keeps unless it reinstates them later, and whose floor it never lowers. Of recalls
         /// that the document itself does not have, the `mostCarried` highest versions are kept.
         package func following(_ earlier: Channel?) -> Channel {
             guard let earlier else { return self }
             var next = self
             next.minimumVersion = [minimumVersion, earlier.minimumVersion].compactMap(\.self).max()
-            let own = Set(revoked.map(\.version) + reinstated)
-            let carried = earlier.revoked.filter { !own.contains($0.version) }.sorted { $0.version > $1.version }
-            next.revoked += carried.prefix(Self.mostCarried).map { recall in
-                Revocation(version: recall.version, reason: String(recall.reason.prefix(Self.longestReason)))
+            let own = Set(revoked.map(\.version))
+            let carried = earlier.revoked.filter { !own.contains($0.version) }.map { recall in
+                Revocation(
+                    version: recall.version, reason: String(recall.reason.prefix(Self.longestReason)),
+                    sequence: recall.sequence ?? earlier.sequence)
             }
+            next.revoked +=
+                carried.filter { !reinstates($0) }.sorted { $0.version > $1.version }.prefix(Self.mostCarried)
             return next
+        }
+
+        private func reinstates(_ recall: Revocation) -> Bool {
+            reinstated.contains { $0.version == recall.version && $0.sequence > recall.sequence ?? 0 }
         }
     }
 
@@ -343,9 +367,13 @@ extension FeedMemory.Channel {
             payloadSha256: try reader.digest("payloadSha256"), signers: try reader.strings("signers"),
             issuedAt: try reader.timestamp("issuedAt"), expires: try reader.timestamp("expires"),
             revoked: try reader.objects("revoked").map {
-                FeedMemory.Revocation(version: try $0.version("version"), reason: try $0.string("reason"))
+                FeedMemory.Revocation(
+                    version: try $0.version("version"), reason: try $0.string("reason"),
+                    sequence: try $0.optionalInteger("sequence"))
             },
-            reinstated: try Self.versions("reinstated", reader),
+            reinstated: try (reader.optional("reinstated") == nil ? [] : reader.objects("reinstated")).map {
+                FeedMemory.Reinstatement(version: try $0.version("version"), sequence: try $0.integer("sequence"))
+            },
             minimumVersion: try reader.optionalVersion("minimumVersion"), leftOut: try Self.versions("leftOut", reader),
             urgent: try Self.versions("urgent", reader), busyLimit: try reader.optionalInteger("busyLimit"),
             retries: try FeedMemory.retries("retries", reader))
@@ -365,10 +393,17 @@ extension FeedMemory.Channel {
             "signers": .array(signers.map(JSONValue.string)), "issuedAt": .string(issuedAt.description),
             "expires": .string(expires.description),
             "revoked": .array(
-                revoked.map {
-                    .object(["version": .string($0.version.description), "reason": .string($0.reason)])
+                revoked.map { recall in
+                    var object: JSONObject = [
+                        "version": .string(recall.version.description), "reason": .string(recall.reason),
+                    ]
+                    object["sequence"] = recall.sequence.map(JSONValue.integer)
+                    return .object(object)
                 }),
-            "reinstated": .array(reinstated.map { .string($0.description) }),
+            "reinstated": .array(
+                reinstated.map {
+                    .object(["version": .string($0.version.description), "sequence": .integer($0.sequence)])
+                }),
             "minimumVersion": .string(orNull: minimumVersion?.description),
             "leftOut": .array(leftOut.map { .string($0.description) }),
             "urgent": .array(urgent.map { .string($0.description) }),

@@ -103,6 +103,19 @@ import Testing
         #expect(!scene.feed.server.requests.contains { $0.target.contains("hold") })
     }
 
+    @Test func `counts for a week, and not for documents far below its own`() async throws {
+        let scene = try await Scene()
+        try scene.serve(try scene.hold(2 + HoldRule.longestLead))
+        #expect(try await scene.isHeld())
+        try scene.serve(try scene.hold(3 + HoldRule.longestLead))
+        #expect(try await !scene.isHeld())
+        let late = try await Scene()
+        try late.serve(try late.hold())
+        var device = late.device
+        device.now = Day.number(16)
+        try await device.installs("1.1.0")
+    }
+
     @Test func `is many where the trust root asks for many`() async throws {
         let feed = try TrustFeed()
         let guards = [feed.keys[5], feed.keys[6]]

@@ -230,7 +230,7 @@ import BundleValues
         let device = try await settled(feed, ["1.0.0", "1.1.0"])
         try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
         try await device.stays(at: "v1.0.0")
-        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.reinstated = [try SemanticVersion(parsing: "1.1.0")] }
+        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 4)] }
         try await device.stays(at: "v1.1.0")
         #expect(try device.memory().followed?.revoked == [])
     }
@@ -244,9 +244,27 @@ import BundleValues
             try feed.offer(sequence, ["1.0.0", "1.1.0"])
             try await device.stays(at: "v1.0.0")
         }
-        #expect(try device.memory().followed?.revoked == revoke("1.1.0"))
-        try feed.offer(8, ["1.0.0", "1.1.0"]) { $0.reinstated = [try SemanticVersion(parsing: "1.1.0")] }
+        #expect(try device.memory().followed?.revoked.map(\.sequence) == [3])
+        try feed.offer(8, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 7)] }
         try await device.stays(at: "v1.1.0")
+    }
+
+    @Test func `a reinstatement from before a recall does not take that recall back`() async throws {
+        let feed = try TrustFeed()
+        let device = try await settled(feed, ["1.0.0", "1.1.0"])
+        try feed.offer(3, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 3)] }
+        try await device.stays(at: "v1.1.0")
+        try feed.offer(4, ["1.0.0", "1.1.0"]) { $0.revoked = try revoke("1.1.0") }
+        try await device.stays(at: "v1.0.0")
+        // What a publisher makes that builds on document 3.
+        for sequence in 5...6 {
+            try feed.offer(sequence, ["1.0.0", "1.1.0"]) { $0.reinstated = try [reinstate("1.1.0", at: 3)] }
+            try await device.stays(at: "v1.0.0")
+        }
+    }
+
+    private func reinstate(_ version: String, at sequence: Int) throws -> FeedMemory.Reinstatement {
+        .init(version: try SemanticVersion(parsing: version), sequence: sequence)
     }
 
     @Test func `a recall counts no more once the key that signed it is replaced`() async throws {

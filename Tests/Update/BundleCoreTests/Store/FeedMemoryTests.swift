@@ -15,7 +15,8 @@ struct FeedMemoryTests {
             name: name, sequence: sequence, payloadSha256: try .of(Array(name.utf8)), signers: ["a", "b"],
             issuedAt: Timestamp(clamping: issued), expires: Timestamp(clamping: issued + 1000),
             revoked: [FeedMemory.Revocation(version: try Sample.version("1.1.0"), reason: "white \"page\"\n")],
-            reinstated: [try Sample.version("1.0.5")], minimumVersion: try Sample.version(floor),
+            reinstated: [.init(version: try Sample.version("1.0.5"), sequence: 4)],
+            minimumVersion: try Sample.version(floor),
             leftOut: [try Sample.version("1.3.0"), try Sample.version("1.4.0-rc.1")],
             urgent: [try Sample.version("1.5.0")], busyLimit: 120)
     }
@@ -103,7 +104,7 @@ struct FeedMemoryTests {
         arguments: [
             ("name", .null), ("sequence", .integer(-1)), ("sequence", .string("5")), ("payloadSha256", .string("x")),
             ("signers", .array([.null])), ("issuedAt", .null), ("expires", .string("2027-01-01")),
-            ("revoked", .array([.object([:])])), ("revoked", .null), ("reinstated", .array([.string("x")])),
+            ("revoked", .array([.object([:])])), ("revoked", .null), ("reinstated", .array([.string("1.0.0")])),
             ("minimumVersion", .string("1")),
             ("leftOut", .array([.string("v1.0.0")])),
         ] as [(String, JSONValue)])
@@ -198,7 +199,8 @@ struct FeedMemoryTests {
             name: "stable", sequence: sequence, payloadSha256: try .of([UInt8(sequence)]), signers: ["a"],
             issuedAt: Timestamp(clamping: sequence), expires: Timestamp(clamping: 1000),
             revoked: try recalled.map { .init(version: try Sample.version($0), reason: reason) },
-            reinstated: try reinstating.map(Sample.version), minimumVersion: nil, leftOut: [])
+            reinstated: try reinstating.map { .init(version: try Sample.version($0), sequence: sequence) },
+            minimumVersion: nil, leftOut: [])
     }
 
     @Test func `a document keeps the recalls of the one before it, but those that it reinstates`() throws {

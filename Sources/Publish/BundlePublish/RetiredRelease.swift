@@ -1,0 +1,31 @@
+import ArchiveSource
+import BundleSigning
+import BundleValues
+
+/// What stays of a release that `feed gc` removed: its signed manifest, so that its version never gets other content.
+enum RetiredRelease {
+    static let folder = "retired"
+
+    private static func path(of version: SemanticVersion) -> String { "\(folder)/\(version.folderName).json" }
+
+    /// Stores the manifest of the release `name` before its files are removed.
+    static func retire(_ name: String, in place: any FeedPlace) throws {
+        let manifest = "\(ReleaseFeed.releasesName)/\(name)/\(ReleaseFeed.manifestName)"
+        guard let record = try place.read(manifest, maximumBytes: ManifestFormat.maximumBytes) else { return }
+        _ = try place.create("\(folder)/\(name).json", .bytes(record.bytes))
+    }
+
+    /// The manifest of a removed release; nil if there is none.
+    static func manifest(of version: SemanticVersion, in place: any FeedPlace) throws -> UnverifiedManifest? {
+        let name = path(of: version)
+        guard let record = try place.read(name, maximumBytes: ManifestFormat.maximumBytes) else { return nil }
+        do {
+            return try ManifestFormat.parse(record.bytes)
+        } catch {
+            throw UpdateFailure(
+                .configInvalid, subject: "\(place.address)/\(name)",
+                "The feed's \(name), which says what \(version) was, is not a manifest: \(error). Restore it, or choose a higher version."
+            )
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import ArchiveSource
+import BundleCore
+import BundleTesting
+import BundleValues
+import Testing
+
+@testable import BundlePublish
+
+/// A channel document stays small enough for recalls.
+@Suite struct `The size of a channel` {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
+    private func put(_ versions: [String], _ change: (inout ChannelDocument) throws -> Void = { _ in }) throws {
+        var document = try bench.document()
+        for version in versions { _ = try document.add(try bench.manifest(version), rollout: nil) }
+        try change(&document)
+        try bench.put(document)
+    }
+
+    @Test func `is judged by quarters of what devices read`() {
+        let quarter = ChannelFormat.maximumBytes / 4
+        let rows: [(Int, ChannelSize)] = [
+            (0, .small), (quarter, .small), (quarter + 1, .large), (3 * quarter, .large), (3 * quarter + 1, .full),
+            (4 * quarter, .full), (4 * quarter + 1, .tooLarge),
+        ]
+        for (bytes, size) in rows { #expect(ChannelSize.judge(bytes) == size, "\(bytes)") }
+    }
+
+    @Test func `that is full takes recalls and refuses releases, with what to do`() throws {
+        try put((0..<20).map { "1.\($0).0" }) {
+            $0.revoked = [
+                .init(version: try bench.version("9.0.0"), reason: String(repeating: "x", count: 600 << 10))
+            ]
+        }
+        let terms = bench.terms(after: 0)
+        var creating = terms
+        creating.firstSequence = 1
+        _ = try bench.editor(creating).promote(bench.version("1.19.0"), from: "stable", to: "beta", rollout: nil)
+        let beta = try bench.editor(terms).promote(bench.version("1.18.0"), from: "stable", to: "beta", rollout: nil)
+        #expect(beta.warnings.isEmpty)
+        let recalled = try bench.editor().apply(.revoke(bench.version("1.19.0"), reason: "bad"), to: "stable")
+        #expect(recalled.warnings.contains { $0.contains("channel prune --keep 5 --channel stable") })
+        _ = try bench.editor().apply(.remove(bench.version("1.18.0")), to: "stable")
+        let refused = bench.refusal {
+            _ = try bench.editor().promote(bench.version("1.18.0"), from: "beta", to: "stable", rollout: nil)
+        }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("room for recalls") == true, "\(refused?.message ?? "")")
+    }
+
+    @Test func `that no device would read is refused in words`() throws {
+        try put(["1.0.0"])
+        let reason = String(repeating: "x", count: 900 << 10)
+        let refused = bench.refusal {
+            _ = try bench.editor().apply(.revoke(bench.version("1.0.0"), reason: reason), to: "stable")
+        }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("devices read") == true, "\(refused?.message ?? "")")
+    }
+
+    @Test func `loses what no device takes, but the highest of it, and no recall`() throws {
+        try put(["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"]) {
+            $0.releases[4].rollout = 100
+            $0.releases[5].isPaused = true
+            $0.revoked = [
+                .init(version: try bench.version("1.2.0"), reason: "bad"),
+                .init(version: try bench.version("0.1.0"), reason: "old"),
+            ]
+            $0.minimumVersion = try bench.version("1.0.0")
+        }
+        #expect(try bench.read().unreachable(at: bench.start).map(\.description) == ["1.2.0", "1.1.0", "1.0.0"])
+        let report = try bench.editor().prune("stable", keeping: 1)
+        #expect(report.document.releases.map(\.version.description) == ["1.2.0", "1.3.0", "1.4.0", "1.5.0"])
+        #expect(report.document.revoked.map(\.version.description) == ["1.2.0"])
+        #expect(report.changes.count == 3)
+        #expect(try bench.editor().prune("stable", keeping: 1).outcome == .unchanged)
+    }
+
+    @Test func `keeps releases for shells that the newest one is not for`() throws {
+        var document = try bench.document()
+        func add(_ text: String, _ minimum: String, _ maximum: String?) throws {
+            var claims = try bench.manifest(text).claims
+            claims.shells = try ShellRange(minimum: bench.version(minimum), maximum: maximum.map(bench.version))
+            let manifest = ManifestFormat.document(claims, signature: try bench.release.sign(claims.statement()))
+            _ = try document.add(ManifestFormat.parse(JSONWriter.bytes(of: manifest)), rollout: nil)
+        }
+        try add("1.0.0", "1.0.0", "2.0.0")
+        try add("1.1.0", "1.0.0", "2.0.0")
+        try add("1.2.0", "2.0.0", nil)
+        #expect(document.unreachable(at: bench.start).map(\.description) == ["1.0.0"])
+    }
+
+    @Test func `stays bounded by itself while releases are added`() throws {
+        var document = try bench.document()
+        for minor in 0..<40 {
+            _ = try document.addPruning(at: bench.start) {
+                try $0.add(bench.manifest("1.\(minor).0"), rollout: nil)
+            }
+        }
+        #expect(document.releases.count == ChannelDocument.keptUnreachable + 1)
+        #expect(document.releases.map(\.version).max()?.description == "1.39.0")
+    }
+
+    @Test func `has a hundred numbered copies at most`() throws {
+        try put(["1.0.0"])
+        for _ in 0..<104 { _ = try bench.editor().apply(.resign, to: "stable") }
+        let sequences = try ChannelHistory.sequences(of: "stable", in: bench.place)
+        #expect(sequences.first == 6 && sequences.last == 105)
+    }
+
+    // MARK: By hand
+
+    private func upkeep(isDryRun: Bool = false) -> ChannelUpkeep {
+        ChannelUpkeep(bench.place, isDryRun: isDryRun, wait: FeedWait())
+    }
+
+    @Test func `loses old copies where the operator says how many stay`() throws {
+        try put(["1.0.0"])
+        for _ in 0..<5 { _ = try bench.editor().apply(.resign, to: "stable") }
+        var terms = bench.terms()
+        terms.isDryRun = true
+        let planned = try upkeep(isDryRun: true).prune("stable", keep: 0, copies: 2, terms)
+        #expect(planned.removed.count == 3)
+        #expect(try ChannelHistory.sequences(of: "stable", in: bench.place).count == 5)
+        let done = try upkeep().prune("stable", keep: 0, copies: 2, bench.terms())
+        #expect(done.removed == planned.removed && done.document?.outcome == .unchanged)
+        #expect(try ChannelHistory.sequences(of: "stable", in: bench.place) == [5, 6])
+    }
+
+    @Test(arguments: PlaceKind.all)
+    func `goes with its hold and its copies, the document first`(_ kind: PlaceKind) throws {
+        let place = try kind.place(in: bench.folder)
+        try place.make()
+        let names = [
+            "channels/stabel.json", "channels/stabel.hold.json", "channels/stabel/1.json", "channels/stabel/2.json",
+        ]
+        for name in names + ["channels/stable.json"] { _ = try place.create(name, .bytes([0x7B, 0x7D])) }
+        let upkeep = ChannelUpkeep(place, isDryRun: false, wait: FeedWait())
+        #expect(try upkeep.delete("stabel").removed == names)
+        #expect(try place.list("channels").map(\.name) == ["channels/stable.json"])
+        #expect(bench.refusal { _ = try upkeep.delete("stabel") }?.code == .configInvalid)
+    }
+}

@@ -1,0 +1,222 @@
+import BundleDisk
+import BundleSigning
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+@testable import ArchiveSource
+@testable import BundleCore
+@testable import BundlePublish
+
+/// Publishers with and without a memory, and a vandal without a key, on one feed: no device ever takes a release that was recalled from it.
+/// `WALK_STEPS=10000` walks further, and `WALK_SEED` walks elsewhere.
+@Suite(.ownThread) struct ChannelWalkTests {
+    private static func number(_ variable: String) -> Int? { getenv(variable).flatMap { Int(String(cString: $0)) } }
+
+    @Test func `no device takes a release that was recalled from it, whatever publishers and a vandal do`() throws {
+        let walk = try ChannelWalk(seed: UInt64(Self.number("WALK_SEED") ?? 1))
+        let steps = Self.number("WALK_STEPS") ?? 300
+        for step in 1...steps { try walk.step(step) }
+        #expect(walk.violations == [], "seed \(walk.seed)")
+        #expect(walk.counts.edits > steps / 10 && walk.counts.taken > steps / 50, "\(walk.counts)")
+    }
+}
+
+private final class ChannelWalk {
+    /// A device as the test sees it, by what it was shown and not by what it remembers.
+    private struct Device {
+        let id: String
+        let channel: String
+        var inventory = Inventory(path: "", ledger: Ledger(), bundles: [])
+        /// The last document that recalled a version, of those that the device accepted.
+        var recalledAt: [SemanticVersion: Int] = [:]
+    }
+
+    let seed: UInt64
+    private(set) var violations: [String] = []
+    private(set) var counts = (edits: 0, refusals: 0, taken: 0, recalled: 0)
+    private let bench: Bench
+    private var random: SeededGenerator
+    private var devices: [Device]
+    private let names = ["stable", "beta"]
+    /// Every document that was ever in the feed.
+    private var seen: [String: [[UInt8]]] = [:]
+    /// The highest sequence at which an operator took the recall of a version back by name.
+    private var reinstatedAt: [String: [SemanticVersion: Int]] = [:]
+    private var recalled: [String: [SemanticVersion]] = [:]
+    private var newest = 0
+
+    init(seed: UInt64) throws {
+        self.seed = seed
+        random = SeededGenerator(seed: seed)
+        bench = try Bench()
+        devices = (0..<6).map { Device(id: "device-\($0)", channel: $0 < 4 ? "stable" : "beta") }
+        for name in names {
+            try bench.put(bench.document("1.0.0", name: name))
+            note(name)
+        }
+    }
+
+    private func roll(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
+
+    private func path(_ name: String) -> String { "channels/\(name).json" }
+
+    private func read(_ path: String) throws -> [UInt8]? { try bench.place.read(path, maximumBytes: 1 << 21)?.bytes }
+
+    private func note(_ name: String) {
+        guard let bytes = try? read(path(name)), seen[name]?.last != bytes else { return }
+        seen[name, default: []].append(bytes)
+    }
+
+    func step(_ number: Int) throws {
+        let clock = bench.start.adding(.seconds(number))
+        switch roll(10) {
+        case 0...3: try edit(clock)
+        case 4...5: try vandalize()
+        default: try poll(roll(devices.count), clock)
+        }
+        for name in names { note(name) }
+    }
+
+    // MARK: Publishers
+
+    private func edit(_ clock: Timestamp) throws {
+        let (name, publisher) = (names[roll(2)], roll(3))
+        var terms = ChannelTerms(signers: [bench.channel], clock: clock)
+        // Two remember what they signed, each on a machine of its own; the third forgets.
+        if publisher < 2 { terms.memory = PublisherMemory(bench.folder.file("state-\(publisher)")) }
+        terms.isFeedRestored = roll(12) == 0
+        let flat = try read("manifest.json")
+        do {
+            try edit(name, terms)
+            counts.edits += 1
+        } catch {
+            counts.refusals += 1
+            let code = UpdateFailure(error).code
+            if ![.rollbackAttempt, .versionBlocked, .configInvalid, .manifestMalformed, .storeLocked].contains(code) {
+                violations.append("an edit of \(name) failed: \(error)")
+            }
+        }
+        if let now = try read("manifest.json"), now != flat { try checkFlat(now) }
+    }
+
+    /// What devices without a channel are offered from now on.
+    private func checkFlat(_ bytes: [UInt8]) throws {
+        let version = try ManifestFormat.parse(bytes).claims.version
+        let document = try ChannelFormat.parse(ChannelFormat.envelope(parsing: read(path("stable")) ?? [])).claims
+        if document.revoked.contains(where: { $0.version == version }) {
+            violations.append("manifest.json offers \(version), which stable recalls")
+        }
+    }
+
+    private func edit(_ name: String, _ terms: ChannelTerms) throws {
+        let editor = ChannelEditor(feed: bench.place, terms)
+        let versions = try listed(name)
+        let version = versions.isEmpty ? try bench.version("1.0.0") : versions[roll(versions.count)]
+        switch roll(12) {
+        case 0...2: try publish(name, terms)
+        case 3...4:
+            _ = try editor.apply(.revoke(version, reason: "step"), to: name)
+            recalled[name, default: []].append(version)
+        case 5:
+            guard let version = recalled[name]?.randomElement(using: &random) else { return }
+            let document = try editor.apply(.reinstate(version), to: name).document
+            if document.reinstated.contains(.init(version: version, sequence: document.sequence)) {
+                reinstatedAt[name, default: [:]][version] = document.sequence
+            }
+        case 6: _ = try editor.apply(.pause(version), to: name)
+        case 7: _ = try editor.apply(.resume(version), to: name)
+        case 8: _ = try editor.prune(name, keeping: 3)
+        case 9:
+            let copies = try ChannelHistory.sequences(of: name, in: bench.place)
+            _ = try editor.restore(name, to: roll(2) == 0 || copies.isEmpty ? nil : copies[roll(copies.count)])
+        case 10:
+            _ = try editor.promote(version, from: name, to: name == "beta" ? "stable" : "beta", rollout: nil)
+        default: _ = try editor.apply(.resign, to: name)
+        }
+    }
+
+    /// What the feed lists; nothing if it cannot be read.
+    private func listed(_ name: String) throws -> [SemanticVersion] {
+        guard let bytes = try read(path(name)), let envelope = try? ChannelFormat.envelope(parsing: bytes),
+            let document = try? ChannelFormat.parse(envelope).claims
+        else { return [] }
+        return document.releases.map(\.version)
+    }
+
+    private func publish(_ name: String, _ terms: ChannelTerms) throws {
+        newest += 1
+        let manifest = try bench.manifest("1.\(newest).0")
+        let seat = ChannelSeat(ChannelPlan(name, rollout: nil, terms), in: bench.place, appId: "com.example.kiosk")
+        _ = try bench.place.create(
+            "releases/v1.\(newest).0/manifest.json", .bytes(JSONWriter.bytes(of: manifest.document)))
+        _ = try bench.place.alone(FeedWait()) {
+            try seat.map { try $0.put($0.prepare(manifest, at: "releases/v1.\(newest).0/client.tar.zst")) }
+        }
+    }
+
+    // MARK: The vandal
+
+    /// Puts back, exchanges, damages and removes files, as an attacker does who has no key.
+    private func vandalize() throws {
+        let name = names[roll(2)]
+        let copies = try ChannelHistory.sequences(of: name, in: bench.place)
+        switch roll(9) {
+        case 0...3:
+            guard let old = seen[name]?.suffix(40).randomElement(using: &random) else { return }
+            try bench.folder.write(old, to: "feed/\(path(name))")
+            if roll(2) == 0 {
+                let sequence = try ChannelFormat.parse(ChannelFormat.envelope(parsing: old)).claims.sequence
+                for copy in copies where copy > sequence {
+                    try bench.place.remove(ChannelDesk.copyPath(of: name, copy))
+                }
+            }
+        case 4:
+            guard let copy = copies.randomElement(using: &random) else { return }
+            try bench.place.remove(ChannelDesk.copyPath(of: name, copy))
+        case 5:
+            guard let copy = copies.randomElement(using: &random), let other = seen[name]?.randomElement(using: &random)
+            else { return }
+            try bench.folder.write(other, to: "feed/\(ChannelDesk.copyPath(of: name, copy))")
+        case 6:
+            guard let other = try read(path(name == "beta" ? "stable" : "beta")) else { return }
+            try bench.folder.write(other, to: "feed/\(path(name))")
+        case 7: try bench.place.remove(roll(2) == 0 ? path(name) : "manifest.json")
+        default: try bench.folder.write([0x7B], to: "feed/\(path(name))")
+        }
+        // Most damage is repaired, or nothing would go on.
+        if try listed(name).isEmpty, roll(3) > 0, let last = seen[name]?.last {
+            try bench.folder.write(last, to: "feed/\(path(name))")
+        }
+    }
+
+    // MARK: Devices
+
+    private func poll(_ index: Int, _ clock: Timestamp) throws {
+        let device = devices[index]
+        guard let bytes = try read(path(device.channel)) else { return }
+        let shell = try bench.version("1.0.0")
+        let keys = TrustedKeys([bench.channel.publicKey, bench.release.publicKey])
+        let request = OfferRequest(inventory: device.inventory, shell: shell, appId: "com.example.kiosk")
+        guard let envelope = try? ChannelFormat.envelope(parsing: bytes),
+            let offer = try? FeedPoll(.keys(keys), request, clock: clock).offer(
+                of: envelope, channel: device.channel, deviceId: .init(given: device.id))
+        else { return }
+        let document = try ChannelFormat.parse(envelope).claims
+        for recall in document.revoked {
+            devices[index].recalledAt[recall.version] = max(device.recalledAt[recall.version] ?? 0, document.sequence)
+        }
+        counts.recalled += document.revoked.count
+        if let news = offer.feed { devices[index].inventory = device.inventory.recording(news) }
+        let decision = offer.decide(devices[index].inventory, shell: shell, appId: "com.example.kiosk")
+        guard case .install = decision.verdict, let version = offer.clientVersion.semantic else { return }
+        counts.taken += 1
+        guard let sequence = devices[index].recalledAt[version] else { return }
+        if reinstatedAt[device.channel]?[version] ?? 0 > sequence { return }
+        violations.append(
+            "\(device.id) takes \(version) by sequence \(document.sequence) of \(device.channel), recalled at \(sequence)"
+        )
+    }
+}
