@@ -135,10 +135,10 @@ public struct Launcher: Sendable {
         }
     }
 
-    /// Whether `error` says that the store cannot be had, be it full, read-only, broken or another user's, rather than that it is in
-    /// use, or no store.
+    /// Whether `error` says that the store cannot be used, since it is full, read-only, broken, another user's or a newer program's,
+    /// rather than that it is in use, or not a store.
     package static func isWithoutStore(_ error: any Error) -> Bool {
-        error is DiskError || (error as? UpdateFailure)?.code == .permissionDenied
+        error is DiskError || error is NewerLedger || (error as? UpdateFailure)?.code == .permissionDenied
     }
 
     /// The seed from its own folder, where the store cannot be had; throws `error` where it can. Nothing is remembered, so no

@@ -1,4 +1,4 @@
-import BundleValues
+package import BundleValues
 import BundleDisk
 import BundleSigning
 
@@ -26,8 +26,10 @@ enum LedgerFile {
         }
         let newest = try read(StoreLayout.ledger, store)
         if case .ledger(let ledger) = newest { return Generations(ledger: ledger, damage: nil) }
+        if case .newer(let refusal) = newest { throw refusal }
         // Each generation is put in place before the one that it follows loses its name.
         let before = try read(StoreLayout.ledgerBefore, store)
+        if case .newer(let refusal) = before { throw refusal }
         switch (newest, before) {
         case (.unusable(let why), .ledger(let ledger)):
             return Generations(
@@ -51,6 +53,8 @@ enum LedgerFile {
     private enum Found {
         case ledger(Ledger)
         case missing
+        /// A newer clientctl wrote it, and this one cannot judge what it says.
+        case newer(NewerLedger)
         /// The other one may be of more use: this one is damaged, or may not be read.
         case unusable(any Error)
     }
@@ -64,8 +68,13 @@ enum LedgerFile {
             else {
                 throw MemberReader.Refusal(member: "ledger", problem: "is no file of at most \(maximumBytes) bytes")
             }
-            let value = try JSONScanner.parse(bytes, maximumBytes: maximumBytes)
-            return .ledger(try Ledger(MemberReader(value, of: "ledger")))
+            let reader = try MemberReader(JSONScanner.parse(bytes, maximumBytes: maximumBytes), of: "ledger")
+            let schema = try Ledger.checkedSchema(reader)
+            do {
+                return .ledger(try Ledger(reader, schema))
+            } catch let refusal as MemberReader.Refusal where schema > Ledger.schema {
+                return .newer(NewerLedger(store: store.path, schema: schema, refusal: refusal))
+            }
         } catch let error as DiskError where !error.isUnreadable && error.kind != .permission {
             throw error
         } catch {
@@ -109,11 +118,33 @@ enum LedgerFile {
     }
 }
 
+/// A newer clientctl wrote the ledger, and this one cannot read a part that decides what may run.
+package struct NewerLedger: ClassifiedFailure {
+    let store: String
+    let schema: Int
+    let refusal: MemberReader.Refusal
+
+    /// The public form.
+    package var failure: UpdateFailure {
+        UpdateFailure(
+            .configInvalid, subject: store,
+            "A newer clientctl has written the ledger of \(store) (schema \(schema)), and this one cannot judge which clients may run: "
+                + "\(refusal). Install the newer clientctl again; the store stays as it is.")
+    }
+}
+
 extension Ledger {
-    init(_ reader: MemberReader) throws {
+    /// The schema that this program writes.
+    static let schema = 4
+
+    init(_ reader: MemberReader) throws { try self.init(reader, Self.checkedSchema(reader)) }
+
+    /// Returns the schema of a ledger whose checksum is its own. A newer schema is accepted: of its members those that this program
+    /// knows are read, and one that it cannot read is a refusal.
+    fileprivate static func checkedSchema(_ reader: MemberReader) throws -> Int {
         // Schema 1 knew neither launches nor checksums, schema 2 no source but archives, schema 3 no feed.
         let schema = try reader.integer("schema")
-        guard (1...4).contains(schema) else { throw reader.refusal("schema", "is none of 1 to 4") }
+        guard schema >= 1 else { throw reader.refusal("schema", "is less than 1") }
         if schema == 1, reader.object["checksum"] != nil {
             throw reader.refusal("schema", "is older than the checksum")
         }
@@ -123,6 +154,10 @@ extension Ledger {
             let found = try LedgerFile.checksum(object)
             guard found == (try reader.digest("checksum")) else { throw reader.refusal("checksum", "is not its own") }
         }
+        return schema
+    }
+
+    fileprivate init(_ reader: MemberReader, _ schema: Int) throws {
         appId = try reader.optionalString("appId")
         entries = try reader.objects("versions").map(Entry.init)
         entries.sortByVersion(\.version)
@@ -168,7 +203,7 @@ extension Ledger {
 
     var object: JSONObject {
         [
-            "schema": .integer(4),
+            "schema": .integer(Self.schema),
             "appId": .string(orNull: appId),
             "current": .string(current.description),
             "previous": .string(orNull: previous?.description),

@@ -216,6 +216,39 @@ struct LedgerSchemaTests {
         #expect(read.sources == .standard)
     }
 
+    // MARK: Newer ledgers
+
+    /// What is read of a ledger that a newer program wrote as schema 5, with its checksum.
+    private static func readNewer(_ change: (inout JSONObject) -> Void) throws -> Ledger? {
+        let folder = try TemporaryDirectory.ofTests()
+        try LedgerFile.write(Ledger(), to: folder.directory)
+        var object = try ledger().object
+        object["schema"] = .integer(5)
+        object["colour"] = .string("blue")
+        change(&object)
+        object["checksum"] = .string(try SHA256Digest.of(JSONWriter.bytes(of: .object(object))).hex)
+        try folder.directory.replaceFile(
+            StoreLayout.ledger, with: JSONWriter.bytes(of: .object(object), layout: .pretty), mode: 0o600)
+        return try LedgerFile.read(folder.directory)
+    }
+
+    @Test func `a newer ledger is not damaged, and what it blocks stays blocked`() throws {
+        let ledger = try Self.ledger()
+        let read = try #require(try Self.readNewer { _ in })
+        #expect(read.blocks == ledger.blocks && read.entries == ledger.entries && read.launch == ledger.launch)
+    }
+
+    @Test(arguments: ["blocked", "versions", "starts", "feed"])
+    func `a newer ledger that cannot be judged is refused, and neither rebuilt nor replaced by the one before it`(
+        member: String
+    ) {
+        let refusal = #expect(throws: NewerLedger.self) {
+            try Self.readNewer { $0[member] = .string("in another form") }
+        }
+        #expect(refusal?.failure.message.contains("A newer clientctl has written the ledger") == true)
+        #expect(refusal.map { Launcher.isWithoutStore($0) } == true)
+    }
+
     // MARK: Another seed
 
     /// What two seeds leave of a store; `own` owns all its files, `one` and `two` inherit from the seed of that number.
