@@ -9,6 +9,8 @@ struct List: ParsableCommand {
         commandName: "list",
         abstract: "List the installed clients: archives, oldest version first, then hot code pushes.",
         discussion: """
+            The star marks the client that the next launch shows, as in `clientctl status`.
+
             Example:
               clientctl list --store /var/lib/clientctl
             """)
@@ -20,6 +22,7 @@ struct List: ParsableCommand {
         let settings = try common.settings()
         let inventory = try Wiring.inventory(try settings.required("store", place.store))
         let ledger = inventory.ledger
+        let next = SelectionRule.select(inventory, shell: ledger.shell, hasSeed: ledger.mayHaveSeed)?.name
         let names = (ledger.mayHaveSeed ? [ClientName.embedded] : []) + inventory.bundles.map(\.name)
         let shown = names.filter { ledger.known($0) != nil }
         Output.give(
@@ -31,7 +34,7 @@ struct List: ParsableCommand {
                 "previous": .string(orNull: ledger.known(ledger.previous)?.description),
                 "clients": .array(inventory.bundles.map(describe)),
             ],
-            shown.isEmpty ? ["no clients"] : shown.map { "\($0 == ledger.current ? "*" : " ") \($0)" })
+            shown.isEmpty ? ["no clients"] : shown.map { "\($0 == next ? "*" : " ") \($0)" })
     }
 
     private func describe(_ bundle: InstalledBundle) -> JSONValue {

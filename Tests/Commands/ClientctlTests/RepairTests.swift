@@ -136,6 +136,28 @@ import Testing
         #expect(try site.list().string("current") == "v1.1.0")
     }
 
+    @Test func `repair blames no start for damaged files, and a good client that is mended is good`() throws {
+        let place = ["--store", site.store, "--json"]
+        let launched = try Clientctl.run(["launch", "--shell-version", "1.5.0"] + place).succeeded()
+        let token = try #require(launched.string("token"))
+        try Clientctl.run(["confirm", "--version", "1.1.0", "--token", token] + place).succeeded()
+        func client() throws -> JSONObject {
+            let status = try Clientctl.run(["status"] + place).succeeded()
+            let clients = (status["clients"]?.arrayValue ?? []).compactMap(\.objectValue)
+            return try #require(clients.first { $0["name"] == .string("v1.1.0") })
+        }
+        try spoil(self.client("1.1.0", "app/main.1.1.0.js"))
+        try repair().failed(33, "storeDamaged")
+        #expect(try client()["state"] == .string("blocked"))
+        #expect(try client()["failures"]?.arrayValue?.isEmpty == true)
+        #expect(try client()["reason"]?.stringValue?.contains("its files are damaged: app/main.1.1.0.js ") == true)
+        // `list` and `status` mark the same client as the next one.
+        let list = try Clientctl.run(["list", "--store", site.store]).text
+        #expect(list.contains("* v1.0.0\n") && list.contains("  v1.1.0\n"))
+        try repair(feed).succeeded("repaired")
+        #expect(try client()["state"] == .string("good"))
+    }
+
     @Test func `the only client runs on, damaged as it is`() throws {
         try Clientctl.stock(["rm", "-r", site.store])
         try site.install().succeeded("installed")

@@ -182,7 +182,7 @@ extension DeviceReport.Fact {
         case .confirmed: [.afterFailure]
         case .failed: [.notConfirmed, .interrupted, .reported, .notPrepared]
         case .rolledBack: [.notConfirmed, .interrupted, .reported, .notPrepared, .byHand, .recalled]
-        case .blocked: [.failedStarts, .byHand]
+        case .blocked: [.failedStarts, .byHand, .notPrepared]
         }
     }
 }

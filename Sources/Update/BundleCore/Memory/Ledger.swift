@@ -43,8 +43,10 @@ package struct Ledger: Sendable, Equatable {
         package enum Cause: String, Sendable, CaseIterable {
             /// It failed to start too often.
             case failedStarts
-            /// Somebody went back from it by hand.
+            /// An operator went back from it.
             case byHand
+            /// Its files are not those that were installed, and no good copy was found.
+            case damagedFiles
         }
 
         /// The version.
@@ -195,7 +197,9 @@ package struct Ledger: Sendable, Equatable {
 
     /// The installed client that confirmed a start last; the seed where none did.
     func newestGood() -> ClientName {
-        let good = records.filter { entry($0.version) != nil && block(on: $0.version) == nil }
+        let good = records.filter {
+            $0.failures.isEmpty && entry($0.version) != nil && block(on: $0.version) == nil
+        }
         // Of two that were confirmed in one second, the last one in the list.
         let newest = good.reversed().max {
             ($0.goodSince?.secondsSinceEpoch ?? -1) < ($1.goodSince?.secondsSinceEpoch ?? -1)
@@ -212,6 +216,22 @@ package struct Ledger: Sendable, Equatable {
         if lastKnownGood == .installed(block.version) { lastKnownGood = newestGood() }
     }
 
+    /// Takes in that every file of `version` is what was installed. What damage caused is forgotten: that it could not be prepared, and,
+    /// where it `hadDamage` until now, a block for starts that failed, of which the last one stays as evidence.
+    mutating func mend(_ version: ClientVersion, hadDamage: Bool) {
+        let cause = block(on: version)?.cause
+        let isFreed = cause == .damagedFiles || cause == .failedStarts && hadDamage
+        if isFreed { blocks.removeAll { $0.version == version } }
+        guard isFreed || cause == nil && hadDamage, let index = records.firstIndex(where: { $0.version == version })
+        else { return }
+        records[index].failures.removeAll { $0.cause == .notPrepared }
+        if cause == .failedStarts { records[index].failures = records[index].failures.suffix(1) }
+        if records[index].failures.isEmpty, records[index].goodSince == nil { records.remove(at: index) }
+        if let launch, launch.name == .installed(version), launch.verdict == .faulty, record(of: version) == nil {
+            self.launch = nil
+        }
+    }
+
     /// Lets `version` run once more: of its failures the last one counts, so that the next one blocks it again.
     mutating func retry(_ version: ClientVersion) {
         blocks.removeAll { $0.version == version }
@@ -221,14 +241,14 @@ package struct Ledger: Sendable, Equatable {
 
     /// Lets `version` run again, as if it had never failed; false where nothing blocked it.
     mutating func unblock(_ version: ClientVersion) -> Bool {
-        let isBlocked = block(on: version) != nil
+        let known = block(on: version)
         blocks.removeAll { $0.version == version }
-        if isBlocked {
+        if let known, known.cause != .damagedFiles {
             // One that was good and blocked by hand is good.
             records.removeAll { $0.version == version && $0.goodSince == nil }
             if let launch, launch.name == .installed(version), launch.verdict == .faulty { self.launch = nil }
         }
-        return isBlocked
+        return known != nil
     }
 }
 
@@ -311,7 +331,8 @@ extension Ledger {
     mutating func fail(_ version: ClientVersion, _ failure: StartFailure) {
         let name = ClientName.installed(version)
         var record = record(of: version) ?? StartRecord(version: version, goodSince: nil, failures: [])
-        record.goodSince = nil
+        // A client that could not be prepared did not start: once its files are mended, it is as good as before.
+        if failure.cause != .notPrepared { record.goodSince = nil }
         record.failures.append(failure)
         records.removeAll { $0.version == version }
         insert(record)

@@ -48,6 +48,10 @@ enum LedgerChange: Sendable, Equatable {
     case failed(LaunchClaim, StartFailure)
     /// An installed client could not be made ready to be shown: a start has failed, though nobody saw it.
     case unprepared(ClientVersion, StartFailure)
+    /// A repair found no good copy of a client's file.
+    case damaged(ClientVersion, reason: String, at: Timestamp)
+    /// A repair found every file of a client as it was installed; it `hadDamage` until then.
+    case mended(ClientVersion, hadDamage: Bool)
     /// The shell has taken the client of the last launch off the screen before there was a verdict.
     case abandoned(LaunchClaim)
 
@@ -127,6 +131,13 @@ extension Ledger {
             if entry(version) == nil { return .notInstalled(version) }
             fail(version, failure)
             reschedule(trees)
+        case .damaged(let version, let reason, let time):
+            block(Block(version: version, cause: .damagedFiles, reason: reason, count: 0, since: time))
+            reschedule(trees)
+        case .mended(let version, let hadDamage):
+            let before = self
+            mend(version, hadDamage: hadDamage)
+            if self != before { reschedule(trees) }
         case .abandoned(let claim):
             if let refusal = refusal(of: claim) { return refusal }
             abandonTrial()

@@ -62,6 +62,7 @@ enum ReportRule {
         switch cause {
         case .failedStarts: .failedStarts
         case .byHand: .byHand
+        case .damagedFiles: .notPrepared
         }
     }
 }

@@ -137,7 +137,7 @@ package struct StoreRepair: Sendable {
         } catch let error as DiskError {
             throw error
         } catch {
-            warn("The archive of \(client.name) is of no help: \(UpdateFailure(error).message)")
+            warn("\(client.name) cannot be restored from its archive: \(UpdateFailure(error).message)")
         }
         for record in missing {
             guard let name = names[record.path] else { continue }
@@ -167,8 +167,8 @@ package struct StoreRepair: Sendable {
         }
     }
 
-    /// A client that stays damaged is blocked, as by starts that failed, where anything else can be shown; one that is mended may run
-    /// again: what failed were other bytes.
+    /// Blocks a client that stays damaged, where any other can be shown. One that is mended may run again, and is what it was before:
+    /// its starts tell nothing about the damage, and damage tells nothing about its starts.
     private func mark(_ report: RepairReport, _ store: BundleStore) async throws {
         let damaged = Set(report.damage.map(\.client))
         for damage in report.damage {
@@ -177,14 +177,13 @@ package struct StoreRepair: Sendable {
                 SelectionRule.select(
                     inventory, shell: nil, hasSeed: inventory.ledger.seed != nil, excluding: [damage.client]) != nil
             else { continue }
-            let detail = "the store disagrees with its receipt: \(damage.path.map { "\($0) " } ?? "")\(damage.reason)"
-            let change = LedgerChange.unprepared(version, StartFailure(.notPrepared, detail: detail, at: now()))
-            _ = try await store.apply(Array(repeating: change, count: Ledger.maximumFailures))
+            let reason = "its files are damaged: \(damage.path.map { "\($0) " } ?? "it ")\(damage.reason)"
+            _ = try await store.apply([.damaged(version, reason: reason, at: now())])
         }
-        let ledger = try await store.inventory().ledger
-        for client in Set(report.mended.map(\.client)).subtracting(damaged) {
-            guard let version = client.version, ledger.block(on: version)?.cause == .failedStarts else { continue }
-            _ = try await store.apply([.unblocked(version)])
+        let mended = Set(report.mended.map(\.client))
+        for client in report.clients where !damaged.contains(client) {
+            guard let version = client.version else { continue }
+            _ = try await store.apply([.mended(version, hadDamage: mended.contains(client))])
         }
     }
 }
