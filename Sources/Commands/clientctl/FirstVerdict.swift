@@ -24,7 +24,7 @@ final class FirstVerdict: Sendable {
         // What is not on trial has proved itself before, and the seed never has to.
         case .confirmed, .launched(_, isTrial: false): given.yield(.good)
         case .rolledBack(_, _, let failure): given.yield(.failed(failure.code))
-        case .launched, .updateAvailable, .failed, .checked, .complained: break
+        case .launched, .updateAvailable, .failed, .checked, .complained, .unconfirmed: break
         }
     }
 

@@ -252,8 +252,8 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Keeps the browser at `port` of this machine, until it is cancelled.
-    func keepBrowser(at port: Int) async {
+    /// Keeps the browser at `port` of this machine until it is cancelled. `restarting` is called before each start after an unexpected end.
+    func keepBrowser(at port: Int, restarting: @Sendable () -> Void = {}) async {
         guard let browser else { return }
         let hasProfile = CommandWords.names(CommandWords.profile, in: browser)
         if !hasProfile && requiresSession() {
@@ -277,6 +277,7 @@ final class Kiosk: Sendable {
             if SuspendingClock().now - began > Self.longestPause { pause = Self.shortestPause }
             do { try await Task.sleep(for: pause) } catch { return }
             pause = min(pause * 2, Self.longestPause)
+            restarting()
         }
     }
 

@@ -153,6 +153,11 @@ extension LogLine {
         case .confirmed(let name): self.init(.info, "confirmed", "\(name) confirmed its start", name)
         case .complained(let name, let complaint):
             self.init(.warning, "complained", "\(name): the page said: \(complaint)", name)
+        case .unconfirmed(let name, let what):
+            self.init(
+                .warning, "unconfirmed",
+                "\(name) has not confirmed this start, though it confirmed an earlier one: \(what). A newer client may have changed its data.",
+                name)
         case .rolledBack(let name, _, let failure):
             self.init(failure, event: "rolledBack", version: name.shortDescription)
         }

@@ -14,13 +14,15 @@ struct PageComplaints {
             switch event {
             case .launched(let name, _): try file.clear(name)
             case .complained(let name, let complaint): try file.add(complaint, of: name)
+            case .unconfirmed(let name, let what):
+                try file.add(ComplaintFile.unconfirmed(what), of: name)
             default: break
             }
         } catch {
             Log.note(
                 LogLine(
                     level: .warning, event: "complained",
-                    message: "status will not tell it: \(UpdateFailure(error).message)"))
+                    message: "this cannot be kept for `clientctl status`: \(UpdateFailure(error).message)"))
         }
     }
 }

@@ -155,9 +155,13 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try reporting.turn(on: reporter != nil, update, settings)
         let verdict = FirstVerdict()
         let complaints = PageComplaints(configuration.device.store)
+        let lose: @Sendable (String) -> Void = { reason in
+            agent.notePageLost()
+            kiosk.lose(reason)
+        }
         let screenFile = ScreenFile(store: configuration.device.store)
         let host = try LoopbackHost(
-            shell, bridge, heartbeat: kiosk.heartbeat, screenFile: screenFile, lose: kiosk.lose
+            shell, bridge, heartbeat: kiosk.heartbeat, screenFile: screenFile, lose: lose
         ) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
@@ -178,7 +182,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
-            { await kiosk.keepBrowser(at: server.port) },
+            { await kiosk.keepBrowser(at: server.port, restarting: agent.noteBrowserRestart) },
             { await kiosk.runHook() },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },

@@ -59,6 +59,18 @@ final class ServeAgent: Sendable {
         tell()
     }
 
+    /// Takes in that the page in front was lost.
+    func notePageLost() {
+        counted.withLock { $0.noteLostPage() }
+        tell()
+    }
+
+    /// Takes in that the browser is started again.
+    func noteBrowserRestart() {
+        counted.withLock { $0.noteBrowserRestart() }
+        tell()
+    }
+
     /// Takes in whether the connection to `peer` stands.
     func note(link peer: String, isUp: Bool) {
         counted.withLock { $0.note(link: peer, isUp: isUp) }

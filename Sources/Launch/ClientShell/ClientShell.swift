@@ -262,6 +262,7 @@ public actor ClientShell {
         // What one channel has brought counts, whatever became of the others.
         if failure == nil || result.hasResponse { _ = carryOut(.inspect(retrying: true)) }
         observers.yield(.checked(isAnswered ? nil : failure, next: await checks.ended(result)))
+        removeUnused()
         return failure
     }
 
@@ -273,6 +274,12 @@ public actor ClientShell {
     /// The page whose launch has `token` confirms its start. Refused with any other token.
     public func startupDidComplete(_ token: LaunchToken) async throws {
         try handle(.confirm(token))
+    }
+
+    /// Removes what was in use when the last start was confirmed, after a check, while no start is on trial.
+    private func removeUnused() {
+        guard state.launched?.isTrial == false, let inventory = try? launcher.inventory() else { return }
+        if !RetentionRule.plan(inventory, keep: configuration.keep).removed.isEmpty { removeOlder() }
     }
 
     /// Removes older clients on a thread of their own: the page that has just confirmed its start waits for its answer, and on one
@@ -402,6 +409,8 @@ public enum ShellEvent: Sendable, Equatable {
     case confirmed(ClientName)
     /// The client's page says that something went wrong in it.
     case complained(ClientName, String)
+    /// A client that confirmed an earlier start has not confirmed this one in its time, and is shown all the same.
+    case unconfirmed(ClientName, String)
     /// The client did not start; the other one is shown instead.
     case rolledBack(ClientName, to: ClientName, UpdateFailure)
 }

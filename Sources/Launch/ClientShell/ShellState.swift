@@ -24,6 +24,8 @@ struct ShellState<Launch: BootAttempt> {
     /// The shell that the best client needs, where this one is too old for it.
     private(set) var missingShell: SemanticVersion?
     private var trial: Trial?
+    /// The start of a client that is not on trial: it has not failed if its time passes, and this is reported.
+    private var expected: Trial?
     /// What its pages complained of.
     private var complaints: Set<String> = []
     private let mostComplaints = 50
@@ -54,8 +56,9 @@ struct ShellState<Launch: BootAttempt> {
     /// Takes in `event` at the clock's reading `now`, which is `time` for people.
     mutating func handle(_ event: Event, at now: Duration, _ time: Timestamp) -> [Action] {
         let actions = apply(event, now, time)
-        if trial?.wake == wake { return actions }
-        wake = trial?.wake
+        let next = [trial?.wake, expected?.wake].compactMap(\.self).min()
+        if next == wake { return actions }
+        wake = next
         return [.wake(at: wake)] + actions
     }
 
@@ -87,11 +90,13 @@ struct ShellState<Launch: BootAttempt> {
             busy.leave(load: report.load)
             // A second trial is decided by its time alone, which goes on.
             if !launched.wasReportedFailed { trial?.leave(for: place, report, at: now) }
+            expected?.leave(for: place, report, at: now)
             return hear(token)
         case .complain(let token, let complaint, let isGrave): return complain(token, complaint, isGrave)
         case .show(let token, let isShown, let report):
             guard token == launched?.token else { return [] }
             trial?.show(isShown, report, at: now)
+            expected?.show(isShown, report, at: now)
             return hear(token)
         case .busy(let token, let isBusy, let report, let mayActivate):
             guard token == launched?.token else { return [] }
@@ -102,8 +107,11 @@ struct ShellState<Launch: BootAttempt> {
             switch trial?.wake(at: now, afterReports: hasHeardPage) {
             case .failed(let cause, let what)?: return fail(launched.token, cause, what, now, time)
             case .silent?: return passOver(launched)
-            case nil: return []
+            case nil: break
             }
+            guard case .failed(_, let what)? = expected?.wake(at: now, afterReports: true) else { return [] }
+            expected = nil
+            return [.report(.unconfirmed(launched.name, what))]
         case .inspected(let inspection, let sequel): return inspected(inspection, sequel, now)
         case .ready(let ready, let goal): return reach(goal, ready, now)
         case .notReady(let error, let goal): return miss(goal, error, now)
@@ -134,7 +142,7 @@ struct ShellState<Launch: BootAttempt> {
 
     /// Nothing runs any more; `client` is shown by the next page.
     private mutating func leave(for client: Prepared?) {
-        (launched, trial, failure, next) = (nil, nil, nil, nil)
+        (launched, trial, expected, failure, next) = (nil, nil, nil, nil, nil)
         (prepared, busy) = (client, BusyPages())
     }
 
@@ -143,7 +151,10 @@ struct ShellState<Launch: BootAttempt> {
     /// The page of what runs, or of what is prepared.
     private mutating func open(_ load: PageLoad, _ now: Duration) -> [Action] {
         if let launched, launched.name == prepared?.name {
-            if load.takesNext { trial?.isLoaded(at: now) }
+            if load.takesNext {
+                trial?.isLoaded(at: now)
+                expected?.isLoaded(at: now)
+            }
             return []
         }
         guard audience != .nobody, let prepared else { return [.refuse(ShellError.notStarted)] }
@@ -156,7 +167,9 @@ struct ShellState<Launch: BootAttempt> {
         guard let launch else { return prepare(.start(.page(load))) }
         (launched, failure, complaints, busy) = (launch, nil, [], BusyPages())
         if next?.name == launch.name { next = nil }
-        trial = launch.isTrial ? Trial(timeout, visibility, at: now) : nil
+        let start = Trial(timeout, visibility, at: now)
+        trial = launch.isTrial ? start : nil
+        expected = launch.isTrial || launch.name == .embedded ? nil : start
         return [.report(.launched(launch.name, isTrial: launch.isTrial))] + open(load, now)
     }
 
@@ -203,6 +216,7 @@ struct ShellState<Launch: BootAttempt> {
         guard let launched else { return [.refuse(ShellError.notStarted)] }
         guard token == launched.token else { return [.refuse(Self.foreignToken(launched.name))] }
         if let failure { return [.refuse(Self.tooLate(launched.name, failure))] }
+        expected = nil
         // What is shown without a record has proved itself before; what is owed was said before.
         return launched.isRecorded && owed?.launch.token != token ? [.write(.good, launched)] : []
     }
@@ -385,7 +399,11 @@ struct ShellState<Launch: BootAttempt> {
     private static func reason(_ departure: Departure, _ name: ClientName, _ other: ClientName) -> UpdateFailure {
         switch departure {
         case .failed(let failure):
-            UpdateFailure(.healthFailed, subject: "\(name)", "\(name) was rolled back to \(other): \(failure).")
+            UpdateFailure(
+                .healthFailed, subject: "\(name)",
+                name == other
+                    ? "\(name) failed to start, and is tried once more, since nothing else can be shown: \(failure)."
+                    : "\(name) was rolled back to \(other): \(failure).")
         // Its page is not asked.
         case .recalled(let reason):
             UpdateFailure(.versionBlocked, subject: "\(name)", "\(name) was left for \(other), because \(reason).")

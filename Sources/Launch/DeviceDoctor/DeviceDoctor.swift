@@ -127,6 +127,7 @@ package struct DeviceDoctor: Sendable {
         let path = store
         let inventory = try? await onThread { try Inventory.read(at: path) }
         reading.inventory = inventory
+        reading.complaints = ComplaintFile(store: path).read()
         reading.shell = shell.version ?? inventory?.ledger.shell
         reading.hasSeed = shell.hasSeed || inventory?.ledger.seed != nil
         reading.screen = ScreenFile(store: path).read()

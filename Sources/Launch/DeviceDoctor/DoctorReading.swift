@@ -106,6 +106,8 @@ package struct DoctorReading: Sendable {
     package var shell: SemanticVersion?
     /// Whether the shell brings a client of its own, as far as is known.
     package var hasSeed = false
+    /// What pages of each client said since it was launched last, by its name.
+    package var complaints: [String: [String]] = [:]
     /// Who may see clients; nil where there is no store to ask.
     package var session: SessionStatus?
     /// Where the id for rollouts comes from; nil if the device does not have one yet and the machine has no id.

@@ -18,6 +18,12 @@ extension DoctorRule {
                 "Install a client, or name a seed with --seed. `clientctl status` says why a client does not run."
             )
         }
+        if let unconfirmed = reading.complaints[choice.name.description]?.first(where: ComplaintFile.isUnconfirmed) {
+            return .warning(
+                .clients, path, "\(choice.name) is shown next, and its page said \(unconfirmed).",
+                "Look at the screen. A newer client may have changed the data that this one reads; publish a release that can read both."
+            )
+        }
         return .ok(
             .clients, path, choice.name == .embedded ? "The seed is shown next." : "\(choice.name) is shown next.")
     }

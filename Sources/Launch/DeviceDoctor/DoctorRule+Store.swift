@@ -167,7 +167,8 @@ extension DoctorRule {
         let clients = count == 1 ? "one client" : "\(count) clients"
         return .ok(
             .ledger, store.path,
-            "The ledger can be read and knows \(clients). Their files were not compared: `clientctl verify --store` does."
+            "The ledger can be read and names \(clients). "
+                + "\(count == 1 ? "Its" : "Their") files were not compared: `clientctl verify --store` does."
         )
     }
 

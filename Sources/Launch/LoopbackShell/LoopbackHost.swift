@@ -147,7 +147,7 @@ package final class LoopbackHost: PageHost {
             // The page that failed is about to go, or gone: its follower is told.
             case .rolledBack(let name, _, let failure): screen.send(error: failure, failed: name)
             case .checked(nil, _): screen.sendUpToDate()
-            case .launched, .confirmed, .checked, .complained: break
+            case .launched, .confirmed, .checked, .complained, .unconfirmed: break
             }
         }
     }

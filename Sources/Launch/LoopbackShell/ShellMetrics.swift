@@ -7,9 +7,14 @@ package import ShellBoot
 package struct ShellMetrics: Sendable {
     private let startedAt: Timestamp
     private var shown: ClientName?
+    /// Whether a page of a client was loaded since the last page of the shell's own.
+    private var isShown = false
     private var available: ClientName?
     private var launches = 0
     private var rollbacks = 0
+    private var unconfirmed = 0
+    private var lostPages = 0
+    private var browserRestarts = 0
     private var bytes = 0
     /// How much of the download under way is counted; nil where none is.
     private var counted: Int?
@@ -34,9 +39,10 @@ package struct ShellMetrics: Sendable {
         switch event {
         case .updateAvailable(let name): available = name
         case .failed, .complained: break
+        case .unconfirmed: unconfirmed += 1
         case .checked(let failure, let next): recordCheck(failure, next: next, at: time)
         case .launched(let name, _):
-            shown = name
+            (shown, isShown) = (name, true)
             if available == name { available = nil }
             launches += 1
             launch = (name, reading)
@@ -72,7 +78,19 @@ package struct ShellMetrics: Sendable {
     }
 
     /// Takes in what is on the screen from now on.
-    package mutating func note(_ state: LaunchState) { self.state = state }
+    package mutating func note(_ state: LaunchState) {
+        self.state = state
+        switch state {
+        case .authenticated, .unauthenticated, .updateRequired: break
+        case .signedOut, .locked, .maintenance, .waiting, .failure: isShown = false
+        }
+    }
+
+    /// Counts a page that was lost.
+    package mutating func noteLostPage() { lostPages += 1 }
+
+    /// Counts a start of the browser after the first one.
+    package mutating func noteBrowserRestart() { browserRestarts += 1 }
 
     /// Takes in whether the connection to `peer` stands: "host", or "meteor".
     package mutating func note(link peer: String, isUp: Bool) { links[peer] = isUp }
@@ -100,6 +118,9 @@ package struct ShellMetrics: Sendable {
                 "update_available", .gauge, "Whether another client is ready to be shown.", available == nil ? 0 : 1),
             Self.one("launches_total", .counter, "Launches of clients.", Double(launches)),
             Self.one(
+                "unconfirmed_starts_total", .counter,
+                "Starts of clients that confirmed an earlier one, and not this one.", Double(unconfirmed)),
+            Self.one(
                 "rollbacks_total", .counter, "Clients that were left for another one because they failed.",
                 Double(rollbacks)),
             MetricFamily(
@@ -114,18 +135,31 @@ package struct ShellMetrics: Sendable {
 
     private var screen: [MetricFamily] {
         let words = [
-            "client", "guests", "signedOut", "locked", "maintenance", "updateRequired", "waiting", "failure",
+            "starting", "client", "guests", "signedOut", "locked", "maintenance", "updateRequired", "waiting",
+            "failure",
         ]
         return [
             MetricFamily(
                 "clientctl_screen_state", .gauge, "1 for what the device shows, 0 for all that it might.",
-                state.map { state in
-                    words.map { .init($0 == state.word ? 1 : 0, [(name: "state", value: $0)]) }
+                screenState.map { shown in
+                    words.map { .init($0 == shown ? 1 : 0, [(name: "state", value: $0)]) }
                 } ?? []),
+            Self.one("pages_lost_total", .counter, "Pages in front that were lost.", Double(lostPages)),
+            Self.one(
+                "browser_restarts_total", .counter, "Starts of the browser after the first one.",
+                Double(browserRestarts)),
             MetricFamily(
                 "clientctl_link_up", .gauge, "Whether the connection stands over which updates are announced.",
                 links.sorted { $0.key < $1.key }.map { .init($0.value ? 1 : 0, [(name: "to", value: $0.key)]) }),
         ]
+    }
+
+    /// A client is on the screen as soon as a page was loaded.
+    private var screenState: String? {
+        switch state {
+        case .authenticated?, .unauthenticated?, .updateRequired?: isShown ? state?.word : "starting"
+        case let state: state?.word
+        }
     }
 
     private func store(_ ledger: Ledger, _ now: Timestamp) -> [MetricFamily] {

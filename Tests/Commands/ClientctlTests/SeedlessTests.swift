@@ -45,6 +45,8 @@ import Testing
         }
         try site.publish("1.0.0")
         try site.install().succeeded("installed")
+        try serving.wait(for: "the client can be loaded") { $0["clientctl_screen_state{state=\"starting\"}"] == 1 }
+        _ = try serving.loadPage()
         try serving.wait(for: "the client is shown") { $0["clientctl_screen_state{state=\"client\"}"] == 1 }
         #expect(try serving.stop().errors.contains("waiting for the first update"))
     }

@@ -403,7 +403,7 @@ import Testing
         try run.wait(for: "it is locked") { $0["clientctl_screen_state{state=\"locked\"}"] == 1 }
         #expect(try !page().contains("<title>1.0.0</title>"))
         try Clientctl.run(["unlock", "--store", site.store, "--json"]).succeeded("unlocked")
-        try run.wait(for: "it is open") { $0["clientctl_screen_state{state=\"client\"}"] == 1 }
+        try run.wait(for: "it is open") { $0["clientctl_screen_state{state=\"starting\"}"] == 1 }
         #expect(try page().contains("<title>1.0.0</title>"))
         try run.stop()
     }

@@ -413,6 +413,20 @@ import Testing
         #expect(await events.line() == "available v1.1.0")
     }
 
+    @Test func `a good client that does not confirm a later start is reported once, and stays`() async throws {
+        let bench = try await Self.good("1.0.0")
+        var (shell, launched, events) = try await Self.running(bench)
+        #expect(!launched.isTrial)
+        await bench.clock.sleeper(until: .seconds(10))
+        bench.clock.advance(by: .seconds(10))
+        let line = await events.line()
+        #expect(line.hasPrefix("unconfirmed v1.0.0: "), "\(line)")
+        #expect(await shell.isCurrent(launched.token))
+        try await shell.startupDidComplete(launched.token)
+        #expect(await events.line() == "confirmed v1.0.0")
+        #expect(try bench.ledger().lastKnownGood == (try bench.name("1.0.0")))
+    }
+
     @Test func `a check that fails is an event, and the client runs on`() async throws {
         let bench = try await ShellBench(installing: ["1.0.0"])
         var (shell, launched, events) = try await Self.running(bench)

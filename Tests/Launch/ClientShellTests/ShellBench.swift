@@ -129,6 +129,7 @@ struct EventReader {
         case .launched(let name, let isTrial): "launched \(name)\(isTrial ? " on trial" : "")"
         case .confirmed(let name): "confirmed \(name)"
         case .complained(let name, let what): "\(name) complains: \(what)"
+        case .unconfirmed(let name, let what): "unconfirmed \(name): \(what)"
         case .rolledBack(let name, let other, let failure): "rolled back \(name) to \(other): \(failure.code)"
         case .checked, nil: "end"
         }

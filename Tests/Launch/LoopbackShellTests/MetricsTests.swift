@@ -1,5 +1,6 @@
 import BundleSigning
 import ClientShell
+import ShellBoot
 import Testing
 
 @testable import BundleCore
@@ -47,6 +48,28 @@ import BundleValues
                 a 3
 
                 """)
+    }
+
+    // MARK: What is on the screen
+
+    @Test
+    func `a client is on the screen once a page was loaded, and lost pages and restarts of the browser are counted`() {
+        var metrics = ShellMetrics(startedAt: Self.start)
+        func state(_ word: String) -> Bool { lines(metrics).contains("clientctl_screen_state{state=\"\(word)\"} 1") }
+        metrics.note(LaunchState.authenticated)
+        #expect(state("starting") && !state("client"))
+        metrics.note(.launched(Self.name, isTrial: true), at: Self.start, reading: .zero)
+        #expect(state("client") && !state("starting"))
+        metrics.note(.waiting(reason: Self.failure))
+        #expect(state("waiting"))
+        metrics.note(LaunchState.authenticated)
+        #expect(state("starting"))
+        metrics.noteLostPage()
+        metrics.noteBrowserRestart()
+        metrics.note(.unconfirmed(Self.name, "late"), at: Self.start, reading: .zero)
+        for name in ["pages_lost", "browser_restarts", "unconfirmed_starts"] {
+            #expect(lines(metrics).contains("clientctl_\(name)_total 1"))
+        }
     }
 
     // MARK: What is counted

@@ -313,7 +313,7 @@ actor Day {
         case .checked(let failure, let next): checked(failure, next)
         case .launched: tally.launches += 1
         case .confirmed: tally.confirmed += 1
-        case .complained: break
+        case .complained, .unconfirmed: break
         case .rolledBack(let name, _, let failure):
             loadsOwed += 1
             if trial?.name == name { trial = nil }

@@ -37,8 +37,8 @@ struct ServingRoots: Sendable {
         } catch {
             let root = try Self.inPlace(seed, device.layout)
             warn(
-                "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself, where its page has no "
-                    + "WebAppLocalServer but what serves it puts it in.")
+                "\(UpdateFailure(error).message) Until then the seed is shown from \(root.path) itself: there, only `serve` can add "
+                    + "WebAppLocalServer to the page.")
             return root
         }
     }

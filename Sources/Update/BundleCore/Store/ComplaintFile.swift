@@ -7,6 +7,14 @@ package struct ComplaintFile: Sendable {
     private static let maximumBytes = 1 << 20
     private static let most = 16
 
+    private static let unconfirmed = "nothing that confirms this start, though it confirmed an earlier one"
+
+    /// Returns what `status` shows of a client that confirmed an earlier start and not this one.
+    package static func unconfirmed(_ what: String) -> String { "\(unconfirmed) (\(what))" }
+
+    /// Whether `complaint` says that a start was not confirmed.
+    package static func isUnconfirmed(_ complaint: String) -> Bool { complaint.hasPrefix(unconfirmed) }
+
     private let store: String
 
     /// For the store at `store`.
