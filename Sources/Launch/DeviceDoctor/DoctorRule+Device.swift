@@ -96,10 +96,7 @@ extension DoctorRule {
             }
             return tooOld("A better client", minimum, url)
         case .notInRollout(_, let detail):
-            return .warning(
-                .offer, url, "\(version) is not for this device yet: \(detail).",
-                "Nothing is wrong with the device. `clientctl release list` shows who may have it, and `check --explain` why."
-            )
+            return .ok(.offer, url, "\(version) is not for this device yet, which is as the channel says: \(detail).")
         case .incompatible(.shellTooOld(let minimum)):
             // Without a shell that is known, nothing is too old for it.
             return reading.shell == nil ? nil : tooOld("\(version)", minimum, url)
