@@ -32,18 +32,19 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             Files that are private keys are never published, nor is the feed if it is
             inside the folder. A key in a script or page, repositories, node_modules, .env
             and its like, other feeds and native code are refused unless --allow names
-            them. What else looks out of place is told of and published. What --exclude
-            and --drop leave out is no part of the release: give verify --rebuild the same.
+            them. Anything else that looks out of place is published with a warning. What
+            --exclude and --drop leave out is not in the release: give verify --rebuild the
+            same flags.
 
             Devices that have one of the last three releases get a delta, a fraction of the
-            archive: --delta-from says from what else, --no-deltas leaves them out.
+            archive: --delta-from picks other base versions, --no-deltas makes none.
 
             Without a trust root in the feed, a release is signed by a key that signed
-            what the feed offers now; --trust says otherwise what devices trust.
+            what the feed offers now. Otherwise pass the keys that devices trust with --trust.
 
             --channel also adds the release to FEED/channels/NAME.json, for the --rollout
             share of its devices. Publishing again never changes a rollout: use `clientctl
-            release rollout`. Devices that follow manifest.json know no rollouts.
+            release rollout`. Devices that follow manifest.json ignore rollouts.
             """)
 
     @Argument(help: "The folder with index.html at its top.", completion: .directory)

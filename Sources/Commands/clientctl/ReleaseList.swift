@@ -77,7 +77,7 @@ struct ReleaseList: AsyncParsableCommand {
             }
         }
         if documents.isEmpty {
-            lines.append("\(feed.address) has no channels")
+            lines += try Self.releaseLines(feed)
         } else if trust == nil {
             lines.append(Self.unverified)
         }
@@ -115,6 +115,14 @@ extension ReleaseList {
             try place.createDurableFile(String(path.split(separator: "/").last ?? ""), bytes)
         }
         return FeedFolder(folder.path)
+    }
+
+    /// The releases of a feed without channels.
+    private static func releaseLines(_ feed: any FeedPlace) throws -> [String] {
+        let (versions, offered) = try ChannelEditor.releases(in: feed)
+        if versions.isEmpty { return ["\(feed.address) has no channels and no releases: check the address."] }
+        return ["\(feed.address) has no channels"]
+            + versions.map { "  \($0)" + ($0 == offered ? "  offered by manifest.json" : "") }
     }
 
     private static func withHold(_ release: JSONValue, _ held: [SemanticVersion]) -> JSONValue {

@@ -33,8 +33,11 @@ struct PresentManifest {
         if let before = manifest.claims.appId, appId.map({ $0.utf8.elementsEqual(before.utf8) }) != true {
             throw UpdateFailure(
                 .appMismatch, subject: appId ?? "",
-                "The feed is for \(UntrustedName.display(before)), this release for \(appId ?? "no named application"): check "
-                    + "--app-id and --feed; each application has a feed of its own.")
+                appId.map {
+                    "The feed is for \(UntrustedName.display(before)), and this release for \($0). Check --app-id and --feed: each "
+                        + "application has a feed of its own."
+                } ?? "The feed is for \(UntrustedName.display(before)). Give --app-id \(UntrustedName.display(before))."
+            )
         }
         if !signed, known == nil {
             throw UpdateFailure(

@@ -21,6 +21,15 @@ package struct ChannelEditor {
         return try ChannelDesk.channels(in: feed)
     }
 
+    /// The releases in `feed`, the highest first, and the one that its `manifest.json` offers.
+    package static func releases(
+        in feed: any FeedPlace
+    ) throws -> (versions: [SemanticVersion], offered: SemanticVersion?) {
+        (
+            try ReleaseFeed.versions(in: feed).sorted(by: >), try ReleaseFeed.newest(in: feed)?.claims.version
+        )
+    }
+
     /// The document of `channel`, checked by `trust` where one is given, with what a guard holds.
     package static func read(
         _ channel: String, in feed: any FeedPlace, trust: TrustAnchor?, clock: Timestamp
