@@ -83,8 +83,8 @@ final class Site {
 
     func list() throws -> Outcome { try Clientctl.run(["list", "--store", store, "--json"]) }
 
-    /// The whole store but for the versions that did not arrive.
-    func stored() throws -> TreeSnapshot { try TreeSnapshot(of: store).withoutWanted }
+    /// The whole store.
+    func stored() throws -> TreeSnapshot { try TreeSnapshot(of: store) }
 
     /// The files of an installed version.
     func installed(_ version: String) throws -> [String: [UInt8]] {
@@ -97,12 +97,12 @@ final class Site {
         return try #require(value.objectValue)
     }
 
-    /// Runs `body` and expects the store to be what it was.
+    /// Runs `body` and expects the store to be what it was, but for the versions that did not arrive.
     func leavingStoreAlone(
         _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
     ) throws {
-        let before = try stored()
+        let before = try stored().withoutWanted
         try body()
-        #expect(try stored().changes(since: before) == [], comment, sourceLocation: sourceLocation)
+        #expect(try stored().withoutWanted.changes(since: before) == [], comment, sourceLocation: sourceLocation)
     }
 }
