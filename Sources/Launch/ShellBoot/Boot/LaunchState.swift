@@ -25,7 +25,7 @@ extension LaunchState {
     package var isLock: Bool {
         switch self {
         case .locked, .maintenance: true
-        case .authenticated, .unauthenticated, .signedOut, .updateRequired, .failure: false
+        case .authenticated, .unauthenticated, .signedOut, .updateRequired, .waiting, .failure: false
         }
     }
 
