@@ -415,7 +415,7 @@ import Testing
         try shows(page, "1.0.0")
     }
 
-    @Test func `nothing to show: the reason, until there is something`() throws {
+    @Test func `nothing to show: where the reason is, until there is something`() throws {
         try kiosk.login()
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))

@@ -371,8 +371,9 @@ import Testing
         await shell.startupDidFail(try await shell.pageWillLoad().token, "white")
         #expect(await events.line() == "launched v1.1.0 on trial")
         #expect(await events.line() == "rolled back v1.1.0 to v1.0.0: healthFailed")
-        _ = try await shell.pageWillLoad()
+        try await shell.startupDidComplete(try await shell.pageWillLoad().token)
         #expect(await events.line() == "launched v1.0.0")
+        #expect(await events.line() == "confirmed v1.0.0")
         // It is the newest, but nobody asked for it: a page that reloads must not fall into it again.
         await #expect(throws: ShellError.noPendingVersion) { try await shell.reload() }
         // What the client needs may be away for a while, and a page in a loop must not use up its second trial meanwhile.

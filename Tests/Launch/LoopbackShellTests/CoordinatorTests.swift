@@ -85,12 +85,15 @@ import Testing
         }
     }
 
-    @Test func `what cannot be shown is told, and no text of it is markup`() async throws {
+    @Test func `the page of a failure names the log and its code, and not the reason, which is for the operator`()
+        async throws
+    {
         let device = try await Device()
         await device.coordinator.route(to: .failure(reason: Self.failure))
         let document = try await device.document()
         #expect(document.contains("data-state=\"failure\""))
-        #expect(document.contains("nothing to &lt;launch&gt; &amp; &quot;show&quot;."))
+        #expect(document.contains("The log of this device says why (\(Self.failure.code.rawValue))."))
+        #expect(!document.contains("launch&gt;") && !document.contains("<launch>"))
     }
 
     @Test func `without a seed guests are told so, and whoever logs in sees the client`() async throws {

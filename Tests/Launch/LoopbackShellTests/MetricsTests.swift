@@ -93,7 +93,8 @@ import BundleValues
         let lines = lines(ShellMetrics(startedAt: Self.start)).filter { !$0.hasPrefix("#") }
         #expect(
             lines.filter { !$0.contains("start_duration") } == [
-                "clientctl_update_available 0", "clientctl_launches_total 0", "clientctl_rollbacks_total 0",
+                "clientctl_update_available 0", "clientctl_launches_total 0", "clientctl_unconfirmed_starts_total 0",
+                "clientctl_rollbacks_total 0", "clientctl_pages_lost_total 0", "clientctl_browser_restarts_total 0",
                 "clientctl_check_successes_total 0", "clientctl_downloaded_bytes_total 0",
                 "clientctl_process_start_time_seconds 1800000000",
             ])

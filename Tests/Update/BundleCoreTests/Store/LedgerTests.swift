@@ -62,8 +62,8 @@ struct LedgerTests {
     }
 
     @Test(arguments: [
-        (#""schema":1"#, #""schema":5"#, "ledger.schema is none of 1 to 4"),
-        (#""schema":1"#, #""schema":0"#, "ledger.schema is none of 1 to 4"),
+        (#""schema":1"#, #""schema":5"#, "ledger.checksum is missing"),
+        (#""schema":1"#, #""schema":0"#, "ledger.schema is less than 1"),
         (#""schema":1"#, #""schema":4"#, "ledger.checksum is missing"),
         (#""schema":1"#, #""schema":3"#, "ledger.checksum is missing"),
         (#""schema":1"#, #""schema":2"#, "ledger.checksum is missing"),
