@@ -314,7 +314,7 @@ package enum ArchiveFormat: String, Sendable, CaseIterable {
 final class ReadAhead {
     private static let blocks = 3
 
-    /// Unchecked sendable: one side owns a block at a time.
+    /// Unchecked Sendable: one side owns a block at a time.
     private final class Block: @unchecked Sendable {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 * 1024, alignment: 4096)
         var count = 0

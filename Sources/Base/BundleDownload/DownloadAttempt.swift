@@ -4,7 +4,7 @@ import Synchronization
 
 /// An attempt at one file. A small file is written at once, a larger one in parts.
 ///
-/// Unchecked sendable: the network thread uses it until it passes on the first bytes, then the writing thread does. A
+/// Unchecked Sendable: the network thread uses it until it passes on the first bytes, then the writing thread does. A
 /// mutex guards the failure, which both use.
 final class DownloadAttempt: @unchecked Sendable {
     let index: Int
@@ -172,7 +172,7 @@ struct ResumedFileRefused: Error {
 
 /// Checks the free space before each file and every few megabytes.
 ///
-/// Unchecked sendable: only the writing thread uses it.
+/// Unchecked Sendable: only the writing thread uses it.
 final class SpaceCheck: @unchecked Sendable {
     /// The bytes between two checks.
     private static let stride = 4 << 20

@@ -7,7 +7,7 @@ import COpenSSL
 /// default engine in that file takes precedence over the provider of the context. So the process does not read the file
 /// at all.
 ///
-/// Unchecked sendable: the pointers are set once and never freed. Threads may share a library context and fetched digests
+/// Unchecked Sendable: the pointers are set once and never freed. Threads may share a library context and fetched digests
 /// (openssl-threads(7)).
 final class LibraryContext: @unchecked Sendable {
     let pointer: OpaquePointer

@@ -86,7 +86,7 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
 
 /// The `EVP_PKEY` of a public key.
 ///
-/// Unchecked sendable: it never changes, and threads may share an unchanged key (openssl-threads(7)).
+/// Unchecked Sendable: it never changes, and threads may share an unchanged key (openssl-threads(7)).
 private final class ParsedKey: @unchecked Sendable {
     let handle: KeyHandle
 

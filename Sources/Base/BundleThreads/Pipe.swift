@@ -6,7 +6,7 @@ import Glibc
 /// with or without an error, and wakes the other side. A second pipe can return buffers for reuse, so that their number
 /// limits the memory.
 ///
-/// Unchecked sendable: a lock guards the state.
+/// Unchecked Sendable: a lock guards the state.
 package final class Pipe<Element: Sendable, Failure: Error>: @unchecked Sendable {
     private enum End {
         case finished

@@ -14,7 +14,7 @@ struct DownloadProgress: Sendable, Equatable {
 
 /// The tree, the parts and the journal of a run.
 ///
-/// Unchecked sendable: only the writing thread uses folders and journal, and a mutex guards the progress.
+/// Unchecked Sendable: only the writing thread uses folders and journal, and a mutex guards the progress.
 final class AssetPlaces: DownloadPlaces, @unchecked Sendable {
     private let jobs: [AssetJob]
     private let folders: TreeFolders
