@@ -90,7 +90,8 @@ import Testing
         let serving = try Serving(
             try kiosk.start(["serve", "--store", kiosk.store, "--shell-version", "1.5.0", "--port", "0"]))
         #expect(try document(serving).contains("data-state=\"failure\""))
-        #expect(try document(serving).contains("There is nothing to launch"))
+        #expect(try document(serving).contains("The log of this device says why"))
+        #expect(try serving.program.printed().errors.contains("There is nothing to launch"))
         try expectClosed(serving)
         try kiosk.install(.good("1.0.0"))
         try wait(serving, for: "version 1.0.0")
