@@ -5,6 +5,7 @@ import BundleThreads
 import BundleValues
 import ClientShell
 import Glibc
+import LoopbackShell
 import ShellBoot
 import Synchronization
 
@@ -162,6 +163,8 @@ enum CommandWords {
 final class Kiosk: Sendable {
     private static let shortestPause = Duration.seconds(1)
     private static let longestPause = Duration.seconds(60)
+    /// A browser that ends with 0 before that has shown nothing.
+    private static let shortestRun = Duration.seconds(5)
     private static let hookLimit = Duration.seconds(30)
     /// How much longer a hook may take when serve ends.
     private static let hookGrace = Duration.seconds(5)
@@ -174,6 +177,8 @@ final class Kiosk: Sendable {
     }
 
     let heartbeat: Duration?
+    /// Whether a browser is started.
+    var startsBrowser: Bool { browser != nil }
     private let browser: [String]?
     private let hook: [String]?
     private let profile: SessionProfile?
@@ -252,8 +257,15 @@ final class Kiosk: Sendable {
         ])
     }
 
-    /// Keeps the browser at `port` of this machine until it is cancelled. `restarting` is called before each start after an unexpected end.
-    func keepBrowser(at port: Int, restarting: @Sendable () -> Void = {}) async {
+    /// Keeps the browser at `port` of this machine until it is cancelled. `started` is called at each start, and `restarting` before each start after
+    /// an unexpected end.
+    ///
+    /// Browsers that an earlier `serve` on the locked `store` left are ended first: a browser that finds another one with its profile
+    /// gives its page to that one and ends.
+    func keepBrowser(
+        at port: Int, of store: String? = nil, started: @escaping @Sendable () -> Void = {},
+        restarting: @Sendable () -> Void = {}
+    ) async {
         guard let browser else { return }
         let hasProfile = CommandWords.names(CommandWords.profile, in: browser)
         if !hasProfile && requiresSession() {
@@ -264,10 +276,17 @@ final class Kiosk: Sendable {
                         "the browser keeps what it remembers of one user for the next: write {profile} into --browser, "
                         + "where the command names the folder of the browser's profile"))
         }
+        let store = store.flatMap { realpath($0, nil) }.map { path in
+            defer { free(path) }
+            return String(cString: path)
+        }
+        if let store, (try? await onThread { BrowserLeftovers.endOrphans(of: store) }) ?? 0 > 0 {
+            Log.note(LogLine(level: .info, event: "browser", message: "ended the browser that an earlier serve left"))
+        }
         var pause = Self.shortestPause
         while !Task.isCancelled {
             let began = SuspendingClock().now
-            let isOver = await watch(browser, port, hasProfile)
+            let isOver = await watch(browser, port, hasProfile, of: store, started)
             // The next user waits for it.
             if isOver {
                 pause = Self.shortestPause
@@ -282,13 +301,22 @@ final class Kiosk: Sendable {
     }
 
     /// Runs the browser; returns when it has ended, and whether a session ended it.
-    private func watch(_ browser: [String], _ port: Int, _ hasProfile: Bool) async -> Bool {
+    private func watch(
+        _ browser: [String], _ port: Int, _ hasProfile: Bool, of store: String?, _ started: @Sendable () -> Void
+    ) async -> Bool {
         do {
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
             let folder = hasProfile ? try await makeFolder(port, isFresh: isFresh) : nil
             let words = CommandWords.place("http://127.0.0.1:\(port)/", profile: folder?.profile, in: browser)
-            let program = try await onThread { try StartedProgram(words) }
+            for line in BrowserLeftovers.removeStaleLocks(of: words) {
+                Log.note(LogLine(level: .warning, event: "browser", message: line))
+            }
+            let began = SuspendingClock().now
+            let program = try await onThread {
+                try StartedProgram(words, store.map { [BrowserLeftovers.mark: $0] } ?? [:])
+            }
             running.withLock { $0 = Run(program: program) }
+            started()
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()
             } onCancel: {
@@ -300,8 +328,11 @@ final class Kiosk: Sendable {
             }
             if let folder, isFresh || (isOver && profile != .keep) { try await remove(folder) }
             if Task.isCancelled || isOver { return isOver }
+            let isBrief = ending == .exited(0) && SuspendingClock().now - began < Self.shortestRun
+            let guess = isBrief ? " at once: another browser may have its profile;" : ";"
             Log.note(
-                LogLine(level: .warning, event: "browser", message: "the browser \(ending); it is started again"))
+                LogLine(level: .warning, event: "browser", message: "the browser \(ending)\(guess) it is started again")
+            )
         } catch {
             running.withLock { $0 = Run() }
             Log.note(LogLine(UpdateFailure(error), event: "browser"))

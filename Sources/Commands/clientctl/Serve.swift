@@ -161,7 +161,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         }
         let screenFile = ScreenFile(store: configuration.device.store)
         let host = try LoopbackHost(
-            shell, bridge, heartbeat: kiosk.heartbeat, screenFile: screenFile, lose: lose
+            shell, bridge, heartbeat: kiosk.heartbeat, isKiosk: kiosk.startsBrowser, screenFile: screenFile, lose: lose
         ) { event in
             kiosk.observe(event)
             agent.note(event, isTimed: configuration.activation != nil)
@@ -182,7 +182,11 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
         try await announce(server, shell, isKnown: port != nil, settings, agent)
         let tasks: [@Sendable () async -> Void] = [
             { await host.run() },
-            { await kiosk.keepBrowser(at: server.port, restarting: agent.noteBrowserRestart) },
+            {
+                await kiosk.keepBrowser(
+                    at: server.port, of: configuration.device.store, started: host.browserStarts,
+                    restarting: agent.noteBrowserRestart)
+            },
             { await kiosk.runHook() },
             { await renewal?.run() },
             { await boot.again(every: configuration.storeInterval, after: shown) },

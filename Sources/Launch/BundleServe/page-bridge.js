@@ -22,6 +22,9 @@
   var FIRST_DELAY = 500;
   var LONGEST_DELAY = 10000;
   var STALE_PAUSE = 10000;
+  var STAY_PAUSE = 10000;
+  var LONGEST_NAVIGATION = 10000;
+  var NAVIGATION_PAUSE = 250;
   var STALE_KEY = 'clientctl-stale-launch';
   var KEPT_ERRORS = 8;
   var REPORTS = 5;
@@ -54,19 +57,50 @@
   // Loading the page again
 
   var isLoading = false;
+  var isOwnLoad = false;
+  var leftAt = 0;
 
   function loadAgain() {
-    if (isLoading) {
+    if (!isLoading) {
+      isLoading = true;
+      load();
+    }
+  }
+
+  // A navigation of the page's own leads to the new launch by itself. Replacing it would lose the click or the form that began it. A
+  // download and an empty response end one without another page.
+  function load() {
+    if (isOver) {
       return;
     }
-    isLoading = true;
+    if (now() - leftAt < LONGEST_NAVIGATION) {
+      setTimeout(load, NAVIGATION_PAUSE);
+      return;
+    }
+    isOwnLoad = true;
     // With a fragment, even an empty one, replacing would only scroll.
     if (window.location.href.indexOf('#') >= 0) {
       window.location.reload();
     } else {
       window.location.replace(window.location.href);
     }
+    isOwnLoad = false;
+    setTimeout(loadOnceMore, STAY_PAUSE);
   }
+
+  // A person may cancel the dialog of a beforeunload listener, and a script the navigation.
+  function loadOnceMore() {
+    if (isLoading && !isOver) {
+      send('report', { kind: 'stays' }).then(ignore, ignore);
+      load();
+    }
+  }
+
+  window.addEventListener('beforeunload', function () {
+    if (!isLoading) {
+      leftAt = now();
+    }
+  });
 
   // The other windows of the browser.
   var tabs = null;
@@ -574,11 +608,15 @@
       var target = event.destination;
       if (target && !target.sameDocument && !event.downloadRequest) {
         isLeaving = true;
+        if (!isOwnLoad) {
+          leftAt = now();
+        }
         destination = String(target.url).indexOf(window.location.origin + '/') === 0 ? '' : String(target.url);
       }
     });
     navigation.addEventListener('navigateerror', function () {
       isLeaving = false;
+      leftAt = 0;
     });
   }
 
@@ -625,6 +663,7 @@
   window.addEventListener('pageshow', function (event) {
     if (event.persisted) {
       isLoading = false;
+      leftAt = 0;
       if (isOver) {
         goToLeavingPage();
       }

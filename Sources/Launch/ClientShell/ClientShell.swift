@@ -38,6 +38,9 @@ public actor ClientShell {
     public nonisolated let events: AsyncStream<ShellEvent>
 
     private var state: ShellState<Launched>
+    private static let pause = Duration.milliseconds(500)
+    /// Nil until the shell runs.
+    private var pulse: Pulse?
     private var wakeUp: Task<Void, Never>?
     /// Removes older clients, one removal after the other.
     private var isStoreLost = false
@@ -128,9 +131,21 @@ public actor ClientShell {
         if state.audience == .everybody, state.prepared == nil { await checks.want(within: .zero) }
         await withTaskGroup { group in
             group.addTask { await self.watchStore() }
+            if clock is SuspendingClock { group.addTask { await self.feelPulse() } }
             group.addTask { await self.checks.run { _ = await self.check() } }
             await group.waitForAll()
         }
+    }
+
+    /// Whether the process stood still since it was asked last.
+    private func beat() {
+        guard let time = pulse?.beat(at: reading()) else { return }
+        _ = carryOut(.stoodStill(time))
+    }
+
+    private func feelPulse() async {
+        pulse = Pulse(every: Self.pause, from: reading())
+        while (try? await clock.sleep(for: Self.pause)) != nil { beat() }
     }
 
     private func watchStore() async {
@@ -363,6 +378,7 @@ public actor ClientShell {
         let left = moment - reading()
         wakeUp = Task { [clock] in
             do { try await clock.sleep(for: left) } catch { return }
+            self.beat()
             _ = self.carryOut(.woken)
         }
     }

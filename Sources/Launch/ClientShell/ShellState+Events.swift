@@ -52,6 +52,8 @@ extension ShellState {
         case show(LaunchToken, Bool, PageReport?)
         /// Somebody is in the middle of something with a page, or no longer so; then a client that is ready `mayActivate` by itself.
         case busy(LaunchToken, Bool, PageReport, mayActivate: Bool)
+        /// The process stood still for this time until now.
+        case stoodStill(Duration)
         /// The moment that was asked for has come.
         case woken
 

@@ -102,6 +102,7 @@ struct ShellState<Launch: BootAttempt> {
             guard token == launched?.token else { return [] }
             busy.report(isBusy, load: report.load, number: report.number, at: now)
             return isBusy ? [] : inspect(then: mayActivate ? .activate : .nothing)
+        case .stoodStill(let time): trial?.standsStill(for: time, at: now)
         case .woken:
             guard let launched else { return [] }
             switch trial?.wake(at: now, afterReports: hasHeardPage) {
@@ -492,6 +493,16 @@ struct Trial: Sendable {
         guard isNew(report) else { return }
         farewell = (report.load, place, now + patience)
         _ = apply(.paused, now)
+    }
+
+    /// The process stood still for `time` until now, and its pages as well: none of that time counts.
+    mutating func standsStill(for time: Duration, at now: Duration) {
+        if end != nil {
+            _ = apply(.paused, now - time)
+            _ = apply(.resumed, now)
+        }
+        silence = silence.map { $0 + time }
+        farewell?.end += time
     }
 
     /// Takes in that a page has reported; true for the first time where pages report.

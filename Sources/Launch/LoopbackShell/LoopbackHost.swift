@@ -31,10 +31,10 @@ package final class LoopbackHost: PageHost {
     private let nothing: Page
 
     /// For a shell that shows its clients by `bridge`; `observe` receives every event. Clients are shown until something else is.
-    /// Where a page that is seen says nothing for `heartbeat`, `lose` is told why it is lost.
+    /// Where the page on the screen reports nothing for `heartbeat`, `lose` receives why it is lost. A kiosk has no other window than the page's.
     package init(
         _ shell: ClientShell, _ bridge: LoopbackBridge, clock: any Clock<Duration> = SuspendingClock(),
-        heartbeat: Duration? = nil, screenFile: ScreenFile? = nil,
+        heartbeat: Duration? = nil, isKiosk: Bool = false, screenFile: ScreenFile? = nil,
         lose: @escaping @Sendable (String) -> Void = { _ in },
         observe: @escaping @Sendable (ShellEvent) -> Void
     ) throws {
@@ -47,7 +47,7 @@ package final class LoopbackHost: PageHost {
         self.heartbeat = heartbeat
         self.lose = lose
         self.screenFile = screenFile
-        watch = Mutex(heartbeat.map { PageWatch(patience: $0) })
+        watch = Mutex(heartbeat.map { PageWatch(patience: $0, isKiosk: isKiosk) })
         (wantedChecks, checks) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -56,16 +56,28 @@ package final class LoopbackHost: PageHost {
         return { start.duration(to: clock.now) }
     }
 
+    /// Takes in that a browser is started, which is to load the page.
+    package func browserStarts() {
+        let now = reading()
+        watch.withLock { $0?.starts(at: now) }
+    }
+
     /// Looks for lost pages until it is cancelled. One that hangs may come back, and is then to load itself again.
     private func watchPages(_ patience: Duration) async {
-        while (try? await clock.sleep(for: min(patience / 4, .seconds(1)))) != nil {
+        let pause = min(patience / 4, .seconds(1))
+        var pulse = Pulse(every: pause, from: reading())
+        while (try? await clock.sleep(for: pause)) != nil {
             let now = reading()
-            guard let reason = watch.withLock({ $0?.loss(at: now) }) else { continue }
+            // A page that stood still with this process has time to report.
+            if clock is SuspendingClock, let stop = pulse.beat(at: now) {
+                watch.withLock { $0?.standsStill(for: stop) }
+            }
+            guard let loss = watch.withLock({ $0?.loss(at: now) }) else { continue }
             let token = bridge.withScreen { $0.status.token }
             // Where it is not on trial it has confirmed its start, whatever became of its window.
-            if let token { await shell.pageIsLost(token, "its page is lost: \(reason)") }
+            if let token, loss.isOfPage { await shell.pageIsLost(token, "its page is lost: \(loss.reason)") }
             bridge.reload()
-            lose(reason)
+            lose(loss.reason)
         }
     }
 
@@ -227,7 +239,15 @@ package final class LoopbackHost: PageHost {
         }
         if method == "heard", bridge.withScreen({ $0.hear(body["id"]?.integerValue ?? 0, token: token) }) { return [:] }
         // The page is on its way out, or older than this server.
-        guard isCurrent else { throw bridge.withScreen(\.staleLaunch) }
+        guard isCurrent else {
+            if method == "report", body["kind"]?.stringValue == "stays",
+                let name = bridge.withScreen({ $0.client(ofPage: token) })
+            {
+                observe(.complained(name, PageComplaint(body).text))
+                return [:]
+            }
+            throw bridge.withScreen(\.staleLaunch)
+        }
         follow(method, body)
         guard let launch else { return try Self.answer(method) }
         do {

@@ -34,6 +34,10 @@ struct PageComplaint: Equatable {
                 "it asked for \(feature), which it may not use\(Self.place(body))"
                 + (PagePolicies.allowance(feature).map { ": --permissions \"\($0)\" would allow it" } ?? "")
             isGrave = false
+        case "stays":
+            text =
+                "it was to load again, and stays: a person cancelled the dialog of a beforeunload listener, or a script does"
+            isGrave = false
         case "worker":
             text =
                 "it registers the service worker \(url), which is refused, because it would outlive its client: "

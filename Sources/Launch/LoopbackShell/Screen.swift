@@ -184,6 +184,9 @@ struct Screen {
         return launch
     }
 
+    /// The client of the page with `token`, be it on its way out; nil for a page that was not shown lately.
+    func client(ofPage token: String) -> ClientName? { launches.last { $0.token == token }?.files.client.name }
+
     /// Whether `token` is that of the pages that are shown.
     func isCurrent(_ token: String) -> Bool {
         if let ownPage { ownPage.token == token } else { launch(ofPage: token) != nil }

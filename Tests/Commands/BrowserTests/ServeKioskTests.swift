@@ -92,6 +92,33 @@ import Testing
         try end(serving)
     }
 
+    @Test func `the lock that a browser on another host left in the profile does not keep the screen dark`() throws {
+        try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))
+        #expect(mkdir(folder.file("profile"), 0o700) == 0)
+        #expect(symlink("another-host-4242", folder.file("profile/SingletonLock")) == 0)
+        let serving = try serve()
+        try wait(until: "1.0.0", isShown: 1, serving)
+        #expect(try serving.program.printed().errors.contains("it is of the host another-host"))
+        try end(serving)
+    }
+
+    @Test func `the browser of a serve that was killed is ended by the next one, and its page is shown in one window`()
+        throws
+    {
+        try kiosk.install(client("1.0.0", atOnce: DemoClient.Scripts.confirm))
+        let killed = try serve()
+        try wait(until: "1.0.0", isShown: 1, killed)
+        let leader = try #require(try processes("--headless").first { getpgid($0) == $0 })
+        killed.program.send(SIGKILL)
+        #expect(try killed.program.wait(within: Browser.patience)?.signal == SIGKILL)
+        #expect(kill(leader, 0) == 0)
+        let serving = try serve()
+        try wait(until: "1.0.0", isShown: 2, serving)
+        #expect(try serving.program.printed().errors.contains("ended the browser that an earlier serve left"))
+        try wait("the browser of before goes on") { kill(leader, 0) != 0 }
+        try end(serving)
+    }
+
     @Test(arguments: ["dies", "hangs"])
     func `a page that has proved itself and dies or hangs comes back`(fault: String) throws {
         let hang = fault == "hangs" ? "setTimeout(() => { while (true) {} }, 1000);\n" : ""

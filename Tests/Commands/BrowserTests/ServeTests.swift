@@ -195,6 +195,48 @@ import Testing
         #expect(try text(page, ask).contains(#""outcome":"failed""#))
     }
 
+    @Test func `a click and a form that launch the next client lead where they lead`() throws {
+        let page = """
+            document.body.innerHTML = '<a href="/orders/7?tab=2">orders</a>'
+              + '<form action="/find"><input name=q value=screws><button>find</button></form>';
+
+            """
+        try kiosk.install(.doing("1.0.0", page + DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve()
+        let window = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        for (number, (click, address)) in [
+            ("a", "/orders/7?tab=2"), ("button", "/find?q=screws"), ("a", "/orders/7?tab=2"),
+            ("button", "/find?q=screws"),
+        ].enumerated() {
+            let version = "1.\(number + 1).0"
+            _ = try window.evaluate(
+                "window.isReady = false; WebAppLocalServer.onNewVersionReady(() => { window.isReady = true })")
+            try kiosk.install(.doing(version, page + DemoClient.Scripts.confirm))
+            try window.wait(until: "window.isReady")
+            _ = try window.evaluate("document.querySelector('\(click)').click()")
+            try window.wait(until: "window.version === '\(version)' && window.confirmed")
+            #expect(try text(window, "location.pathname + location.search") == address)
+        }
+    }
+
+    @Test func `a page that keeps a navigation from leaving it is loaded again until it leaves, and the log says so`()
+        throws
+    {
+        let keeping = """
+            var kept = 0;
+            navigation.addEventListener('navigate', event => { kept += 1; if (kept < 2) event.preventDefault(); });
+
+            """
+        try kiosk.install(.doing("1.0.0", keeping + DemoClient.Scripts.confirm))
+        let serving = try kiosk.serve(["--activation-window", "00:00-24:00"])
+        let window = try browser.open(serving.root + "/")
+        try kiosk.wait(until: "v1.0.0", is: "good")
+        try kiosk.install(.good("2.0.0"))
+        try shows(window, "2.0.0")
+        #expect(try serving.program.printed().errors.contains("it was to load again, and stays"))
+    }
+
     @Test func `a switch takes every window along`() throws {
         try kiosk.install(.doing("1.0.0", DemoClient.Scripts.confirm))
         let serving = try kiosk.serve()

@@ -169,6 +169,26 @@ import BundleValues
         #expect(bench.load(takesNext: true)?.name == FakeWorld.name(1))
     }
 
+    @Test func `the time in which the process stood still does not count`() throws {
+        var bench = StateBench(.reported)
+        bench.install(1)
+        bench.handle(.start)
+        let loaded = bench.load(takesNext: true)
+        let token = try #require(loaded?.token)
+        bench.now = .seconds(10)
+        bench.handle(.stoodStill(.seconds(10)))
+        #expect(bench.wake == Self.timeout * 3 + .seconds(10))
+        bench.handle(.show(token, true, PageReport(load: "a", number: 0)))
+        bench.now += .seconds(40)
+        bench.handle(.stoodStill(.seconds(38)))
+        bench.handle(.woken)
+        #expect(bench.verdicts.isEmpty && bench.wake == bench.now + Self.timeout - .seconds(2))
+        bench.handle(.leave(token, "", PageReport(load: "a", number: 1)))
+        bench.now += .seconds(60)
+        bench.handle(.stoodStill(.seconds(59)))
+        #expect(bench.wake == bench.now + Self.timeout - .seconds(1))
+    }
+
     @Test func `the first report of a trial's page is written down, once`() throws {
         for visibility in [ShellConfiguration.Visibility.reported, .assumed] {
             var bench = StateBench(visibility)
@@ -471,5 +491,15 @@ import BundleValues
         bench.handle(.tick(mayActivate: false))
         let other = bench.load(takesNext: true, mayChange: false)
         #expect(other?.name == FakeWorld.name(2))
+    }
+}
+
+@Suite struct `The pulse of a process` {
+    @Test func `misses beats where the process stood still, and not where it is busy`() {
+        var pulse = Pulse(every: .seconds(1), from: .zero)
+        #expect(pulse.beat(at: .seconds(1)) == nil)
+        #expect(pulse.beat(at: .seconds(4)) == nil)
+        #expect(pulse.beat(at: .seconds(35)) == .seconds(30))
+        #expect(pulse.beat(at: .seconds(36)) == nil)
     }
 }

@@ -50,6 +50,11 @@ import Testing
             #"{"message":"a: --csp \"x\" would allow it","source":"\""}"#, "a: --csp 'x' would allow it (':0)", true
         ),
         (
+            #"{"kind":"stays"}"#,
+            "it was to load again, and stays: a person cancelled the dialog of a beforeunload listener, or a script does",
+            false
+        ),
+        (
             #"{"kind":"worker","url":"/sw.js"}"#,
             "it registers the service worker /sw.js, which is refused, because it would outlive its client: leave the registration out",
             false

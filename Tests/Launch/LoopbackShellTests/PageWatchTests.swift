@@ -17,12 +17,51 @@ import Testing
         #expect(watch.loss(at: .seconds(1000)) == nil)
     }
 
+    @Test func `loses a browser that is started and loads no page, and gives the next start more time`() {
+        var watch = watch
+        watch.starts(at: .zero)
+        #expect(watch.loss(at: .seconds(29)) == nil)
+        let reason = "the browser was started, and has loaded no page within 30s"
+        #expect(watch.loss(at: .seconds(30)) == PageWatch.Loss(reason: reason, isOfPage: false))
+        watch.starts(at: .seconds(31))
+        #expect(watch.loss(at: .seconds(90)) == nil)
+        #expect(watch.loss(at: .seconds(91))?.isOfPage == false)
+        watch.starts(at: .seconds(92))
+        watch.loads(at: .seconds(93))
+        #expect(watch.loss(at: .seconds(123))?.reason == "it was loaded, and has said nothing for 30s")
+        watch.starts(at: .seconds(124))
+        watch.speaks("a", isSeen: true, at: .seconds(125))
+        watch.starts(at: .seconds(126))
+        #expect(watch.loss(at: .seconds(156))?.reason == reason)
+    }
+
+    @Test func `loses the only window of a kiosk when it is out of sight, which fails no client`() {
+        var watch = PageWatch(patience: Self.patience, isKiosk: true)
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.speaks("a", isSeen: false, at: .seconds(1))
+        #expect(watch.loss(at: .seconds(30)) == nil)
+        let reason = "its window has been out of sight for 30s"
+        #expect(watch.loss(at: .seconds(31)) == PageWatch.Loss(reason: reason, isOfPage: false))
+        watch.speaks("a", isSeen: false, at: .seconds(40))
+        watch.speaks("b", isSeen: true, at: .seconds(41))
+        watch.speaks("b", isSeen: true, at: .seconds(60))
+        #expect(watch.loss(at: .seconds(89)) == nil)
+    }
+
+    @Test func `does not count time in which the process stood still`() {
+        var watch = watch
+        watch.speaks("a", isSeen: true, at: .zero)
+        watch.standsStill(for: .seconds(45))
+        #expect(watch.loss(at: .seconds(74)) == nil)
+        #expect(watch.loss(at: .seconds(75)) != nil)
+    }
+
     @Test func `ends with silence, once`() {
         var watch = watch
         watch.speaks("a", isSeen: true, at: .zero)
         watch.speaks("a", isSeen: true, at: .seconds(20))
         #expect(watch.loss(at: .seconds(49)) == nil)
-        #expect(watch.loss(at: .seconds(50)) == "it has said nothing for 30s")
+        #expect(watch.loss(at: .seconds(50))?.reason == "it has said nothing for 30s")
         #expect(watch.loss(at: .seconds(90)) == nil)
     }
 
@@ -32,7 +71,7 @@ import Testing
         watch.speaks("b", isSeen: true, at: .seconds(1))
         watch.speaks("a", isSeen: false, at: .seconds(2))
         watch.leaves("a", for: "x", at: .seconds(3))
-        #expect(watch.loss(at: .seconds(31)) == "it has said nothing for 30s")
+        #expect(watch.loss(at: .seconds(31))?.reason == "it has said nothing for 30s")
     }
 
     @Test func `waits for the page that follows one that left, longer where it went elsewhere`() {
@@ -43,7 +82,7 @@ import Testing
             // Said on the way out, and heard late.
             watch.speaks("a", isSeen: false, at: .seconds(1))
             #expect(watch.loss(at: .seconds(time)) == nil)
-            let reason = watch.loss(at: .seconds(time + 1)) ?? ""
+            let reason = watch.loss(at: .seconds(time + 1))?.reason ?? ""
             #expect(reason.hasPrefix("it left\(place.isEmpty ? "" : " for https://h/"), and no page of this device"))
         }
     }
@@ -54,7 +93,7 @@ import Testing
         watch.leaves("a", for: "", at: .seconds(1))
         watch.loads(at: .seconds(2))
         watch.speaks("a", isSeen: false, at: .seconds(3))
-        #expect(watch.loss(at: .seconds(32)) == "it was loaded, and has said nothing for 30s")
+        #expect(watch.loss(at: .seconds(32))?.reason == "it was loaded, and has said nothing for 30s")
         watch.loads(at: .seconds(40))
         watch.speaks("b", isSeen: false, at: .seconds(41))
         #expect(watch.loss(at: .seconds(1000)) == nil)
@@ -64,11 +103,11 @@ import Testing
         var watch = watch
         watch.isSentAway(at: .zero)
         #expect(watch.loss(at: .seconds(19)) == nil)
-        #expect(watch.loss(at: .seconds(20)) == "it did not load itself again within 20s")
+        #expect(watch.loss(at: .seconds(20))?.reason == "it did not load itself again within 20s")
         watch.isSentAway(at: .seconds(21))
         #expect(watch.loss(at: .seconds(60)) == nil)
         watch.loads(at: .seconds(60))
-        #expect(watch.loss(at: .seconds(90)) == "it was loaded, and has said nothing for 30s")
+        #expect(watch.loss(at: .seconds(90))?.reason == "it was loaded, and has said nothing for 30s")
     }
 }
 

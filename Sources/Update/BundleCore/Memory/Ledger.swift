@@ -287,7 +287,7 @@ extension Ledger {
     }
 
     /// Writes down a boot attempt, before the first byte of the client is shown.
-    mutating func begin(_ claim: LaunchClaim, at: Timestamp, awaitsPage: Bool) {
+    mutating func begin(_ claim: LaunchClaim, at: Timestamp, awaitsPage: Bool = false) {
         let name = claim.name
         let launch = Launch(
             name: name, tokenSha256: claim.tokenSha256, at: at, isTrial: isOnTrial(name), verdict: nil,

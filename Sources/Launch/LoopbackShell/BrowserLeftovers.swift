@@ -1,0 +1,116 @@
+import BundleValues
+import Glibc
+
+/// What an earlier run left behind of a browser, which keeps the next one from starting.
+package enum BrowserLeftovers {
+    /// The variable that a browser of `serve` and its children have. Its value is the store.
+    package static let mark = "SWAP_CLIENTS_BROWSER"
+
+    // MARK: Locks of the profile
+
+    /// A lock of a browser's profile: a symbolic link whose target names the browser that has it.
+    enum ProfileLock: Equatable {
+        case held
+        /// The browser ran on another machine, or on this one under another name.
+        case ofOtherHost(String)
+        case ofEndedProcess(pid_t)
+
+        /// Judges the target of a lock, which is `HOST-PID` in Chromium and `ADDRESS:+PID` in Firefox. A target that names no process
+        /// counts as held.
+        init(target: String, host: String, isRunning: (pid_t) -> Bool) {
+            self = .held
+            if let separator = target.firstRange(of: ":+") {
+                if let process = pid_t(target[separator.upperBound...]), !isRunning(process) {
+                    self = .ofEndedProcess(process)
+                }
+            } else if let separator = target.lastIndex(of: "-"),
+                let process = pid_t(target[target.index(after: separator)...])
+            {
+                let owner = String(target[..<separator])
+                if owner != host {
+                    self = .ofOtherHost(owner)
+                } else if !isRunning(process) {
+                    self = .ofEndedProcess(process)
+                }
+            }
+        }
+
+        /// Why the lock is stale; nil for one that is held.
+        var reason: String? {
+            switch self {
+            case .held: nil
+            case .ofOtherHost(let host):
+                "it is of the host \(UntrustedName.display(host)), and this one has another name"
+            case .ofEndedProcess(let process): "its process \(process) has ended"
+            }
+        }
+    }
+
+    /// Removes the locks that no running browser of this machine has, from the profile that a command names; a sentence for each.
+    ///
+    /// Chromium shows a dialog on an empty screen for a lock of another host name, which a copied disk or a DHCP name leaves.
+    package static func removeStaleLocks(of words: [String]) -> [String] {
+        guard let profile = profile(in: words) else { return [] }
+        var name = [CChar](repeating: 0, count: 256)
+        gethostname(&name, name.count - 1)
+        let host = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        for lock in ["SingletonLock", "lock"] {
+            guard let target = target(of: "\(profile)/\(lock)"),
+                let reason = ProfileLock(target: target, host: host, isRunning: { kill($0, 0) == 0 || errno == EPERM })
+                    .reason
+            else { continue }
+            let all = lock == "lock" ? [lock] : [lock, "SingletonSocket", "SingletonCookie"]
+            for file in all { unlink("\(profile)/\(file)") }
+            return ["removed the lock of the browser's profile \(UntrustedName.display(profile)): \(reason)"]
+        }
+        return []
+    }
+
+    /// The folder of the profile that a browser's command names.
+    static func profile(in words: [String]) -> String? {
+        for (index, word) in words.enumerated() {
+            if word.hasPrefix("--user-data-dir=") { return String(word.dropFirst(16)) }
+            if ["-profile", "--profile"].contains(word), index + 1 < words.count { return words[index + 1] }
+        }
+        return nil
+    }
+
+    private static func target(of path: String) -> String? {
+        var bytes = [CChar](repeating: 0, count: 1024)
+        let count = readlink(path, &bytes, bytes.count - 1)
+        return count > 0 ? String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self) : nil
+    }
+
+    // MARK: Browsers without their serve
+
+    /// Ends the browsers that an earlier `serve` on `store` has left, after a SIGKILL for instance; how many there were. The caller has the
+    /// store's lock, so no other `serve` runs on it.
+    package static func endOrphans(of store: String) -> Int {
+        let wanted = Array("\(mark)=\(store)".utf8)
+        var groups: Set<pid_t> = []
+        guard let listing = opendir("/proc") else { return 0 }
+        defer { closedir(listing) }
+        while let entry = readdir(listing) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            guard let process = pid_t(name), process != getpid(), hasVariable(process, wanted) else { continue }
+            let group = getpgid(process)
+            if group > 1 && group != getpgrp() { groups.insert(group) }
+        }
+        for group in groups { kill(-group, SIGTERM) }
+        for _ in 0..<30 where groups.contains(where: { kill(-$0, 0) == 0 }) { poll(nil, 0, 100) }
+        for group in groups { kill(-group, SIGKILL) }
+        return groups.count
+    }
+
+    private static func hasVariable(_ process: pid_t, _ wanted: [UInt8]) -> Bool {
+        let descriptor = open("/proc/\(process)/environ", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var environment = [UInt8](repeating: 0, count: 256 << 10)
+        let count = read(descriptor, &environment, environment.count)
+        guard count > 0 else { return false }
+        return environment[..<count].split(separator: 0).contains { $0.elementsEqual(wanted) }
+    }
+}
