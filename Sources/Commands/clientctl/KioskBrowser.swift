@@ -172,6 +172,8 @@ final class Kiosk: Sendable {
     /// The browser that runs.
     private struct Run {
         var program: StartedProgram?
+        /// Whether its profile is of this session alone.
+        var isFresh = false
         /// Whether the session ended while it ran.
         var isOver = false
     }
@@ -236,16 +238,15 @@ final class Kiosk: Sendable {
         running.withLock { $0.program }?.end()
     }
 
-    /// Ends the browser because a session has ended. Nothing that it holds is for the next user, so it ends at once, unless it is to keep
-    /// its profile whole.
+    /// Ends the browser because a session has ended. Nothing that it holds is for the next user, so it ends at once, unless its profile
+    /// is kept, which it has to leave whole.
     func endSession() {
         orders.withLock { $0.endings += 1 }
-        let program = running.withLock { running in
+        let (program, isFresh) = running.withLock { running in
             running.isOver = running.program != nil
-            return running.program
+            return (running.program, running.isFresh)
         }
-        guard let program else { return }
-        if profile == .keep { program.end() } else { program.kill() }
+        if isFresh { program?.kill() } else { program?.end() }
     }
 
     /// Takes in what happened in the shell.
@@ -315,7 +316,7 @@ final class Kiosk: Sendable {
             let program = try await onThread {
                 try StartedProgram(words, store.map { [BrowserLeftovers.mark: $0] } ?? [:])
             }
-            running.withLock { $0 = Run(program: program) }
+            running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
             started()
             let ending = try await withTaskCancellationHandler {
                 try await program.ending()
