@@ -17,10 +17,10 @@ import Testing
 
     @Test func `no device takes a release that was recalled from it, whatever publishers and a vandal do`() throws {
         let walk = try ChannelWalk(seed: UInt64(Self.number("WALK_SEED") ?? 1))
-        let steps = Self.number("WALK_STEPS") ?? 300
+        let steps = Self.number("WALK_STEPS") ?? 200
         for step in 1...steps { try walk.step(step) }
         #expect(walk.violations == [], "seed \(walk.seed)")
-        #expect(walk.counts.edits > steps / 10 && walk.counts.taken > steps / 50, "\(walk.counts)")
+        #expect(walk.counts.edits > 0 && walk.counts.taken > 0, "\(walk.counts)")
     }
 }
 
@@ -73,8 +73,8 @@ private final class ChannelWalk {
     func step(_ number: Int) throws {
         let clock = bench.start.adding(.seconds(number))
         switch roll(10) {
-        case 0...3: try edit(clock)
-        case 4...5: try vandalize()
+        case 0...4: try edit(clock)
+        case 5: try vandalize()
         default: try poll(roll(devices.count), clock)
         }
         for name in names { note(name) }
@@ -95,6 +95,11 @@ private final class ChannelWalk {
         } catch {
             counts.refusals += 1
             let code = UpdateFailure(error).code
+            // What an operator does who is told that an older document was put back.
+            if code == .rollbackAttempt, roll(2) == 0 {
+                terms.isFeedRestored = true
+                _ = try? ChannelEditor(feed: bench.place, terms).restore(name, to: nil)
+            }
             if ![.rollbackAttempt, .versionBlocked, .configInvalid, .manifestMalformed, .storeLocked].contains(code) {
                 violations.append("an edit of \(name) failed: \(error)")
             }

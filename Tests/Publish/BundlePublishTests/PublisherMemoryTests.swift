@@ -187,7 +187,7 @@ import Testing
     @Test func `is followed by digests back to what was signed last, and nowhere else`() throws {
         let copies = [try Self.link(6, 6, after: 5), try Self.link(7, 7, after: 6), try Self.link(9, 9, after: 7)]
         func judge(_ link: LineageRule.Link?, _ known: PublisherMemory.Entry?) -> LineageRule {
-            LineageRule.judge(link, known: known) { digest in copies.first { $0.payloadSha256 == digest } }
+            LineageRule.judge(link, known: known) { digest, _ in copies.first { $0.payloadSha256 == digest } }
         }
         let known = try Self.known(5, 5)
         #expect(judge(nil, nil) == .unknown)

@@ -50,9 +50,10 @@ enum LineageRule: Equatable {
         let previous: SHA256Digest?
     }
 
-    /// Judges `document` by what is `known`. `copy` returns the numbered copy with a digest, if the feed has it.
+    /// Judges `document` by what is `known`. `copy` returns the numbered copy with a digest, below a sequence, if the feed has it.
     static func judge(
-        _ document: Link?, known: PublisherMemory.Entry?, copy: (SHA256Digest) throws -> Link?
+        _ document: Link?, known: PublisherMemory.Entry?,
+        copy: (_ digest: SHA256Digest, _ sequence: Int) throws -> Link?
     ) rethrows -> LineageRule {
         guard let known else { return .unknown }
         guard var link = document, link.sequence >= known.sequence else { return .older(known: known.sequence) }
@@ -60,7 +61,7 @@ enum LineageRule: Equatable {
             guard let digest = link.previous else { return .other(known: known.sequence) }
             if digest == known.payloadSha256 { return .follows }
             if link.sequence == known.sequence + 1 { return .other(known: known.sequence) }
-            guard let before = try copy(digest), before.sequence < link.sequence else {
+            guard let before = try copy(digest, link.sequence), before.sequence < link.sequence else {
                 return .untraced(known: known.sequence)
             }
             link = before
@@ -139,7 +140,7 @@ extension ChannelDesk {
         let sequence = document?.document.sequence ?? 0
         let ahead = try document.flatMap { try copyAhead(of: $0.link, name) }
         let verdict = try document.map { document in
-            try LineageRule.judge(document.link, known: known) { try copy(of: name, with: $0) }
+            try LineageRule.judge(document.link, known: known) { try copy(of: name, with: $0, below: $1) }
         }
         let failure =
             verdict.flatMap { self.failure($0, sequence, name, known) } ?? ahead.map { behind(sequence, $0, name) }
@@ -252,9 +253,10 @@ extension ChannelDesk {
         return document.link
     }
 
-    /// The copy whose signed bytes have that digest. Its signatures need no check: a signed document names the digest.
-    private func copy(of name: String, with digest: SHA256Digest) throws -> LineageRule.Link? {
-        for sequence in try ChannelHistory.sequences(of: name, in: place).reversed() {
+    /// The copy below `limit` whose signed bytes have that digest; the one before `limit` is tried first. Its signatures need no check: a
+    /// signed document names the digest.
+    private func copy(of name: String, with digest: SHA256Digest, below limit: Int) throws -> LineageRule.Link? {
+        for sequence in try ChannelHistory.sequences(of: name, in: place).reversed() where sequence < limit {
             let path = Self.copyPath(of: name, sequence)
             guard let bytes = try place.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes,
                 let envelope = try? ChannelFormat.envelope(parsing: bytes),
