@@ -53,8 +53,8 @@ extension AssetManifestError: CustomStringConvertible {
         switch self {
         case .tooLarge, .tooManyEntries, .tooManyFolders: "Raise the limit if the client is meant to be that large."
         case .page:
-            "Try again in a moment, log in to the network if it has a captive portal, or add the mobile platform to the build "
-                + "(meteor add-platform)."
+            "Try again in a moment if the server is restarting, log in to the network if it has a captive portal, "
+                + "or add the mobile platform to the build (meteor add-platform)."
         case .noCompatibility(let platform): "Build the server with the platform \(platform.rawValue)."
         case .incompatibleFormat: "This version does not support the Meteor release of the server."
         case .unreadable, .notAnObject, .noVersion, .version, .member:

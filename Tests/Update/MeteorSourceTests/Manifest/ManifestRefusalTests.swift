@@ -131,7 +131,10 @@ import Testing
         ("{\"version\":\"1\",\"manifest\":null}", "manifest is not an array"),
         ("{\"version\":\"1\",\"manifest\":[],\"manifest\":[]}", "manifest is repeated"),
         ("{\"version\":\"1\",\"version\":\"2\",\"manifest\":[]}", "version is repeated"),
-        ("{\"version\":\"1\",\"manifest\":[],\"PUBLIC_SETTINGS\":1,\"PUBLIC_SETTINGS\":2}", "PUBLIC_SETTINGS stands"),
+        (
+            "{\"version\":\"1\",\"manifest\":[],\"PUBLIC_SETTINGS\":1,\"PUBLIC_SETTINGS\":2}",
+            "PUBLIC_SETTINGS is repeated"
+        ),
         ("{\"version\":\"1\",\"manifest\":[],\"cordovaCompatibilityVersions\":[]}", "is not an object"),
         (
             "{\"version\":\"1\",\"manifest\":[],\"cordovaCompatibilityVersions\":{\"ios\":1}}",
