@@ -40,7 +40,7 @@ struct ReleasePoll: ChannelEdit {
             }
             return .poll(nil)
         }
-        guard let interval else { throw ValidationError("Missing --interval: say how often, or --undo.") }
+        guard let interval else { throw MissingFlag(flags: ["interval"]) }
         guard PollPace.allowed.contains(.seconds(interval)) else {
             throw ValidationError("--interval takes 10s to 7d: devices keep to nothing else.")
         }

@@ -99,8 +99,16 @@ import Testing
         let needed = Self.needed(String(usage))
         if needed.isEmpty { return }
         let site = try Site()
-        let operand = usage.contains("<directory>") ? "." : site.trust
-        let operands = usage.contains(" <") && !usage.contains("\(command.words.last ?? "") --") ? [operand] : []
+        let operand =
+            switch command.words.joined(separator: " ") {
+            case "publish": "."
+            case "release busy": "1m"
+            case "release rollout": "10%"
+            case "release groups": "qa"
+            default: site.trust
+            }
+        let hasOperand = usage.contains(try Regex("\(command.words.last ?? "") \\[?<"))
+        let operands = hasOperand ? [operand] : []
         let refused = try Clientctl.run(command.words + operands, in: site.folder.path)
         #expect(refused.status == 64, "\(refused.errors)")
         let named = Self.needed(
