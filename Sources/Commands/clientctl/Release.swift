@@ -301,6 +301,7 @@ struct ReleaseRevoke: ChannelEdit {
                 throw ValidationError("Missing --reason: say why; devices and people who come later read it.")
             }
             return .revoke(version, reason: reason)
+        case (nil, nil): throw MissingFlag(flags: ["version", "below"])
         default: throw ValidationError("Give --version or --below, one of them.")
         }
     }

@@ -26,7 +26,9 @@ enum Clientctl {
     static func run(
         _ arguments: [String], environment more: [String: String] = [:], in folder: String? = nil
     ) throws -> Outcome {
-        Outcome(try start(arguments, environment: more, in: folder).wait())
+        let outcome = Outcome(try start(arguments, environment: more, in: folder).wait())
+        if arguments.contains("--json") { AnswerSchema.expect(outcome.json, to: arguments) }
+        return outcome
     }
 
     /// Runs another program; its output.

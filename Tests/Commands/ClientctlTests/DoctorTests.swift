@@ -292,9 +292,9 @@ import Testing
         var port: Int?
         let deadline = ContinuousClock.now + .seconds(120)
         while port == nil, ContinuousClock.now < deadline {
-            port =
-                (try? JSONScanner.parse(bytes(try serve.printed().output), maximumBytes: 4096))?.objectValue?["port"]?
-                .integerValue
+            let answer = try? JSONScanner.parse(bytes(try serve.printed().output), maximumBytes: 4096)
+            if let object = answer?.objectValue { AnswerSchema.expect(object, to: ["serve"]) }
+            port = answer?.objectValue?["port"]?.integerValue
             if try serve.wait(within: .milliseconds(10)) != nil { break }
         }
         // It waits five seconds for the metrics that say who has the port.

@@ -13,7 +13,10 @@ import Testing
     /// The whole lines so far.
     private func lines(_ program: Program) throws -> [JSONObject] {
         try program.printed().output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map { line in
-            try #require(try JSONScanner.parse(Array(line.utf8), maximumBytes: 1 << 20).objectValue, "\(line)")
+            let object = try #require(
+                try JSONScanner.parse(Array(line.utf8), maximumBytes: 1 << 20).objectValue, "\(line)")
+            AnswerSchema.expect(object, to: ["events"])
+            return object
         }
     }
 

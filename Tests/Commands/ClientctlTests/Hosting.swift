@@ -36,6 +36,7 @@ final class Hosting {
             if let ending = try program.wait(within: .milliseconds(10)) { throw Ended(errors: ending.errors) }
             try #require(ContinuousClock.now < deadline, "host gives no address")
         }
+        AnswerSchema.expect(object ?? [:], to: ["host"])
         self.port = try #require(object?["port"]?.integerValue)
         url = try #require(object?["url"]?.stringValue)
     }

@@ -107,7 +107,7 @@ import Testing
             case "release groups": "qa"
             default: site.trust
             }
-        let hasOperand = usage.contains(try Regex("\(command.words.last ?? "") \\[?<"))
+        let hasOperand = usage.contains(try Regex("clientctl \(command.words.joined(separator: " ")) \\[?<"))
         let operands = hasOperand ? [operand] : []
         let refused = try Clientctl.run(command.words + operands, in: site.folder.path)
         #expect(refused.status == 64, "\(refused.errors)")

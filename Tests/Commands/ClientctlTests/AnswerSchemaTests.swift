@@ -1,0 +1,45 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Testing
+
+/// The schemas of `Guide/reference/json`, which every answer of a test is compared with.
+@Suite(.ownThread) struct AnswerSchemaTests {
+    @Test func `every command has a schema`() {
+        let names = EveryFlagTests.commands.map { $0.words.joined(separator: "-") } + ["verify-store", "error"]
+        #expect(names.filter { AnswerSchema($0) == nil } == [])
+    }
+
+    @Test func `every schema is of a command, and allows members that a reader does not know`() throws {
+        let names = Set(EveryFlagTests.commands.map { $0.words.joined(separator: "-") } + ["verify-store", "error"])
+        for (file, bytes) in try TreeSnapshot(of: "\(Checkout.root)/Guide/reference/json").files {
+            #expect(names.contains(file.replacing(".schema.json", with: "")), "\(file)")
+            #expect(!String(decoding: bytes, as: UTF8.self).contains("\"additionalProperties\": false"), "\(file)")
+        }
+    }
+
+    @Test(arguments: [
+        (["release", "list", "--json"], "release-list"), (["verify", "--store", "store", "--json"], "verify-store"),
+        (["verify", "feed", "--json"], "verify"), (["install", "--json"], "install"),
+    ])
+    func `is found by the words of the command`(arguments: [String], name: String) {
+        #expect(AnswerSchema.name(of: arguments) == name)
+    }
+
+    @Test(
+        arguments: [
+            (["outcome": .string("locked")], "$ lacks session"),
+            (["outcome": .string("maybe"), "session": .object([:])], "$.outcome is"),
+            (["outcome": .string("locked"), "session": .null], "$.session is null"),
+            (["outcome": .string("locked"), "more": .null, "session": .object([:])], "$.more is not in the schema"),
+        ] as [(JSONObject, String)])
+    func `names the member that differs`(answer: JSONObject, problem: String) throws {
+        let schema = try #require(AnswerSchema("lock"))
+        let found = schema.mismatch(answer) ?? schema.mismatch(answer, isPart: true)
+        #expect(found?.contains(problem) == true, "\(found ?? "nothing")")
+    }
+
+    @Test func `a part of an answer may lack members`() throws {
+        #expect(try #require(AnswerSchema("lock")).mismatch(["outcome": .string("locked")], isPart: true) == nil)
+    }
+}
