@@ -362,7 +362,7 @@ package struct ReleaseBuilder {
             isNewest: isNewest, offered: isNewest ? manifest.version : offered?.version,
             largest: Array(tree.entries.sorted { $0.size > $1.size }.prefix(5)),
             raisedLimits: raisedLimits(manifest, tree), channel: channel, writes: rehearsal?.writes)
-        report.warnings = keptWarnings(manifest)
+        report.warnings = try keptWarnings(manifest)
         if channel == nil, let offered, offered.version > manifest.version {
             report.warnings.append(
                 "manifest.json offers \(offered.version), which is higher, so no device takes \(manifest.version). Publish a higher "
@@ -372,9 +372,10 @@ package struct ReleaseBuilder {
     }
 
     /// What a release that was published before keeps, whatever the options are now.
-    private func keptWarnings(_ published: Manifest) -> [String] {
+    private func keptWarnings(_ published: Manifest) throws -> [String] {
         var kept: [String] = []
-        if published.notes != options.notes { kept.append("its notes") }
+        let notes = try options.notes.map { try SHA256Digest.of(Array($0.utf8)) }
+        if published.notesSha256 != notes { kept.append("its notes") }
         if !published.url.hasSuffix("." + options.format.rawValue) { kept.append("its format") }
         if kept.isEmpty { return [] }
         return [
