@@ -28,6 +28,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
     case explicitCurve
     /// The point is compressed or hybrid, so one key would have several IDs.
     case compressedPoint
+    /// The order of the Ed25519 point divides 8, so its signatures need no secret.
+    case smallOrder
     /// The RSA modulus has fewer than 2048 or more than 16384 bits.
     case unsupportedRSASize(bits: Int)
     /// The RSA public exponent is not 65537.
@@ -76,6 +78,8 @@ package enum KeyError: Error, Hashable, CustomStringConvertible {
             "the key has explicit curve parameters: use a key that names its curve, P-256"
         case .compressedPoint:
             "the point of the key is not uncompressed: rewrite it with `openssl ec -conv_form uncompressed`"
+        case .smallOrder:
+            "signatures of this Ed25519 key need no secret: make another key with `clientctl keys generate`"
         case .unsupportedRSASize(let bits):
             "an RSA key of \(bits) bits is not accepted: use 2048 to 16384 bits"
         case .unsupportedRSAExponent:

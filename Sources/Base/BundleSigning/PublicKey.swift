@@ -55,6 +55,7 @@ package struct PublicKey: Hashable, Sendable, CustomStringConvertible {
         } catch {
             throw .openSSL(error)
         }
+        if algorithm == .ed25519, EdwardsPoint.isOfSmallOrder(spki.suffix(EdwardsPoint.byteCount)) { throw .smallOrder }
         parsed = ParsedKey(key)
     }
 
@@ -92,6 +93,39 @@ private final class ParsedKey: @unchecked Sendable {
 
     init(_ handle: consuming KeyHandle) {
         self.handle = handle
+    }
+}
+
+/// An encoded point of the curve of Ed25519 (RFC 8032, section 5.1).
+enum EdwardsPoint {
+    /// The number of bytes of an encoded point.
+    static let byteCount = 32
+
+    /// The encodings of all points whose order divides 8, without the sign of x: the y coordinates 0, 1 and -1, 0 and 1 plus the prime,
+    /// which decoders accept, and the two of order 8.
+    private static let smallOrders: [[UInt8]] = [
+        number(0x00, 0x00, 0x00), number(0x01, 0x00, 0x00), number(0xEC, 0xFF, 0x7F), number(0xED, 0xFF, 0x7F),
+        number(0xEE, 0xFF, 0x7F),
+        [
+            0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0, 0xD5, 0xDF,
+            0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05,
+        ],
+        [
+            0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F, 0x2A, 0x20,
+            0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0x7A,
+        ],
+    ]
+
+    private static func number(_ first: UInt8, _ middle: UInt8, _ last: UInt8) -> [UInt8] {
+        [first] + [UInt8](repeating: middle, count: byteCount - 2) + [last]
+    }
+
+    /// Returns whether the order of the encoded point `bytes` divides 8. An attacker can sign with such a key without a secret.
+    static func isOfSmallOrder(_ bytes: some Collection<UInt8>) -> Bool {
+        var point = Array(bytes)
+        guard point.count == byteCount else { return false }
+        point[byteCount - 1] &= 0x7F
+        return smallOrders.contains(point)
     }
 }
 

@@ -40,13 +40,25 @@ struct BucketReading: ParsableArguments {
         options.caFile = Self.variable("AWS_CA_BUNDLE")
         do {
             let bucket = try FetchURL(parsing: "\(base)/\(address.bucket)")
+            try Self.requireCover(for: keys, to: bucket, variable)
             return ObjectClient(bucket: bucket, region: place, keys: keys, options: options)
+        } catch let failure as UpdateFailure {
+            throw failure
         } catch {
             throw UpdateFailure(
                 .configInvalid, subject: variable,
                 "\(variable) is \(UntrustedName.display(base)), which is no address: write it with http:// or https:// in front. "
                     + "\(error)")
         }
+    }
+
+    /// Throws `configInvalid` if a session token would go to another machine without TLS: unlike the keys, it is sent as it is.
+    private static func requireCover(for keys: AccessKeys, to bucket: FetchURL, _ variable: String) throws {
+        guard keys.hasSessionToken, bucket.scheme == .http, !ThisMachine.isNamed(by: bucket.origin.host) else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: variable,
+            "\(variable) is an http address, so anyone on the way could read the session token (AWS_SESSION_TOKEN). Use https, or "
+                + "keys without a session token.")
     }
 
     /// Where the store is that is not Amazon's, and the variable that says so.

@@ -292,7 +292,10 @@ struct Settings {
             return
         }
         self.path = path
-        let bytes = try File.open(reading: path).readAll(maximumBytes: Self.maximumBytes)
+        let source = try File.open(reading: path)
+        // They name programs and keys.
+        try OwnFile.require(source, with: "settings")
+        let bytes = try source.readAll(maximumBytes: Self.maximumBytes)
         if path.hasSuffix(".env") {
             file = try Self.variables(bytes, of: path)
             return

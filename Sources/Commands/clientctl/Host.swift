@@ -200,6 +200,11 @@ struct Host: AsyncParsableCommand {
         if configuration.tokens != nil && !ThisMachine.isNamed(by: address) {
             Output.say("clientctl: tokens go over the network as they are: put a proxy with TLS in front")
         }
+        if configuration.reports != nil && configuration.tokens == nil && !ThisMachine.isNamed(by: address) {
+            Output.say(
+                "clientctl: /metrics shows the size of the fleet to everyone who reaches this port. Give --token-file, or "
+                    + "let only your metrics server reach it.")
+        }
         Output.give(
             json: try settings.isOn("json", common.json), ["url": .string(url), "port": .integer(port)], [url])
     }

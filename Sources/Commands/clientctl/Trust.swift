@@ -115,6 +115,13 @@ struct TrustInit: ParsableCommand {
                 "clientctl: one root key alone can replace every other key: better name three with --root-threshold 2, and keep "
                     + "them offline and apart")
         }
+        for key in file.claims.keys.map(\.publicKey.id) where file.claims.roles(of: key).contains(.root) {
+            let others = file.claims.roles(of: key).filter { $0 != .root }
+            if others.isEmpty { continue }
+            Output.say(
+                "clientctl: root key \(key) also has the role \(others.map(\.rawValue).joined(separator: " and ")): a machine that signs "
+                    + "releases could replace every key. Give that role a key of its own.")
+        }
         try TrustView.answer(file, out, outcome: "made", [], json: try settings.isOn("json", common.json))
     }
 
@@ -202,10 +209,17 @@ struct TrustSign: ParsableCommand {
             throw ValidationError("Give --key, or --sign-command with --public, one of them: each adds one signature.")
         }
         var root = try TrustFile.read(file)
+        let id = signer.publicKey.id
+        let isRootKey = root.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey)
+        if !isRootKey, root.claims.version == 1 {
+            throw UpdateFailure(
+                .keyUnknown, subject: id,
+                "\(id) is not a root key of this first trust root, so its signature would never count. Sign with one of its root keys "
+                    + "(`clientctl trust show \(file)`).")
+        }
         let isNew = try root.sign(signer)
         if isNew { try root.write(to: file, replacing: true) }
-        let id = signer.publicKey.id
-        if !root.claims.trusted(for: .root, at: nil).keys.contains(signer.publicKey) {
+        if !isRootKey {
             Output.say(
                 "clientctl: \(id) is no root key of version \(root.claims.version): its signature counts only if it was one of "
                     + "the version before")

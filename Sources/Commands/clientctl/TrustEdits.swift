@@ -66,8 +66,8 @@ struct TrustAddKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("root, release or channel.", valueName: "role"),
-        completion: .list(["root", "release", "channel"]))
+        help: ArgumentHelp("root, release, channel or guard.", valueName: "role"),
+        completion: .list(TrustRole.allCases.map(\.rawValue)))
     var role: String?
 
     @Option(help: ArgumentHelp("The public key (PEM).", valueName: "file"), completion: .file())
@@ -83,7 +83,7 @@ struct TrustAddKey: ParsableCommand {
         try edit.apply { settings in
             let name = try settings.required("role", role)
             guard let role = TrustRole(rawValue: name) else {
-                throw ValidationError("--role is root, release or channel, not \(UntrustedName.display(name)).")
+                throw ValidationError("--role is root, release, channel or guard, not \(UntrustedName.display(name)).")
             }
             return .add(
                 try KeyFile.publicKey(at: try settings.required("public", `public`)), to: role,
@@ -110,8 +110,8 @@ struct TrustRemoveKey: ParsableCommand {
     @OptionGroup var edit: TrustEditOptions
 
     @Option(
-        help: ArgumentHelp("root, release, channel or all.", valueName: "role"),
-        completion: .list(["root", "release", "channel", "all"]))
+        help: ArgumentHelp("root, release, channel, guard or all.", valueName: "role"),
+        completion: .list(TrustRole.allCases.map(\.rawValue) + ["all"]))
     var role: String?
 
     @Option(help: ArgumentHelp("The key's id, 64 hex digits.", valueName: "id"))
@@ -131,7 +131,8 @@ struct TrustRemoveKey: ParsableCommand {
             let name = try settings.required("role", role)
             let role = TrustRole(rawValue: name)
             if role == nil && name != "all" {
-                throw ValidationError("--role is root, release, channel or all, not \(UntrustedName.display(name)).")
+                throw ValidationError(
+                    "--role is root, release, channel, guard or all, not \(UntrustedName.display(name)).")
             }
             let revokes = try settings.isOn("revoke", revoke)
             if revokes && role != nil { throw ValidationError("A revoked key has no role: give --role all.") }

@@ -36,7 +36,8 @@ package struct TrustedKeys: Sendable, Equatable {
     /// (SECURITY section 5.4). One that claims no key may be anybody's. Throws `keyUnknown` where no trusted key is even
     /// claimed, else `signatureInvalid`; `document` names what was signed.
     func signers(
-        _ signatures: [SignedEnvelope.Signature], over message: [UInt8], of document: String
+        _ signatures: [SignedEnvelope.Signature], over message: [UInt8], of document: String,
+        by name: String = "trusted keys"
     ) throws -> [PublicKey] {
         var signers: [PublicKey] = []
         var isClaimed = signatures.isEmpty
@@ -62,7 +63,7 @@ package struct TrustedKeys: Sendable, Equatable {
         }
         throw UpdateFailure(
             .signatureInvalid, subject: document,
-            "The \(document) is signed by \(signers.count) of the \(threshold) trusted keys that it needs. "
+            "The \(document) is signed by \(signers.count) of the \(threshold) \(name) that it needs. "
                 + (threshold - signers.count == 1 ? "One more" : "\(threshold - signers.count) more") + " must sign it."
         )
     }
@@ -83,6 +84,7 @@ package struct TrustedKeys: Sendable, Equatable {
 /// What a device trusts: plain keys for every role, or a trust root that tells roles apart.
 package enum TrustAnchor: Sendable, Equatable {
     private static let maximumKeyBytes = 64 * 1024
+    private static let content = "trusted keys"
 
     /// Every key may sign releases and channel documents; one signature is enough.
     case keys(TrustedKeys)
@@ -91,19 +93,24 @@ package enum TrustAnchor: Sendable, Equatable {
 
     /// Reads a PEM public key, every `*.pem` of a folder, or a trust root document. A file that is none of them is refused,
     /// not skipped.
+    ///
+    /// Throws `permissionDenied` for what other users may write: they could name the keys that are trusted.
     package static func read(at path: String) throws -> TrustAnchor {
         guard let folder = try folder(path) else {
             let file = try File.open(reading: path)
+            try OwnFile.require(file, with: content)
             let bytes = try file.readAll(maximumBytes: max(maximumKeyBytes, TrustRootFormat.maximumBytes))
             // PEM begins with dashes or with text, a document with a brace.
             let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
             if first == UInt8(ascii: "{") { return .root(try root(bytes, path)) }
             return .keys(TrustedKeys([try key(bytes, file.path)]))
         }
+        try OwnFile.require(folder, with: content)
         var keys: [PublicKey] = []
         for name in try folder.list().sorted() where name.hasSuffix(".pem") {
             // Links are followed: secrets are often mounted as such.
             let file = try File.open(reading: "\(path)/\(name)")
+            try OwnFile.require(file, with: content)
             keys.append(try key(try file.readAll(maximumBytes: maximumKeyBytes), file.path))
         }
         if keys.isEmpty {

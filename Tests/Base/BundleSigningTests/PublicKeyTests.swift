@@ -32,6 +32,31 @@ import Testing
         }
     }
 
+    /// The encodings of the points whose order divides 8, without the sign of x.
+    static let smallOrders = [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    ]
+
+    @Test(arguments: smallOrders, [UInt8(0), 0x80])
+    func `rejects an Ed25519 point whose order divides 8`(hex: String, sign: UInt8) throws {
+        let digits = Array(hex.utf8)
+        var point = stride(from: 0, to: digits.count, by: 2).compactMap {
+            UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)
+        }
+        point[31] |= sign
+        let prefix: [UInt8] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00]
+        #expect(throws: KeyError.smallOrder) { try PublicKey(parsingDER: prefix + point) }
+        // A point beside it is a key like any other.
+        point[0] ^= 0x10
+        #expect(throws: Never.self) { try PublicKey(parsingDER: prefix + point) }
+    }
+
     @Test(
         arguments: [
             ("genpkey -algorithm X25519", KeyError.unsupportedAlgorithm("X25519")),

@@ -93,6 +93,18 @@ import Testing
         #expect(try counted(host)[key("failed", code: "reported")] == 1)
     }
 
+    @Test func `a host that is open to others says that metrics show the size of the fleet`() throws {
+        let reports = ["--reports", site.folder.file("counts.json"), "--bind", "0.0.0.0"]
+        let token = try site.folder.write(bytes("feed-token-of-the-fleet"), to: "token")
+        chmod(token, 0o600)
+        for (more, isSaid) in [([], true), (["--token-file", token], false)] {
+            let host = try Hosting(site.feed, reports + more)
+            #expect(try host.stop().errors.contains("the size of the fleet") == isSaid)
+        }
+        let here = try Hosting(site.feed, Array(reports.prefix(2)))
+        #expect(try !here.stop().errors.contains("the size of the fleet"))
+    }
+
     @Test func `what nobody took waits, and a message that comes twice counts once`() throws {
         try install("a", ["--report", "http://127.0.0.1:1/report"]).succeeded("installed")
         try report("a", to: "http://127.0.0.1:1/report").failed(10, "networkUnavailable")

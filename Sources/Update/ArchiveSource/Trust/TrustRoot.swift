@@ -155,7 +155,8 @@ package enum TrustChain {
             )
         }
         _ = try root.trusted(for: .root, at: nil).signers(
-            next.envelope.signatures, over: next.envelope.message, of: "trust root \(next.claims.version)")
+            next.envelope.signatures, over: next.envelope.message, of: "trust root \(next.claims.version)",
+            by: "root keys of version \(root.version)")
     }
 }
 

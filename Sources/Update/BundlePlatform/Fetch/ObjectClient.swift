@@ -83,6 +83,8 @@ package struct AccessKeys: Sendable {
     let id: String
     let secret: String
     let sessionToken: String?
+    /// Whether each request has a token as it is.
+    package var hasSessionToken: Bool { sessionToken != nil }
 
     /// Nil unless each can stand in a header.
     package init?(id: String, secret: String, sessionToken: String?) {

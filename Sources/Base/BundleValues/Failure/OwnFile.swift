@@ -1,0 +1,44 @@
+package import BundleDisk
+import Glibc
+
+/// Whether a file that decides what this program does may have come from another user.
+package enum OwnFile {
+    /// Why a file is not used.
+    package enum Refusal: Sendable, Equatable {
+        /// It belongs to another user than that of this process, who is not root.
+        case foreign(owner: UInt32)
+        /// Its group or others may write to it.
+        case writable
+    }
+
+    /// Returns why `user` does not use a file of `owner` with `mode`; nil if only `user` and root may write to it.
+    package static func judge(owner: UInt32, mode: UInt32, user: UInt32) -> Refusal? {
+        if owner != user && owner != 0 { return .foreign(owner: owner) }
+        return mode & 0o022 == 0 ? nil : .writable
+    }
+
+    /// Throws `permissionDenied` if another user may write to `file`. `content` names for people what is in it, such as `settings`.
+    package static func require(_ file: File, with content: String) throws {
+        let refusal = judge(owner: try file.owner(), mode: try file.permissions(), user: geteuid())
+        if let refusal { throw failure(refusal, file.path, content) }
+    }
+
+    /// Throws `permissionDenied` if another user may put files into `folder`.
+    package static func require(_ folder: Directory, with content: String) throws {
+        let (owner, mode) = try folder.permissions()
+        if let refusal = judge(owner: owner, mode: mode, user: geteuid()) {
+            throw failure(refusal, folder.path, content)
+        }
+    }
+
+    private static func failure(_ refusal: Refusal, _ path: String, _ content: String) -> UpdateFailure {
+        let (what, advice) =
+            switch refusal {
+            case .foreign(let owner):
+                ("belong to another user (\(owner))", "if they are right, run `chown \(geteuid()) \(path)`")
+            case .writable: ("can be changed by other users", "run `chmod go-w \(path)`, and check what is in it")
+            }
+        return UpdateFailure(
+            .permissionDenied, subject: path, "The \(content) in \(path) \(what), so they are not used: \(advice).")
+    }
+}
