@@ -138,7 +138,7 @@ struct AfterPublish {
         guard let hook else { return }
         let ending: StartedProgram.Ending
         do {
-            let program = try StartedProgram(hook, publication.facts, without: [FlagNames.variables])
+            let program = try StartedProgram(hook, publication.facts, without: .settings)
             program.end(after: Self.hookLimit)
             ending = try await program.ending()
         } catch {

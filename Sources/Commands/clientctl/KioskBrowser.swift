@@ -314,7 +314,7 @@ final class Kiosk: Sendable {
             }
             let began = SuspendingClock().now
             let program = try await onThread {
-                try StartedProgram(words, store.map { [BrowserLeftovers.mark: $0] } ?? [:])
+                try StartedProgram(words, store.map { [BrowserLeftovers.mark: $0] } ?? [:], without: .secrets)
             }
             running.withLock { $0 = Run(program: program, isFresh: isFresh && hasProfile) }
             started()
@@ -394,22 +394,21 @@ final class StartedProgram: Sendable {
 
     /// How long it may take to end when it is asked to.
     private static let patience = Duration.seconds(3)
-    private static let ownVariables = ["NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID="]
 
     private let process: pid_t
     private let isRunning = Mutex(true)
 
-    /// Starts `words`, found on the path, with `more` and this program's environment, but for what begins like one of `secrets`. Standard
-    /// output is for what this program itself answers, so its own goes to `output`.
+    /// Starts `words`, found on the path, with `more` and this program's environment, but for `withheld`. Standard output is for what
+    /// this program itself answers, so that of `words` goes to `output`.
     init(
-        _ words: [String], _ more: [String: String] = [:], without secrets: [String] = [], output: Int32 = 2
+        _ words: [String], _ more: [String: String] = [:], without withheld: WithheldVariables = .ofService,
+        output: Int32 = 2
     ) throws {
-        let kept = Self.ownVariables + secrets
-        process = try SpawnThread.run { try Self.spawn(words, more, without: kept, output) }
+        process = try SpawnThread.run { try Self.spawn(words, more, without: withheld, output) }
     }
 
     private static func spawn(
-        _ words: [String], _ more: [String: String], without kept: [String], _ output: Int32
+        _ words: [String], _ more: [String: String], without withheld: WithheldVariables, _ output: Int32
     ) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -429,7 +428,7 @@ final class StartedProgram: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         try OpenFiles.keep(from: 3, outOf: &actions)
-        var variables = inherited(without: kept) + more.map { strdup("\($0)=\($1)") } + [nil]
+        var variables = inherited(without: withheld) + more.map { strdup("\($0)=\($1)") } + [nil]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for text in arguments + variables { free(text) } }
         var process = pid_t()
@@ -443,13 +442,14 @@ final class StartedProgram: Sendable {
         return process
     }
 
-    /// This program's variables but for `kept`: what its service manager gave to it alone, and secrets.
-    private static func inherited(without kept: [String]) -> [UnsafeMutablePointer<CChar>?] {
+    /// Returns this program's variables, each with its value, but for `withheld`.
+    private static func inherited(without withheld: WithheldVariables) -> [UnsafeMutablePointer<CChar>?] {
         var variables: [UnsafeMutablePointer<CChar>?] = []
         var place = environ
         while let variable = place.pointee {
             place += 1
-            if kept.contains(where: { strncmp(variable, $0, $0.utf8.count) == 0 }) { continue }
+            let name = String(cString: variable).prefix { $0 != "=" }
+            if withheld.contains(String(name)) { continue }
             variables.append(strdup(variable))
         }
         return variables
