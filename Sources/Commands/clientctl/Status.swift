@@ -70,7 +70,7 @@ struct Status: ParsableCommand {
                 + rows.filter { isNamed || $0.name != .embedded }.flatMap { row in
                     [line(row)] + (complaints[row.name.description] ?? []).map { "    its page said: \($0)" }
                 } + blocked(ledger, rows) + session.lines
-                + (try device(ledger.feed)) + ledger.wanted.map { "! \($0)" }
+                + (try identity(ledger)) + ledger.wanted.map { "! \($0)" }
                 + (missing.map { ["! a better client needs shell \($0): update the shell"] } ?? [])
                 + (stale.map { ["! \($0)"] } ?? []) + (screen.map { ["! \($0)"] } ?? []) + landlock.lines)
     }
@@ -152,6 +152,11 @@ struct Status: ParsableCommand {
                     ])
                 }),
         ])
+    }
+
+    /// What the device is to its feed, and the application of the store.
+    private func identity(_ ledger: Ledger) throws -> [String] {
+        try device(ledger.feed) + (ledger.appId.map { ["application \($0)"] } ?? [])
     }
 
     /// How releases name this device, where it follows a channel.

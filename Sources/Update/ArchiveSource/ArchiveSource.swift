@@ -300,6 +300,9 @@ package struct ArchiveOffer: UpdateOffer {
         }
     }
 
+    /// The application of the release.
+    package var appId: String? { release?.appId }
+
     /// The room that the release states.
     package var footprint: Footprint {
         release?.footprint ?? Footprint(downloadBytes: nil, installedBytes: nil, fileCount: nil)

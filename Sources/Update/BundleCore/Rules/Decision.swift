@@ -105,7 +105,8 @@ extension Decision.Verdict {
         case .wrongApp(let expected, let found?):
             UpdateFailure(
                 .appMismatch, subject: found,
-                "The manifest is for \(found), this device runs \(expected): check the feed's address.")
+                "Version \(version) is for \(found), and this device runs \(expected): check the feed's address. Another application "
+                    + "needs a store of its own (--store).")
         case .unsuitable(let failure): failure
         }
     }

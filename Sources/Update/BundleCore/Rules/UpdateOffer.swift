@@ -12,6 +12,8 @@ package protocol UpdateOffer: Sendable {
     var feed: FeedUpdate? { get }
     /// How often the channel asks its devices to check; nil where it does not say.
     var pace: PollPace? { get }
+    /// The application that it belongs to, if its source has verified that; nil where it names none.
+    var appId: String? { get }
 }
 
 extension UpdateOffer {
@@ -19,6 +21,8 @@ extension UpdateOffer {
     package var feed: FeedUpdate? { nil }
     /// Nothing.
     package var pace: PollPace? { nil }
+    /// None.
+    package var appId: String? { nil }
 }
 
 /// The device that a source looks for an offer for.
@@ -58,8 +62,6 @@ package protocol ReleaseOffer: UpdateOffer {
     var version: SemanticVersion { get }
     /// The shells it is for.
     var shells: ShellRange { get }
-    /// The application it belongs to; nil where it does not say.
-    var appId: String? { get }
 }
 
 extension ReleaseOffer {

@@ -185,7 +185,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
         guard await shouldDownload(offer.clientVersion) else { return try await decline(offer, in: store) }
         let staged = try await stage(offer, in: store)
-        let inventory = try await store.install(staged, at: now(), with: changes(offer, nil))
+        let inventory = try await store.install(staged, at: now(), with: changes(offer, nil, installing: true))
         // From here on nothing may fail: the release is installed, and a run that fails has changed nothing.
         return .installed(
             offer.clientVersion,
@@ -237,10 +237,13 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// What every update that succeeds writes into the ledger: the application of the store, the order of the sources, the client
     /// `name` that the Meteor server offers, if it is here, that the source offers nothing else, and what runs next.
-    private func changes(_ offer: Source.Offer, _ name: ClientName?) -> [LedgerChange] {
+    ///
+    /// A store whose device names no application is bound to that of its first release: one release key may sign several applications.
+    private func changes(_ offer: Source.Offer, _ name: ClientName?, installing: Bool = false) -> [LedgerChange] {
         let offered = offer.clientVersion.source == .meteor ? name : nil
+        let application = device.appId ?? (installing ? offer.appId : nil)
         let known: [LedgerChange?] = [
-            device.appId.map { .bound(appId: $0) }, device.sources.map { .ordered($0) }, offered.map { .offered($0) },
+            application.map { .bound(appId: $0) }, device.sources.map { .ordered($0) }, offered.map { .offered($0) },
             .supplied(offer.clientVersion.source),
         ]
         return known.compactMap(\.self) + [.selected(shell: device.shell)]

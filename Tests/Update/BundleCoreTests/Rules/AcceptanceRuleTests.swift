@@ -143,7 +143,7 @@ struct AcceptanceRuleTests {
         let other = try #require(failure(.wrongApp(expected: "a.b", found: "c.d")))
         #expect(other.code == .appMismatch)
         #expect(other.subject == "c.d")
-        #expect(other.message.contains("for c.d, this device runs a.b"))
+        #expect(other.message.contains("is for c.d, and this device runs a.b"))
         #expect(failure(.wrongApp(expected: "a.b", found: nil))?.message.contains("published without --app-id") == true)
     }
 
