@@ -74,6 +74,27 @@ import Testing
         }
     }
 
+    @Test func `is given up when its list of files repeats a token or does not end`() throws {
+        for isNew in [false, true] {
+            let store = try Store { request, number in
+                guard request.target.contains("list-type") else { return nil }
+                let token = isNew ? "\(request.target.count)-\(request.target.hashValue)" : "again"
+                let page =
+                    "<ListBucketResult><NextContinuationToken>\(token)</NextContinuationToken></ListBucketResult>"
+                return .answer(Route(Array(page.utf8)))
+            }
+            let refused = refusal { _ = try store.place().list("") }
+            #expect(refused?.code == .networkUnavailable, "\(refused?.message ?? "")")
+            #expect(refused?.message.contains("does not end") == true, "\(refused?.message ?? "")")
+        }
+    }
+
+    @Test(arguments: ["<Contents><Key>", "<Contents>", "<Key>", "<Contents><Key></Contents>", "<"])
+    func `costs no more for elements without an end than for others`(element: String) throws {
+        let page = Array(String(repeating: element, count: (4 << 20) / element.utf8.count).utf8)
+        #expect(ObjectListing(page).objects == [])
+    }
+
     @Test func `is probed again where somebody else probed meanwhile, or an answer was lost`() throws {
         let other = Mutex<(@Sendable () -> Void)?>(nil)
         for isLost in [false, true] {

@@ -21,6 +21,8 @@ final class Store: Sendable {
         case deny(Int)
         /// Does it whatever the conditions say.
         case ignoreConditions
+        /// Answers so and does nothing.
+        case answer(Route)
         /// Compares entity tags without their quotes, as radosgw does.
         case wantBareTags
     }
@@ -92,6 +94,7 @@ final class Store: Sendable {
             switch fault(request, number) {
             case .refuse(let status, let code)?:
                 return Route(Array("<Error><Code>\(code)</Code></Error>".utf8), status: status)
+            case .answer(let route)?: return route
             case .drop?: return Route().with { $0.raw = [] }
             case .forget?:
                 _ = act(request)

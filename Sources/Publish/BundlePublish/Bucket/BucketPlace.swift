@@ -151,6 +151,7 @@ package final class BucketPlace: FeedPlace {
         let top = prefix.isEmpty ? "" : prefix + "/"
         var entries: [FeedEntry] = []
         var token: String?
+        var seen: Set<String> = []
         repeat {
             var request = ObjectRequest(.get, nil)
             request.query = ["list-type": "2"]
@@ -167,13 +168,23 @@ package final class BucketPlace: FeedPlace {
                 }
             }
             token = page.next
+            // A store gives a thousand names a page, and each page another token.
+            if let token, !seen.insert(token).inserted || seen.count >= Self.mostPages { throw endless }
+            if entries.count > Self.mostFiles { throw endless }
         } while token != nil
         return entries
+    }
+
+    private var endless: FetchError {
+        .invalidResponse(
+            client.bucket, reason: "its list of files does not end: look at the store, and at any proxy on the way")
     }
 
     // MARK: Requests
 
     private static let largestDocument = 64 << 20
+    private static let mostPages = 1000
+    private static let mostFiles = 1_000_000
 
     private func shown(_ name: String) -> String { "\(address)/\(UntrustedName.display(name))" }
 

@@ -64,9 +64,8 @@ struct StoreRefusal {
 
     init(_ response: ObjectResponse) {
         status = response.status
-        let words = String(decoding: response.body, as: UTF8.self)
-        code = ObjectListing.element("Code", in: words[...])?.text ?? ""
-        text = ObjectListing.element("Message", in: words[...])?.text ?? ""
+        code = ObjectListing.element("Code", in: response.body[...])?.text ?? ""
+        text = ObjectListing.element("Message", in: response.body[...])?.text ?? ""
     }
 
     /// Whether it is who asked, or how, that was refused.
@@ -105,7 +104,7 @@ struct ObjectListing {
     private(set) var next: String?
 
     init(_ xml: [UInt8]) {
-        var rest = String(decoding: xml, as: UTF8.self)[...]
+        var rest = xml[...]
         next = Self.element("NextContinuationToken", in: rest)?.text
         while let object = Self.element("Contents", in: rest) {
             rest = object.rest
@@ -124,19 +123,33 @@ struct ObjectListing {
     }
 
     struct Element {
-        let inner: Substring
-        let rest: Substring
+        let inner: ArraySlice<UInt8>
+        let rest: ArraySlice<UInt8>
+        /// Its text; empty for one that is longer than any name or sentence of a store.
         var text: String {
-            [("&quot;", "\""), ("&#34;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
-                .reduce(String(inner)) { $0.replacing($1.0, with: $1.1) }
+            if inner.count > ObjectListing.longestText { return "" }
+            return [("&quot;", "\""), ("&#34;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
+                .reduce(String(decoding: inner, as: UTF8.self)) { $0.replacing($1.0, with: $1.1) }
         }
     }
 
-    /// The first element of that name: what such lists are made of has no attributes.
-    static func element(_ name: String, in text: Substring) -> Element? {
-        guard let start = text.firstRange(of: "<\(name)>"),
-            let end = text[start.upperBound...].firstRange(of: "</\(name)>")
+    private static let longestText = 16 << 10
+
+    /// Returns the first element of that name: what such lists are made of has no attributes. Looks at each byte twice at most.
+    static func element(_ name: String, in xml: ArraySlice<UInt8>) -> Element? {
+        guard let start = range(of: Array("<\(name)>".utf8), in: xml),
+            let end = range(of: Array("</\(name)>".utf8), in: xml[start.upperBound...])
         else { return nil }
-        return Element(inner: text[start.upperBound..<end.lowerBound], rest: text[end.upperBound...])
+        return Element(inner: xml[start.upperBound..<end.lowerBound], rest: xml[end.upperBound...])
+    }
+
+    /// Where `tag` is first. It begins with its only `<`, so no byte is compared with more than one beginning of it.
+    private static func range(of tag: [UInt8], in xml: ArraySlice<UInt8>) -> Range<Int>? {
+        var start = xml.startIndex
+        while let index = xml[start...].firstIndex(of: UInt8(ascii: "<")) {
+            if xml[index...].starts(with: tag) { return index..<index + tag.count }
+            start = index + 1
+        }
+        return nil
     }
 }
