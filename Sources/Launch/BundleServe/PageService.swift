@@ -49,12 +49,11 @@ final class PageService: Service {
 
     nonisolated(nonsending) func respond(to request: Request) async -> Response {
         if let status = rules.refusal(of: request) {
+            if status == .forbidden { sayForeign(request) }
             return status == .misdirected ? Response.text(status, "").closing : .refusal(status)
         }
         if request.isForServiceWorker && !request.hasBody { return endServiceWorker(request) }
-        guard let path = request.withTarget({ RequestPath(decoding: $1) }) else {
-            return Response.refusal(.badRequest).closing
-        }
+        guard let path = path(of: request) else { return Response.refusal(.badRequest).closing }
         switch Route(request.head.method, path) {
         case .leaving: return leave(request)
         case .call(let method): return await call(method, request)
@@ -74,10 +73,30 @@ final class PageService: Service {
         }
     }
 
+    /// The path that a request names; nil for one that names nothing. In a window that is the start of the application, whose own
+    /// addresses may have escaped slashes, empty components and any bytes.
+    private func path(of request: Request) -> RequestPath? {
+        if let path = request.withTarget({ RequestPath(decoding: $1) }) { return path }
+        let isOwn = request.withTarget { $1.starts(with: "/__clientctl/".utf8) }
+        guard request.isVisit, !isOwn, request.head.method == .get || request.head.method == .head else { return nil }
+        sayAddress(of: request, "names no file and no folder, so the index page is shown there")
+        return RequestPath([])
+    }
+
+    /// Reports once where a window's address leads.
+    private func sayAddress(of request: Request, _ what: String) {
+        let address = String(request.wholeTarget.prefix { $0 != "?" })
+        guard isNew(Array("address \(address)".utf8)) else { return }
+        say("the address \(UntrustedName.display(address)) of a window \(what)")
+    }
+
     // MARK: Files
 
     private nonisolated(nonsending) func show(_ path: RequestPath, _ request: Request) async -> Response {
         let shown = Shown(path, in: site(for: request), for: request, fallback)
+        if case .index = shown, request.isVisit, path.hasExtension, !path.isIndex {
+            sayAddress(of: request, "names no file, so the index page is shown there")
+        }
         return shown.isLaunched(by: request, at: path) ? await launch(path, request) : response(shown, path, request)
     }
 
@@ -112,7 +131,9 @@ final class PageService: Service {
             return .refusal(
                 .permanentRedirect,
                 fields: "Location: ./\(PercentEncoding.encode(path: Array(path.lastComponent)))/\(request.query)\r\n")
-        case .missing: return .refusal(.notFound)
+        case .missing:
+            if request.isNavigation { sayAddress(of: request, "leads to no page (404)") }
+            return .refusal(.notFound)
         case .failed: return .refusal(.failed)
         }
     }
@@ -123,6 +144,16 @@ final class PageService: Service {
         say(
             "a page shows \(Self.name(path)) in a frame, which is refused: --csp \"\(ContentSecurityPolicy.framing)\" "
                 + "would allow it")
+    }
+
+    /// A page of another origin loads nothing from here. One of the client's own is such a page in a frame with `sandbox`.
+    private func sayForeign(_ request: Request) {
+        guard request.has(.fetchSite, "cross-site"), !request.has(.fetchMode, "navigate"),
+            let path = request.withTarget({ RequestPath(decoding: $1) }), isNew(Array("foreign ".utf8) + path.bytes)
+        else { return }
+        say(
+            "a page of another origin asks for \(Self.name(path)), which is refused. A frame of the client is one where its sandbox "
+                + "lacks allow-same-origin: add that, or put scripts, styles and images into the document of the frame")
     }
 
     private static func isFramed(_ request: Request) -> Bool {

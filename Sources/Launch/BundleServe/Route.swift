@@ -121,11 +121,17 @@ struct RequestPath: Equatable {
         }
     }
 
-    /// Whether the path is below `/__`, where nothing is an address inside an application.
-    var isSpecial: Bool { bytes.starts(with: "__".utf8) }
+    /// Whether the path is `name` or below it.
+    private func isBelow(_ name: String) -> Bool {
+        bytes.starts(with: name.utf8) && (bytes.count == name.utf8.count || bytes[name.utf8.count] == HTTPBytes.slash)
+    }
 
-    /// Whether it is special and not below `/__cordova/`, where the assets of a Meteor client have a second name.
-    var isReserved: Bool { isSpecial && !bytes.starts(with: "__cordova/".utf8) }
+    /// Whether the path is the host's own.
+    var isReserved: Bool { isBelow("__clientctl") }
+
+    /// Whether the path is never an address inside an application: the host's own, and `/__cordova/`, where the assets of a Meteor client
+    /// have a second name.
+    var isSpecial: Bool { isReserved || isBelow("__cordova") }
 
     /// Whether it ends with a slash, or is the root.
     var isFolder: Bool { bytes.last.map { $0 == HTTPBytes.slash } ?? true }

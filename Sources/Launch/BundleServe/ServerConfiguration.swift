@@ -84,9 +84,9 @@ package struct ServerLimits: Sendable {
 extension ServerConfiguration.Bridge {
     /// The page's side of this server: the surface of the Capacitor plugin, carried over calls and events, and
     /// `WebAppLocalServer` on top of it. It stands before any policy that the page states itself, which could forbid the shim
-    /// further down in the page.
+    /// further down in the page, and on one line, so that the page's lines keep their numbers.
     package static func page() throws -> ServerConfiguration.Bridge {
-        let script = PackageResources.page_bridge_js + ShimInjector.shim
+        let script = ShimInjector.onOneLine(PackageResources.page_bridge_js) + [UInt8(ascii: " ")] + ShimInjector.shim
         return ServerConfiguration.Bridge(script: script, scriptSource: try ScriptSource.expression(for: script[...]))
     }
 }

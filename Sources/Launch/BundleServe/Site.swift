@@ -27,33 +27,37 @@ package final class Site: Sendable {
     private let shelf = Mutex(FileShelf())
     let bareIndex: SiteFile
 
-    /// Lists the folder once; `labels` are what the client's manifest says about files in it. Throws `DiskError` where it cannot
-    /// be listed.
-    package init(root: Directory, index: IndexPage, labels: AssetLabels = .none) throws {
+    /// Lists the folder once; `labels` are what is known about files in it. `index` is the page of a launch, `bare` the one without
+    /// a launch, where that differs. Throws `DiskError` where the folder cannot be listed.
+    package init(root: Directory, index: IndexPage, bare: IndexPage? = nil, labels: AssetLabels = .none) throws {
         self.root = root
         self.labels = labels
         self.index = index
         paths = Set(try root.filePaths().map(FilePath.init(bytes:)))
         places = [:]
-        bareIndex = try Self.bare(index)
+        bareIndex = try Self.bare(bare ?? index)
     }
 
-    /// The same of a client's serving root, which may be shown in place.
-    package convenience init(_ root: OrganizedRoot, index: IndexPage, labels: AssetLabels) throws {
+    /// Shows a client's serving root, which may be in place. The page of a launch is without the shim, which the bridge brings: a policy of the
+    /// page could refuse it, and a report would blame the page.
+    package convenience init(_ root: OrganizedRoot, labels: AssetLabels) throws {
+        let page = try root.page()
+        let index = try IndexPage(cutting: ShimInjector.remove(from: page))
+        let bare = try IndexPage(cutting: page)
         if root.isInPlace {
-            try self.init(places: root.places, index: index, labels: labels)
+            try self.init(places: root.places, index: index, bare: bare, labels: labels)
         } else {
-            try self.init(root: root.directory, index: index, labels: labels)
+            try self.init(root: root.directory, index: index, bare: bare, labels: labels)
         }
     }
 
-    private init(places: [[UInt8]: FilePlace], index: IndexPage, labels: AssetLabels) throws {
+    private init(places: [[UInt8]: FilePlace], index: IndexPage, bare: IndexPage, labels: AssetLabels) throws {
         root = nil
         self.places = places
         self.labels = labels
         self.index = index
         paths = Set(places.keys.map(FilePath.init(bytes:)))
-        bareIndex = try Self.bare(index)
+        bareIndex = try Self.bare(bare)
     }
 
     /// One page without any other file.
@@ -186,7 +190,9 @@ extension Site {
     ) -> Bool {
         switch fallback {
         case _ where isOnePage && path.isDocument && request.isNavigation: true
-        case .navigation: request.isNavigation && !path.hasExtension && !path.isSpecial
+        case .navigation:
+            !path.isSpecial && !path.isNeverPage
+                && (request.isNavigation && !path.hasExtension || request.isVisit && !path.isDocument)
         case .everything: !path.isNeverPage
         }
     }
@@ -196,6 +202,10 @@ extension Request {
     /// Whether a browser requests the script of a service worker, to register or to update it. Browsers without Fetch Metadata send
     /// `Service-Worker` alone.
     var isForServiceWorker: Bool { has(.serviceWorker, "script") || has(.fetchDestination, "serviceworker") }
+
+    /// Whether a browser reports that it shows the response in a window. A name with a dot is an address then, and no script, style sheet or
+    /// image.
+    var isVisit: Bool { has(.fetchDestination, "document") }
 
     /// Whether a page is asked for, and not a part of one.
     var isNavigation: Bool {

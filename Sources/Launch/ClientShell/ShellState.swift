@@ -250,9 +250,12 @@ struct ShellState<Launch: BootAttempt> {
         }
         switch verdict {
         case .good:
+            let evidence = trial?.evidence
             trial = nil
             if case .done(wasKnown: true) = writing { return [] }
-            return actions + [.report(.confirmed(launch.name)), .retain]
+            let warning = evidence.map { "it confirmed its start, though its page had reported: \($0)" }
+            return actions + [.report(.confirmed(launch.name))]
+                + (warning.map { [.report(.complained(launch.name, $0))] } ?? []) + [.retain]
         case .faulty(let failure): return actions + prepare(.leave(.failed(failure), .nothing))
         case .abandoned: return []
         }

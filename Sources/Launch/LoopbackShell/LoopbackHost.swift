@@ -389,9 +389,8 @@ package final class LoopbackBridge: ShellBridge {
 
     /// The files of `client`, its index page cut where the page bridge goes.
     static func open(_ client: ReadyClient) throws -> Screen.OpenClient {
-        let page = try IndexPage(cutting: try client.root.page())
         let labels = try client.labels(ofFilesOver: Site.largestFileInMemory)
-        return Screen.OpenClient(client: client, site: try Site(client.root, index: page, labels: labels))
+        return Screen.OpenClient(client: client, site: try Site(client.root, labels: labels))
     }
 
     /// Events for a page with `token`; nil where it is not shown, or was told to load again.

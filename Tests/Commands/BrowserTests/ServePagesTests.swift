@@ -166,6 +166,31 @@ import Testing
         try page.wait(until: "window.confirmed && document.title === '3.0.0' && location.pathname === '/'")
     }
 
+    @Test func `an error of an inline script has the line of the file, and the program's own scripts break no policy`()
+        throws
+    {
+        var client = DemoClient("1.0.0")
+        client.more = [
+            "index.html": """
+            <!doctype html><html><head><meta charset=utf-8><link rel=icon href=data:,>
+            <meta http-equiv=Content-Security-Policy content="script-src 'self' 'sha256-78YyGtqzJNvkiuiquBhq/vJv1WVE76EbUZJLW6sWy74='">
+            <script src=/app.js></script>
+            <script>
+            fourth();
+            </script></head></html>
+            """
+        ]
+        client.script =
+            "addEventListener('error', event => { window.failedAt = event.lineno });" + DemoClient.Scripts.confirm
+        try kiosk.install(client)
+        let serving = try kiosk.serve()
+        let page = try browser.open(serving.root + "/")
+        try page.wait(until: "window.confirmed && window.failedAt")
+        #expect(try page.evaluate("failedAt") == .integer(5))
+        #expect(try !serving.program.printed().errors.contains("forbids"))
+        #expect(try serving.program.printed().errors.contains("\(serving.root)/:5)"))
+    }
+
     @Test func `an address inside the application gives the page, a missing file does not`() throws {
         try kiosk.install(.good("1.0.0"))
         let serving = try kiosk.serve()

@@ -439,6 +439,19 @@ import Testing
         #expect(said.withLock(\.self) == Array(repeating: line, count: count))
     }
 
+    @Test func `says once what a frame with a sandbox lacks`() async throws {
+        let said = Mutex<[String]>([])
+        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        for _ in 0..<2 {
+            let fields = [
+                "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script",
+            ]
+            #expect(try fixture.ask("/app.js", fields).status == 403)
+        }
+        #expect(said.withLock { $0.count } == 1)
+        #expect(said.withLock { $0.first?.contains("allow-same-origin") } == true)
+    }
+
     @Test func `says once that a service worker is ended`() async throws {
         let said = Mutex<[String]>([])
         let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }

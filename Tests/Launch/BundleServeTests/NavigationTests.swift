@@ -2,6 +2,7 @@ import BundleDisk
 import BundleServe
 import BundleTestTraits
 import BundleTesting
+import Synchronization
 import Testing
 
 @Suite(.ownThread) struct `A navigation` {
@@ -48,8 +49,10 @@ import Testing
         (["Accept: application/json"], "/a/b", 404),
         ([], "/settings", 404), (["Accept: text/html"], "/missing.js", 404),
         (["Accept: text/html"], "/a/missing.css", 404),
-        (["Accept: text/html"], "/a/.hidden", 404), (["Accept: text/html"], "/__settings", 404),
-        (["Accept: text/html"], "/__clientctl/", 404),
+        (["Accept: text/html"], "/a/.hidden", 404), (["Accept: text/html"], "/__clientctl/", 404),
+        (navigation, "/__clientctl/", 404), (navigation, "/__clientctl/users/jane.doe", 404),
+        (navigation, "/favicon.ico", 404),
+        (navigation, "/__cordova/b.js", 404), (navigation, "/__cordova", 404),
     ])
     func `is nothing else`(fields: [String], target: String, status: Int) async throws {
         let fixture = try await Fixture()
@@ -59,6 +62,44 @@ import Testing
         #expect(answer["Set-Cookie"] == nil)
         #expect(answer.text == "Not Found\n")
         #expect(fixture.host.with { $0.pages.isEmpty })
+    }
+
+    @Test(arguments: [
+        "/users/jane.doe", "/docs/v1.2", "/map/@51.5,-0.12", "/project/group%2Fname", "/search/100%", "/a//b",
+        "/search/caf%E9", "/__admin", "/__data", "/clients/jane.doe/orders", "/a/..%2fb?q=%",
+    ])
+    func `to any address of the application gets its page where a window shows it, and the log names odd ones`(
+        target: String
+    ) async throws {
+        let said = Mutex<[String]>([])
+        let fixture = try await Fixture { $0.say = { line in said.withLock { $0.append(line) } } }
+        for _ in 0..<2 {
+            let answer = try fixture.ask(target, navigation)
+            #expect(answer.status == 200)
+            #expect(answer.text.hasSuffix("</head>app</html>"))
+            #expect(answer["Set-Cookie"] != nil)
+        }
+        #expect(fixture.host.with { $0.pages.count } == 2)
+        // What a page loads from there is no page.
+        for kind in ["script", "image", "empty"] {
+            let answer = try fixture.ask(target, ["Accept: */*", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: \(kind)"])
+            #expect([400, 404].contains(answer.status))
+        }
+        let isOdd = target.contains("//") || target.wholeMatch(of: /[a-zA-Z_\/]+/) == nil
+        #expect(said.withLock { $0.count } == (isOdd && !target.hasSuffix("orders") ? 1 : 0), "\(said.withLock { $0 })")
+    }
+
+    @Test func `to a file with a reserved look gets the file`() async throws {
+        let fixture = try await Fixture()
+        let files = [
+            "__data.json": Array("{}".utf8), "__app/chunk.js": Array("1".utf8), "__clientctl/x.js": Array("2".utf8),
+        ]
+        let site = try Site(root: try .open(try fixture.folder.writeTree(files, to: "odd")), index: Fixture.index)
+        fixture.host.with { $0.current = site }
+        #expect(try fixture.ask("/__data.json").text == "{}")
+        #expect(try fixture.ask("/__data.json", navigation).text == "{}")
+        #expect(try fixture.ask("/__app/chunk.js").text == "1")
+        #expect(try fixture.ask("/__clientctl/x.js").status == 404)
     }
 
     @Test(arguments: [

@@ -38,4 +38,22 @@ import Testing
         #expect(bridge.script.suffix(ShimInjector.shim.count).elementsEqual(ShimInjector.shim))
         #expect(bridge.scriptSource == (try ScriptSource.expression(for: bridge.script[...])))
     }
+
+    @Test func `stands on one line, so the lines of the page keep their numbers`() throws {
+        #expect(try !ServerConfiguration.Bridge.page().script.contains(UInt8(ascii: "\n")))
+        let script = Array("// a\nif (b) {\n  // c\n  d();\n}\n".utf8)
+        #expect(ShimInjector.onOneLine(script) == Array("if (b) { d(); }".utf8))
+    }
+
+    @Test(arguments: [
+        "<!doctype html><head><title>a</title></head><p>", "<head><script nonce=n>a()</script></head>", "no head",
+        "<body><p></body>",
+    ])
+    func `is without the shim that a serving root has in its page`(page: String) {
+        let page = Array(page.utf8)
+        let shimmed = ShimInjector.inject(into: page)
+        #expect(shimmed != page)
+        #expect(ShimInjector.remove(from: shimmed) == page)
+        #expect(ShimInjector.remove(from: page) == page)
+    }
 }

@@ -92,7 +92,7 @@ import Testing
             goesOn: true),
         Row(
             403,
-            "GET /__other HTTP/1.1\r\nHost: HOST\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n",
+            "GET /__clientctl/other HTTP/1.1\r\nHost: HOST\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\r\n",
             goesOn: true),
         Row(
             403, "OPTIONS /app.js HTTP/1.1\r\nHost: HOST\r\nAccess-Control-Request-Private-Network: true\r\n\r\n",
@@ -114,8 +114,8 @@ import Testing
         Row(404, "GET /__clientctl/v1/ HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "POST /__clientctl/v1/a/b HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "POST /__clientctl/v2/reload HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
-        Row(404, "GET /__other HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
-        Row(404, "GET /%5f_other HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
+        Row(404, "GET /__clientctl HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
+        Row(404, "GET /%5f_clientctl/other HTTP/1.1\r\nHost: HOST\r\nAccept: text/html\r\n\r\n", goesOn: true),
         // Where it leads.
         Row(400, "GET /../secret HTTP/1.1\r\nHost: HOST\r\n\r\n"),
         Row(400, "GET /%2e%2e/secret HTTP/1.1\r\nHost: HOST\r\n\r\n"),

@@ -145,7 +145,9 @@ import Testing
         #expect(to == (try bench.name("1.0.0")))
         #expect(failure.code == .healthFailed)
         #expect(
-            failure.message.contains("no confirmation within 10s; the page said: TypeError: x; a later one; a third."))
+            failure.message.contains(
+                "the page did not call startupDidComplete() within 10s; the page said: TypeError: x; a later one; a third."
+            ))
         // The ledger first: even a shell that ends now starts the other one.
         #expect(try bench.ledger().launch?.verdict == .faulty)
         #expect(try bench.ledger().record(of: bench.client("1.1.0"))?.failures.map(\.cause) == [.notConfirmed])

@@ -189,6 +189,22 @@ import BundleValues
         #expect(bench.wake == bench.now + Self.timeout - .seconds(1))
     }
 
+    @Test func `a start that is confirmed after an error of its page is good, with a complaint`() throws {
+        for (complaint, isGrave) in [("TypeError: x", true), ("<img> could not load /a.png", false)] {
+            var bench = StateBench(.reported)
+            bench.install(1)
+            bench.handle(.start)
+            let loaded = bench.load(takesNext: true)
+            let token = try #require(loaded?.token)
+            bench.handle(.complain(token, complaint, isGrave: isGrave))
+            bench.handle(.confirm(token))
+            let name = FakeWorld.name(1)
+            let warning = ShellEvent.complained(
+                name, "it confirmed its start, though its page had reported: \(complaint)")
+            #expect(bench.reports == [.confirmed(name)] + (isGrave ? [warning] : []))
+        }
+    }
+
     @Test func `the first report of a trial's page is written down, once`() throws {
         for visibility in [ShellConfiguration.Visibility.reported, .assumed] {
             var bench = StateBench(visibility)

@@ -52,7 +52,10 @@ package struct StartupWatchdog: Sendable, Equatable {
             return .sleep
         case (.paused(let left), .resumed): return wait(left, from: now)
         case (.waiting(let end), .woken) where now < end: return .wake(at: end)
-        case (.waiting, .woken): return settle(.faulty(.notConfirmed, "no confirmation within \(shownTimeout)"))
+        case (.waiting, .woken):
+
+            return settle(
+                .faulty(.notConfirmed, "the page did not call startupDidComplete() within \(shownTimeout)"))
         case (.waiting, .confirmed), (.paused, .confirmed): return settle(.healthy)
         default: return nil
         }

@@ -3,8 +3,36 @@ import BundleValues
 
 /// Puts the `WebAppLocalServer` shim into a page, so that a Meteor application finds the interface it expects.
 package enum ShimInjector {
-    /// The shim's source text, from `web-app-local-server.js`.
-    package static var shim: [UInt8] { PackageResources.web_app_local_server_js }
+    /// The shim's source text, from `web-app-local-server.js`, on one line.
+    package static let shim = onOneLine(PackageResources.web_app_local_server_js)
+
+    /// Returns a script of this package without its line ends, so that the lines of a page with it keep their numbers.
+    ///
+    /// The script ends its statements with semicolons, has comments on lines of their own only, and no text of several lines.
+    package static func onOneLine(_ script: [UInt8]) -> [UInt8] {
+        let lines = script.split(separator: UInt8(ascii: "\n")).map { $0.drop { $0 == UInt8(ascii: " ") } }
+        return Array(lines.filter { !$0.isEmpty && !$0.starts(with: "//".utf8) }.joined(separator: [UInt8(ascii: " ")]))
+    }
+
+    /// Returns the page without the shim that `inject` put into it, for a host that brings its own.
+    package static func remove(from page: [UInt8]) -> [UInt8] {
+        let outline = HTMLOutline(page)
+        guard
+            let script = outline.scripts.first(where: { !$0.isInTemplate && page[$0.text].elementsEqual(shim) })?.text
+        else { return page }
+        let opening = opening(outline)
+        guard page[..<script.lowerBound].suffix(opening.count).elementsEqual(opening),
+            page[script.upperBound...].starts(with: closing)
+        else { return page }
+        return Array(page[..<(script.lowerBound - opening.count)]) + page[(script.upperBound + closing.count)...]
+    }
+
+    private static let closing = Array("</script>".utf8)
+
+    /// The start tag of the shim, with the nonce of the page's own scripts.
+    private static func opening(_ outline: HTMLOutline) -> [UInt8] {
+        Array("<script\(outline.nonce.map { " nonce=\"\($0)\"" } ?? "")>".utf8)
+    }
 
     /// The page with the shim as a script before its `</head>`, else before its `</body>`, else at its end.
     ///
@@ -19,13 +47,12 @@ package enum ShimInjector {
         let outline = HTMLOutline(page)
         if outline.scripts.contains(where: { !$0.isInTemplate && page[$0.text].elementsEqual(script) }) { return page }
         let place = outline.headEnd ?? outline.bodyEnd ?? outline.end
-        let attribute = outline.nonce.map { " nonce=\"\($0)\"" } ?? ""
         var result: [UInt8] = []
         result.reserveCapacity(page.count + script.count + 64)
         result += page[..<place]
-        result += Array("<script\(attribute)>".utf8)
+        result += opening(outline)
         result += script
-        result += Array("</script>".utf8)
+        result += closing
         result += page[place...]
         return result
     }

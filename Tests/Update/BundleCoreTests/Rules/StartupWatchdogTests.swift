@@ -7,7 +7,7 @@ struct StartupWatchdogTests {
     private typealias Event = StartupWatchdog.Event
     private typealias Action = StartupWatchdog.Action
 
-    private static let inTime = "no confirmation within 10s"
+    private static let inTime = "the page did not call startupDidComplete() within 10s"
 
     /// A watchdog of 10 s with these events behind it, each at its second.
     private static func watchdog(_ events: [(Event, Int)]) -> StartupWatchdog {
