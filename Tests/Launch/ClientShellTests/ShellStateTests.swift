@@ -56,7 +56,7 @@ import BundleValues
             Issue.record("no fall")
             return
         }
-        #expect(failure.cause == .reported && failure.detail == "no printer")
+        #expect(failure.cause == .reported && failure.detail == "the page said: no printer")
     }
 
     @Test func `a trial in time is woken no more, and one that is late falls`() throws {
