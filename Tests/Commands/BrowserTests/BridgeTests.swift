@@ -42,7 +42,7 @@ import Testing
     }
 
     private func requests(_ method: String) -> [LoopbackServer.Request] {
-        server.requests.filter { $0.target == Self.prefix + method }
+        server.requests.filter { $0.path == Self.prefix + method }
     }
 
     private func body(_ request: LoopbackServer.Request?) throws -> JSONObject {

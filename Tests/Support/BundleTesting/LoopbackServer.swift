@@ -18,6 +18,9 @@ package final class LoopbackServer: Sendable {
         /// The body, with the length of Content-Length.
         package internal(set) var body: [UInt8] = []
 
+        /// The target without its query.
+        package var path: String { String(target.prefix { $0 != "?" }) }
+
         /// The first value of a header in any case.
         package subscript(_ name: String) -> String? {
             headers.first { $0.name.lowercased() == name.lowercased() }?.value
@@ -64,10 +67,10 @@ package final class LoopbackServer: Sendable {
 
     package var requests: [Request] { service.state.withLock { $0.requests } }
 
-    /// Waits until `target` is requested. Returns false after a minute.
+    /// Waits until `target`, or that path with a query, is requested. Returns false after a minute.
     package func wait(for target: String) -> Bool {
         for _ in 0..<12_000 {
-            if requests.contains(where: { $0.target == target }) { return true }
+            if requests.contains(where: { [$0.target, $0.path].contains(target) }) { return true }
             poll(nil, 0, 5)
         }
         return false
@@ -151,7 +154,7 @@ private final class Service: Sendable {
             request.body = body
             let (handler, route) = state.withLock { [request] state in
                 state.requests.append(request)
-                return (state.answer, state.routes[request.target])
+                return (state.answer, state.routes[request.target] ?? state.routes[request.path])
             }
             let answer = (handler?(request) ?? route ?? fileRoute(request.target)).answering(request)
             guard Answering(socket: socket, route: answer).send() else { break }
