@@ -275,17 +275,17 @@ import Testing
               event.respondWith(caches.match(event.request).then(kept => kept || fetch(event.request)));
             });
             """
-        var other: LoopbackServer? = try LoopbackServer { request in
+        let other = try LoopbackServer { request in
             switch request.target {
             case "/sw.js": Self.script(worker)
             case "/app.js": Self.script("window.version = 'other';")
             default: .html("<script src=/app.js></script><script>navigator.serviceWorker.register('/sw.js')</script>")
             }
         }
-        let port = try #require(other?.port)
+        let port = other.port
         let page = try browser.open("http://127.0.0.1:\(port)/")
         try page.wait(until: "window.version === 'other' && navigator.serviceWorker.controller")
-        other = nil
+        other.stop()
         try page.reload()
         try page.wait(until: "window.version === 'other'")
 

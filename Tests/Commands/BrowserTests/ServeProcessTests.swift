@@ -27,7 +27,7 @@ import Testing
         let page = try Browser.forAllTests().open(serving.root + "/")
         try page.wait(until: "window.version === 'embedded'")
         try page.wait(for: "it listens") {
-            $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 }
+            $0.requests.contains { $0.url.contains("/v1/events?") && $0.status == 200 }
         }
         serving.program.send(signal)
         let ending = try #require(try serving.program.wait(within: .seconds(60)), "it does not end")

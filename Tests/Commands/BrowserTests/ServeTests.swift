@@ -184,7 +184,7 @@ import Testing
             """
         // Whoever does not listen yet is not told that nothing is newer.
         try page.wait(for: "it listens") {
-            $0.requests.contains { $0.url.hasSuffix("/events") && $0.status == 200 }
+            $0.requests.contains { $0.url.contains("/v1/events?") && $0.status == 200 }
         }
         #expect(try text(page, ask) == #"{"outcome":"upToDate"}"#)
         try page.wait(until: "window.current === '1.0.0'")
