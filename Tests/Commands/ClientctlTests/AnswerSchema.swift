@@ -90,7 +90,7 @@ struct AnswerSchema {
 }
 
 extension AnswerSchema {
-    private static let groups = ["keys", "trust", "release", "feed"]
+    private static let groups = ["keys", "trust", "release", "channel", "feed"]
 
     /// The name of the schema for the answer to `arguments`.
     static func name(of arguments: [String]) -> String {
