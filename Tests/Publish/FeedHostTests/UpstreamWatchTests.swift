@@ -88,12 +88,12 @@ import Testing
         upstream.fail(.unreachable(try FetchURL(parsing: "https://cdn.example/"), reason: "refused"))
         await pass(.seconds(1))
         for wait in [2, 4, 8, 16, 32, 60] { await pass(.seconds(wait)) }
-        upstream.fail(.httpStatus(503, try FetchURL(parsing: "https://cdn.example/"), retryAfter: .seconds(300)))
+        upstream.fail(.httpStatus(503, try FetchURL(parsing: "https://cdn.example/"), retryAfter: .seconds(180)))
         try upstream.publish(18)
         await pass(.seconds(60))
         upstream.fail(nil)
         // The wait that the server asked for, and the backoff after it.
-        await pass(.seconds(360))
+        await pass(.seconds(240))
         #expect(announcer.sequences.numbers == ["stable": 18])
         await pass(.seconds(1))
         #expect(upstream.looks.count == 11)
