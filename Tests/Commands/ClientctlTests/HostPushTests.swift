@@ -41,8 +41,7 @@ import Testing
         for socket in [first, second] {
             #expect(try await socket.next() == .release(channel: "stable", sequence: 4))
         }
-        // A change that changes nothing is none.
-        try site.publish("1.0.1", channel: "beta").succeeded()
+        try site.publish("1.0.2", channel: "beta").succeeded()
         #expect(try await first.next() == .release(channel: "beta", sequence: 2))
         await first.close()
         await second.close()

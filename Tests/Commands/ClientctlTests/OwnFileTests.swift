@@ -26,6 +26,7 @@ import Testing
     }
 
     @Test func `are refused in the folder of the user`() throws {
+        try site.folder.makeFolder("config")
         let config = try site.folder.write(bytes("{}"), to: "config/clientctl.json")
         let home = ["XDG_CONFIG_HOME": site.folder.file("config")]
         try status([], environment: home).succeeded()

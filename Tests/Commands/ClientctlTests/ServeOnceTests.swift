@@ -89,7 +89,7 @@ import Testing
         #expect(ending.status == 40, "\(ending.errors)")
         #expect(ending.errors.contains("v1.0.0 was left for embedded without a verdict"))
         let shown = try Clientctl.run(["status", "--store", site.folder.file("store")])
-        #expect(shown.text.contains("v1.0.0 staged"), "\(shown.text)")
+        #expect(shown.text.contains("v1.0.0  staged"), "\(shown.text)")
     }
 
     @Test func `ends with the failure of its check, and shows nothing`() throws {
