@@ -39,8 +39,8 @@ struct Publish: AsyncParsableCommand, ConfinedCommand {
             Devices that have one of the last three releases get a delta, a fraction of the
             archive: --delta-from picks other base versions, --no-deltas makes none.
 
-            Without a trust root in the feed, a release is signed by a key that signed
-            what the feed offers now. Otherwise pass the keys that devices trust with --trust.
+            Without a trust root in the feed, a release is signed by a key that signed what
+            the feed offers now. Otherwise pass the keys that devices trust with --trust.
 
             --channel also adds the release to FEED/channels/NAME.json, for the --rollout
             share of its devices. Publishing again never changes a rollout: use `clientctl

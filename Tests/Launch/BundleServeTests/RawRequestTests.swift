@@ -54,7 +54,6 @@ import Testing
         Row(308, "GET /clients/embedded?a HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         Row(404, "GET /clients/v1.0 HTTP/1.1\r\nHost: HOST\r\n\r\n", goesOn: true),
         // From whom it is.
-        Row(403, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nSec-Fetch-Dest: serviceworker\r\n\r\n", goesOn: true),
         Row(200, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\n\r\n", goesOn: true),
         Row(403, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: http://localhost:PORT\r\n\r\n", goesOn: true),
         Row(403, "GET /app.js HTTP/1.1\r\nHost: HOST\r\nOrigin: https://HOST\r\n\r\n", goesOn: true),
