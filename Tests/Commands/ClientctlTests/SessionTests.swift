@@ -72,7 +72,9 @@ import Testing
         try run(["lock", "--maintenance"]).succeeded()
         try run(launch + ["--seed", seed]).failed(44, "deviceLocked")
         try run(["unlock"]).succeeded()
-        #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
+        let shown = try run(launch).succeeded()
+        #expect(shown.string("version") == "1.0.0")
+        try run(["confirm", "--version", "1.0.0", "--token", try #require(shown.string("token"))]).succeeded("confirmed")
         try login()
         #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
         try run(["logout"]).succeeded()
@@ -182,7 +184,7 @@ import Testing
         try site.publish("1.0.0")
         let own = try LoopbackServer(folder: site.feed)
         let line = """
-            "$0" login --token-file <(cat "$1") --store "$2" --json && cat "$1" | "$0" login --token-file - --store "$2" --json
+            "$0" login --create --token-file <(cat "$1") --store "$2" --json && cat "$1" | "$0" login --token-file - --store "$2" --json
             cat "$1" | "$0" install --token-file /dev/stdin --manifest "$3" --trust "$4" --store "$5" --shell-version 1.0.0
             """
         let ending = try Program.run(

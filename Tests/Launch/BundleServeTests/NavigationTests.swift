@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.ownThread) struct `A navigation` {
     static let document = """
-        <html><head><meta name="clientctl-token" content="token-1"><script>bridge()</script></head>app</html>
+        <html><head><meta name="clientctl-token" content="token-1" data-ended=""><script>bridge()</script></head>app</html>
         """
     static let bare = "<html><head></head>app</html>"
 

@@ -270,11 +270,12 @@ struct HotCodePushTests {
         #expect(bench.bridge.reloads == 3)
         #expect(
             bench.bridge.calls.suffix(4) == ["base meteor-version3", "reload", "base meteor-version2", "reload"])
-        // It is to be retried: a check offers what is here, a second failure is the last.
+        // It is retried after a pause: a check offers what is here, a second failure is the last.
+        bench.clock.advance(by: RetryRule.standardPause)
         try await session.check(.version3)
         bench.expectRequests(page: false, [])
         try await session.reload()
-        await bench.clock.sleeper(until: .seconds(20))
+        await bench.clock.sleeper(until: .seconds(20) + RetryRule.standardPause)
         bench.clock.advance(by: .seconds(10))
         #expect(await session.events.line() == "rolled back meteor-version3 to meteor-version2: healthFailed")
         #expect(try bench.ledger().blocks.map(\.version.description) == ["version3"])
