@@ -74,7 +74,8 @@ import Testing
         try run(["unlock"]).succeeded()
         let shown = try run(launch).succeeded()
         #expect(shown.string("version") == "1.0.0")
-        try run(["confirm", "--version", "1.0.0", "--token", try #require(shown.string("token"))]).succeeded("confirmed")
+        try run(["confirm", "--version", "1.0.0", "--token", try #require(shown.string("token"))]).succeeded(
+            "confirmed")
         try login()
         #expect(try run(launch).succeeded()["version"] == .string("1.0.0"))
         try run(["logout"]).succeeded()
