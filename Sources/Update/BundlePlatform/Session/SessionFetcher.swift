@@ -51,9 +51,12 @@ package final class SessionFetcher: Fetcher {
         return url
     }
 
-    /// Whether the answer to `url` is that of the whole feed: its channel document or its manifest.
+    /// Whether the response to `url` counts for the whole feed: that of the channel file, the manifest, or the trust root that a check
+    /// requests before them.
     private func isDocument(_ url: FetchURL) -> Bool {
-        url == feed || url.origin == feed.origin && url.description.hasSuffix("/manifest.json")
+        if url == feed { return true }
+        let text = url.description
+        return url.origin == feed.origin && (text.hasSuffix("/manifest.json") || text.contains("/trust/"))
     }
 
     /// The session and whether its token was refused before, unless its time is over. One that cannot be read is none: a feed for
