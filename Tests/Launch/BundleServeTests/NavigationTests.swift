@@ -128,7 +128,8 @@ import Testing
         #expect(fixture.host.with { $0.pages.isEmpty })
     }
 
-    private static let start = #"<meta name="clientctl-token" content="token-1" data-ended=""><script>bridge()</script>"#
+    private static let start =
+        #"<meta name="clientctl-token" content="token-1" data-ended=""><script>bridge()</script>"#
 
     @Test(arguments: [
         ("/sub/", navigation, "<p>nested</p>"), ("/sub/index.html", ["Accept: text/html"], "<p>nested</p>"),
