@@ -282,7 +282,8 @@ final class Kiosk: Sendable {
             return String(cString: path)
         }
         // Landlock keeps the other threads from reading the environment of another process, and from changing a profile.
-        if let store, (try? await onThread { SpawnThread.run { BrowserLeftovers.endOrphans(of: store) } }) ?? 0 > 0 {
+        if let store, (try? await onThread { try SpawnThread.run { BrowserLeftovers.endOrphans(of: store) } }) ?? 0 > 0
+        {
             Log.note(LogLine(level: .info, event: "browser", message: "ended the browser that an earlier serve left"))
         }
         var pause = Self.shortestPause
@@ -310,7 +311,7 @@ final class Kiosk: Sendable {
             let isFresh = profile.map { $0 == .fresh } ?? requiresSession()
             let folder = hasProfile ? try await makeFolder(port, isFresh: isFresh) : nil
             let words = CommandWords.place("http://127.0.0.1:\(port)/", profile: folder?.profile, in: browser)
-            for line in try await onThread({ SpawnThread.run { BrowserLeftovers.removeStaleLocks(of: words) } }) {
+            for line in try await onThread({ try SpawnThread.run { BrowserLeftovers.removeStaleLocks(of: words) } }) {
                 Log.note(LogLine(level: .warning, event: "browser", message: line))
             }
             let began = SuspendingClock().now
