@@ -28,8 +28,8 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             --check-interval, or for a whole fleet with `clientctl release poll`. Checks
             are spread out at random. The first comes within a minute, and at once on a
             device that has nothing to show. They back off while the feed is failing: from
-            a minute to four intervals. A server may ask for a longer wait (Retry-After), up
-            to four intervals and an hour. With --activation-window, a client that is ready
+            a minute to four intervals. A server may ask for a longer wait (Retry-After),
+            up to four intervals and an hour. With --activation-window, a client that is ready
             appears by itself only in these times. At other times it waits for the page to
             ask for it, or for the shell to start. --once checks at once and ends with the
             verdict: 0 if the client confirms its start, 40 if it is rolled back.
@@ -40,7 +40,7 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
 
             With --browser it starts the browser, too, and starts it again when it ends or
             when the page that is seen reports nothing for the time of --heartbeat.
-            `clientctl kiosk` starts the browser as another user, who cannot read the store.
+            `clientctl kiosk` runs the browser as another user, who cannot read the store.
 
             With --report it tells a host or VictoriaMetrics what becomes of each version,
             each fact once, without a word of who the device is.
