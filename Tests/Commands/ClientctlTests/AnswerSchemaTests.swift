@@ -6,7 +6,8 @@ import Testing
 /// The schemas of `Guide/reference/json`, which every answer of a test is compared with.
 @Suite(.ownThread) struct AnswerSchemaTests {
     @Test func `every command has a schema`() {
-        let answering = EveryFlagTests.commands.filter { command in command.flags.contains { $0.name == "json" } }
+        // `kiosk` prints its log alone.
+        let answering = EveryFlagTests.commands.filter { $0.words != ["kiosk"] }
         let names = answering.map { $0.words.joined(separator: "-") } + ["verify-store", "error"]
         #expect(names.filter { AnswerSchema($0) == nil } == [])
     }
