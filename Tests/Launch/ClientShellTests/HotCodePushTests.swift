@@ -272,6 +272,8 @@ struct HotCodePushTests {
             bench.bridge.calls.suffix(4) == ["base meteor-version3", "reload", "base meteor-version2", "reload"])
         // It is retried after a pause: a check offers what is here, a second failure is the last.
         bench.clock.advance(by: RetryRule.standardPause)
+        // Nothing confirmed the start of the version before, which has been confirmed earlier.
+        #expect(await session.events.line().hasPrefix("unconfirmed meteor-version2: "))
         try await session.check(.version3)
         bench.expectRequests(page: false, [])
         try await session.reload()

@@ -27,7 +27,7 @@ package final class Socket: Sendable {
         let listener = Socket(descriptor)
         // Allows the reuse of a port directly after its last server.
         var on: Int32 = 1
-        if port != 0 { setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size)) }
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
         try listener.bind(to: port)
         guard listen(descriptor, 64) == 0 else { throw SystemCallError("listen") }
         return listener

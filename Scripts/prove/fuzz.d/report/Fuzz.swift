@@ -20,8 +20,8 @@ func fuzz(_ input: [UInt8]) throws {
     names.channels = ["stable"]
     names.versions = [try SemanticVersion(parsing: "1.0.0")]
     var counts = ReportCounts()
-    let counted = counts.take(message, in: names).counted
-    require(counts.take(message, in: names).counted == 0, "what came before does not count again")
+    let counted = counts.add(message, in: names).counted
+    require(counts.add(message, in: names).counted == 0, "what came before does not count again")
     require(counts.sorted().map(\.count).reduce(0, +) == counted, "what counts is a sum")
     require(
         counts.lines.keys.allSatisfy { names.versions.contains($0.version) && $0.channel ?? "stable" == "stable" },
