@@ -12,7 +12,8 @@ struct Agenda {
         case reload
     }
 
-    private static let firstRelease = Duration.seconds(120)
+    /// Before the first check, which comes within a minute.
+    private static let firstRelease = Duration.seconds(2)
     private static let outageKinds = 3
 
     private var entries: [(at: Duration, event: Event)] = []
