@@ -57,7 +57,10 @@ class StoreJudge(Judge):
     """For commands on a store."""
 
     def observe(self):
-        return {"list": self.world.listed(), "status": self.world.status()}
+        status = self.world.status()
+        # A run that failed stores that its version did not arrive.
+        status.pop("wanted", None)
+        return {"list": self.world.listed(), "status": status}
 
     def chosen(self, observed):
         return observed["list"]["current"], observed["list"]["pending"]
@@ -302,7 +305,7 @@ class Addition(Publication):
 
 
 class Sweep(Addition):
-    """feed gc: what stays is what it was at any moment, nothing comes, and the next run removes the rest."""
+    """feed gc: what stays is what it was at any moment, only records of removed releases come, and the next run removes the rest."""
 
     def whole(self):
         self.now = self.observe()
@@ -310,6 +313,10 @@ class Sweep(Addition):
         # A release on its way out has a name that nobody asks for.
         now = {path: kind for path, kind in state(self.world.place).items() if "/releases/.publish-" not in path}
         for path in sorted({*now, *after}):
+            if path.startswith("feed/retired"):
+                if path in after and now.get(path, after[path]) != after[path]:
+                    yield f"{path} is not whole"
+                continue
             if now.get(path) != self.files_before.get(path) and path in after:
                 yield f"{path} is not what it was"
             if path not in self.files_before:
