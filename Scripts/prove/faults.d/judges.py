@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from published import difference, state
+from published import difference, signed_content, state
 
 # What a command may answer where the disk failed it so.
 WANTED_STATUS = {"ENOSPC": {30}, "EDQUOT": {30}, "torn": {30}, "EROFS": {31}, "EIO": {1}}
@@ -238,7 +238,10 @@ class Publication(Judge):
 
     def observe(self):
         files = {name: self.world.feed / name for name in self.MUTABLE}
-        return {name: file.read_text() for name, file in files.items() if file.is_file()}
+        return {
+            name: signed_content(file) if name.startswith("channels/") else file.read_text()
+            for name, file in files.items() if file.is_file()
+        }
 
     def releases(self):
         folder = self.world.feed / "releases"
