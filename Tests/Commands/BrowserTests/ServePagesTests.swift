@@ -83,7 +83,7 @@ import Testing
         try page.wait(until: "window.confirmed")
         try page.evaluate("setTimeout(() => { throw new Error('the last') }); null")
         try page.wait(for: "what comes behind it") { _ in (try? count("the last")) ?? 0 > 0 }
-        // A busy machine logs a forbidden script twice now and then: see whether its page reports it again when it is left.
+        // Unexplained: on a busy machine, a forbidden script is sometimes logged twice.
         for text in wanted { #expect(try (1...2).contains(count(text)), "\(text)") }
         #expect(!page.console.contains { $0.text.contains("base URI") })
     }
