@@ -1,6 +1,7 @@
 import Glibc
+import Synchronization
 
-/// A private folder that is removed when the value is deinitialized.
+/// A private folder that is removed when the value is deinitialized, or when SIGTERM, SIGINT or SIGHUP ends the program.
 package final class TemporaryDirectory: Sendable {
     /// The folder, with mode 0700.
     package let directory: Directory
@@ -13,11 +14,82 @@ package final class TemporaryDirectory: Sendable {
     package init(in parent: String = TemporaryDirectory.parentPath) throws(DiskError) {
         self.parent = try Directory.open(parent)
         name = randomName("clientctl-")
+        EndingSignals.begin()
         try self.parent.makeDirectory(name, mode: 0o700)
         directory = try self.parent.directory(name)
+        let made = self.parent
+        EndingSignals.folders.withLock { [name] in $0[name] = made }
     }
 
-    deinit { try? parent.removeTree(name) }
+    deinit {
+        try? parent.removeTree(name)
+        EndingSignals.folders.withLock { [name] in $0[name] = nil }
+    }
+}
+
+/// Removes temporary folders when a signal ends the program.
+///
+/// The signal handler only writes to a pipe. A thread reads the pipe and removes the folders. A handler that the program sets itself,
+/// such as that of a prompt for a passphrase, replaces this one until the program resets it.
+private enum EndingSignals {
+    /// The names of the folders, each with its parent.
+    static let folders = Mutex<[String: Directory]>([:])
+    private static let pipeEnd = Atomic<Int32>(-1)
+    private static let begun: Void = start()
+
+    /// Handles the signals from now on. If no pipe or thread can be made, they end the program and leave the folders.
+    static func begin() { begun }
+
+    private static func start() {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { return }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        pipeEnd.store(ends[1], ordering: .relaxed)
+        var thread = pthread_t()
+        let reader = UnsafeMutableRawPointer(bitPattern: Int(ends[0]))
+        let body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
+            EndingSignals.wait(on: Int32(Int(bitPattern: context)))
+            return nil
+        }
+        guard pthread_create(&thread, nil, body, reader) == 0 else { return }
+        pthread_detach(thread)
+        for number in [SIGTERM, SIGINT, SIGHUP] { take(number) }
+    }
+
+    private static func take(_ number: Int32) {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        guard unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 0 else { return }
+        action.sa_flags = SA_RESTART
+        action.__sigaction_handler.sa_handler = { number in
+            var byte = UInt8(truncatingIfNeeded: number)
+            _ = Glibc.write(EndingSignals.pipeEnd.load(ordering: .relaxed), &byte, 1)
+        }
+        sigaction(number, &action, nil)
+    }
+
+    /// Waits for the first signal, removes the folders, and ends the program by that signal.
+    private static func wait(on descriptor: Int32) {
+        var signals = sigset_t()
+        sigfillset(&signals)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+        var byte: UInt8 = 0
+        while read(descriptor, &byte, 1) != 1 {}
+        // Another thread may still write to them.
+        for _ in 0..<5 {
+            let left = folders.withLock { folders in
+                folders = folders.filter { name, parent in (try? parent.removeTree(name)) == nil }
+                return folders.count
+            }
+            if left == 0 { break }
+        }
+        let number = Int32(byte)
+        signal(number, SIG_DFL)
+        sigemptyset(&signals)
+        sigaddset(&signals, number)
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+        kill(getpid(), number)
+    }
 }
 
 /// Returns `prefix` with 64 random bits in hexadecimal.

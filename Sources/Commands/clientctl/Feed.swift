@@ -171,7 +171,7 @@ struct FeedCopyCommand: ParsableCommand {
 struct FeedCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check a feed's public URL as devices do: signatures, sizes, caching, ranges.",
+        abstract: "Check a feed's public URL as devices do: trust roots, signatures, holds, sizes, caching, ranges.",
         discussion: """
             With --origin, the place that it is published to, also whether the URL shows
             what was published. No archive is downloaded. What keeps devices from a
@@ -211,15 +211,15 @@ struct FeedCheckCommand: AsyncParsableCommand {
         for channel in channels { try ChannelView.requireName(channel) }
         let base = try Wiring.url(url.hasSuffix("/") ? url : url + "/")
         let origin = try settings.optional("origin", origin).map { try Wiring.place(at: $0, reading, settings) }
-        var check = FeedCheck(
+        var check = try FeedCheck(
             base, with: try Wiring.fetcher(network, for: base, settings), trust: trust, origin: origin, clock: .now)
         let report = try await check.run(channels: channels)
         let members = Self.object(report, base, isVerified: trust != nil)
         let json = try settings.isOn("json", common.json)
-        let worst = report.findings.first { $0.code.failure != nil }
+        let worst = report.findings.first { $0.failure != nil }
         if !json || worst == nil { Output.give(json: json, members, Self.lines(report, isVerified: trust != nil)) }
-        guard let worst, let code = worst.code.failure else { return }
-        let count = report.findings.count { $0.code.failure != nil }
+        guard let worst, let code = worst.failure else { return }
+        let count = report.findings.count { $0.failure != nil }
         throw FailureWithOutput(
             failure: UpdateFailure(
                 code, subject: worst.subject,
@@ -231,7 +231,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
     }
 
     private static func object(_ report: FeedCheck.Report, _ base: FetchURL, isVerified: Bool) -> JSONObject {
-        let isBroken = report.findings.contains { $0.code.failure != nil }
+        let isBroken = report.findings.contains { $0.failure != nil }
         return [
             "outcome": .string(isBroken ? "broken" : report.findings.isEmpty ? "good" : "slow"),
             "url": .string(base.display), "verified": .bool(isVerified),
@@ -244,7 +244,7 @@ struct FeedCheckCommand: AsyncParsableCommand {
             "findings": .array(
                 report.findings.map {
                     .object([
-                        "code": .string($0.code.rawValue), "broken": .bool($0.code.failure != nil),
+                        "code": .string($0.code.rawValue), "broken": .bool($0.failure != nil),
                         "subject": .string($0.subject), "message": .string($0.message),
                     ])
                 }),
@@ -252,7 +252,9 @@ struct FeedCheckCommand: AsyncParsableCommand {
     }
 
     private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {
-        report.findings.map { "\($0.code.failure == nil ? "slow  " : "broken")  \($0.sentence)" }
+        report.findings.map {
+            "\($0.failure == nil ? $0.code.isSlowness ? "slow  " : "note  " : "broken")  \($0.sentence)"
+        }
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + [

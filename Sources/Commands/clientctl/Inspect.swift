@@ -44,7 +44,7 @@ struct Inspect: AsyncParsableCommand {
         }
         if source.hasPrefix("s3://") {
             let temporary = try TemporaryDirectory()
-            let path = try Wiring.bring(source, into: temporary.directory, reading, settings)
+            let path = try Wiring.bring(source, into: temporary.directory, limits, reading, settings)
             return try withExtendedLifetime(temporary) { try describe(any: try File.open(reading: path), limits) }
         }
         let url = try Wiring.url(source)

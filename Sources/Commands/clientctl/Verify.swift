@@ -12,8 +12,10 @@ struct Verify: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Verify a release (its manifest, archive and, with --rebuild, its folder) or a store (--store).",
         discussion: """
-            With --store, every installed file is compared with its receipt; a difference
-            ends with status 33.
+            Trust roots are followed as devices do. With --store, every installed file is
+            compared with its receipt; a difference ends with status 33. With --trust,
+            too, it is compared with what a release key has signed: another key ends with
+            status 20, another file with 23.
 
             Examples:
               clientctl verify https://updates.example.com/manifest.json \\
@@ -23,6 +25,7 @@ struct Verify: AsyncParsableCommand {
               clientctl verify feed/releases/v1.5.0/manifest.json \\
                 --trust release.pub.pem --rebuild dist
               clientctl verify --store /var/lib/clientctl
+              clientctl verify --store /var/lib/clientctl --trust trust.json
             """)
 
     @Argument(
@@ -49,6 +52,10 @@ struct Verify: AsyncParsableCommand {
     func run() async throws {
         let settings = try common.settings()
         guard let source else {
+            if rebuild != nil {
+                throw ValidationError(
+                    "--rebuild compares a folder with a release: name its manifest in place of --store.")
+            }
             try verifyStore(try settings.required("store", place.store), settings)
             return
         }
@@ -59,24 +66,24 @@ struct Verify: AsyncParsableCommand {
             throw ValidationError("Name a manifest or --store, not both: they are two checks.")
         }
         let temporary = try TemporaryDirectory()
-        let url = try Wiring.url(
-            source.hasPrefix("s3://")
-                ? Wiring.bring(source, into: temporary.directory.directory(creating: "feed"), reading, settings)
-                : Wiring.document(source))
+        let limits = try limits.limits(settings)
         let anchor = try TrustAnchor.read(at: try settings.required("trust", trust))
+        let (url, device) = try await document(source, anchor, into: temporary.directory, limits, settings)
         let fetcher = try Wiring.fetcher(network, for: url, settings)
         if url.description.contains("/channels/"), rebuild == nil {
             let file = try await SpoolFile.fetch(
                 url, with: fetcher, maximumBytes: ChannelFormat.maximumBytes, into: temporary.directory)
             let bytes = try file.readAll(maximumBytes: ChannelFormat.maximumBytes)
             return url.path.hasSuffix(".hold.json")
-                ? try verifyHold(bytes, anchor, settings) : try verifyChannel(bytes, anchor, settings)
+                ? try verifyHold(bytes, of: url, device, settings)
+                : try verifyChannel(bytes, of: url, device, settings)
         }
+        try device.requireFresh()
         let report = try await ReleaseVerifier(
-            manifestURL: url, trusted: anchor.keys(for: .release, at: .now),
-            limits: try limits.limits(settings), fetcher: fetcher,
+            manifestURL: url, trusted: device.anchor.keys(for: .release, at: .now), limits: limits, fetcher: fetcher,
             scratch: temporary.directory
         ).verify()
+        try device.requireApp(of: report.manifest)
         if let rebuild {
             let look = try FolderLook(Directory.open(rebuild), excluding: excluded, dropping: drops)
             do {
@@ -107,15 +114,32 @@ struct Verify: AsyncParsableCommand {
                 + (rebuild.map { ["  \($0) is what was released"] } ?? []))
     }
 
-    private func verifyHold(_ bytes: [UInt8], _ anchor: TrustAnchor, _ settings: Settings) throws {
-        let envelope = try HoldFormat.envelope(parsing: bytes)
-        guard case .root(let root) = anchor, root.root.roles[.guard] != nil else {
+    /// Returns where the document at `source` is, brought here from a bucket, and a device with `anchor` that has followed the trust roots
+    /// of its feed.
+    private func document(
+        _ source: String, _ anchor: TrustAnchor, into folder: Directory, _ limits: ArchiveLimits, _ settings: Settings
+    ) async throws -> (url: FetchURL, device: NewDevice) {
+        if source.hasPrefix("s3://") {
+            let (place, path) = try Wiring.bucketDocument(source, reading, settings)
+            let target = try folder.directory(creating: "feed")
+            let device = try NewDevice(following: anchor, in: place, clock: .now)
+            try FeedCopy.bringRelease(path, from: place, into: target, limits)
+            return (try Wiring.url("\(target.path)/\(path)"), device)
+        }
+        let url = try Wiring.url(Wiring.document(source))
+        var device = try NewDevice(trusting: anchor, clock: .now)
+        try await device.follow(
+            inFeed: try FeedDocument.feed(of: url), with: try Wiring.fetcher(network, for: url, settings))
+        return (url, device)
+    }
+
+    private func verifyHold(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
+        guard device.hasGuard else {
             throw UpdateFailure(
                 .keyUnknown, subject: "hold",
                 "--trust names no guard, so no device heeds this hold: give the trust root that does.")
         }
-        let hold = try HoldVerifier.verify(
-            envelope, channel: try HoldFormat.parse(envelope).channel, trusted: anchor.keys(for: .guard, at: .now))
+        let hold = try device.take(hold: bytes, channel: try FeedDocument.channel(of: url))
         Output.give(
             json: try settings.isOn("json", common.json),
             [
@@ -128,13 +152,11 @@ struct Verify: AsyncParsableCommand {
             ] + HoldView.lines(hold.document))
     }
 
-    /// What a device that knows nothing yet would take; which release of it, `check` tells.
-    private func verifyChannel(_ bytes: [UInt8], _ anchor: TrustAnchor, _ settings: Settings) throws {
-        let envelope = try ChannelFormat.envelope(parsing: bytes)
+    /// Verifies what a device that knows nothing yet would take. `check` reports which release of it a device takes.
+    private func verifyChannel(_ bytes: [UInt8], of url: FetchURL, _ device: NewDevice, _ settings: Settings) throws {
+        let channel = try FeedDocument.channel(of: url)
         let now = Timestamp.now
-        let verified = try ChannelVerifier.verify(
-            envelope, channel: try ChannelFormat.parse(envelope).claims.channel,
-            trusted: anchor.keys(for: .channel, at: now))
+        let verified = try device.take(try ChannelFormat.envelope(parsing: bytes), channel: channel)
         let document = verified.document
         if document.expires <= now {
             throw UpdateFailure(
@@ -142,8 +164,11 @@ struct Verify: AsyncParsableCommand {
                 "The document of channel \(document.channel) expired at \(document.expires): sign it anew with `clientctl release resign`."
             )
         }
-        for release in document.releases {
-            _ = try ManifestVerifier.verify(release.manifest, trusted: anchor.keys(for: .release, at: now))
+        for release in device.refused(of: document) {
+            if release.isMissed { throw release.failure }
+            Output.say(
+                "clientctl: no device takes version \(release.version) any longer. Remove it: "
+                    + "clientctl release remove --version \(release.version) --channel \(channel)")
         }
         Output.give(
             json: try settings.isOn("json", common.json),
@@ -163,6 +188,7 @@ struct Verify: AsyncParsableCommand {
         try Wiring.requireStore(store)
         try StoreMark.require(in: try Directory.open(store))
         let inventory = try Inventory.read(at: store)
+        let signed = try verifySigned(inventory, store, settings)
         for bundle in inventory.bundles {
             guard let difference = try InstalledTree.difference(of: bundle, inStoreAt: store) else { continue }
             throw UpdateFailure(
@@ -172,9 +198,32 @@ struct Verify: AsyncParsableCommand {
         }
         Output.give(
             json: try settings.isOn("json", common.json),
-            ["outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name))],
+            [
+                "outcome": .string("verified"), "versions": .names(inventory.bundles.map(\.name)),
+                "signed": .names(signed),
+            ],
             inventory.bundles.isEmpty
                 ? ["no clients to verify"]
-                : inventory.bundles.map { "verified \($0.name): every file is what was installed" })
+                : inventory.bundles.map { bundle in
+                    let what = signed.contains(bundle.name) ? "what a trusted key signed" : "what was installed"
+                    return "verified \(bundle.name): every file is \(what)"
+                })
+    }
+
+    /// Verifies the clients that release keys signed, by `--trust` or by the newest root that the store has followed from there; returns
+    /// their names.
+    private func verifySigned(_ inventory: Inventory, _ store: String, _ settings: Settings) throws -> [ClientName] {
+        guard let path = try settings.optional("trust", trust) else { return [] }
+        let device = try NewDevice(
+            trusting: try TrustAnchor.read(at: path), knowing: inventory.ledger.feed, clock: .now)
+        let clients = inventory.bundles.filter { $0.version.source == .archive }
+        if clients.isEmpty, trust != nil {
+            throw ValidationError(
+                "--trust verifies clients that a release key signed, and \(store) has none: leave the flag out.")
+        }
+        for client in clients {
+            _ = try SignedClient.verify(client, inStoreAt: store, trusted: device.releaseKeysOfAnyTime)
+        }
+        return clients.map(\.name)
     }
 }

@@ -80,16 +80,14 @@ enum Wiring {
         return text.contains("://") || ["s3:", "http:", "https:", "file:"].contains(where: lower.hasPrefix)
     }
 
-    /// What is at `s3://bucket/…`, and the archive that it names, brought into `folder`; the path of the first. Of a feed, its manifest.
+    /// Brings the document at `s3://bucket/…`, and the archive that it names, into `folder`; returns the document's path. Of a feed, that
+    /// is its manifest.
     static func bring(
-        _ text: String, into folder: Directory, _ reading: BucketReading, _ settings: Settings
+        _ text: String, into folder: Directory, _ limits: ArchiveLimits, _ reading: BucketReading,
+        _ settings: Settings
     ) throws -> String {
-        var parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
-        let name = parts.count > 1 && parts.last?.hasSuffix(".json") == true ? parts.removeLast() : "manifest.json"
-        let kept = name == "manifest.json" || parts.count < 2 ? [] : [parts.removeLast()]
-        let place = try self.place(at: "s3://" + parts.joined(separator: "/"), reading, settings)
-        let path = (kept + [name]).joined(separator: "/")
-        try FeedCopy.bringRelease(path, from: place, into: folder)
+        let (place, path) = try bucketDocument(text, reading, settings)
+        try FeedCopy.bringRelease(path, from: place, into: folder, limits)
         return "\(folder.path)/\(path)"
     }
 
@@ -101,6 +99,19 @@ enum Wiring {
             }
         }
         return try parts(path).starts(with: parts(folder))
+    }
+
+    /// Returns the feed in a bucket that has the document at `s3://bucket/…`, and the document's path below that feed.
+    static func bucketDocument(
+        _ text: String, _ reading: BucketReading, _ settings: Settings
+    ) throws -> (place: any FeedPlace, path: String) {
+        let parts = text.dropFirst("s3://".count).split(separator: "/").map(String.init)
+        let isDocument = parts.count > 1 && parts.last?.hasSuffix(".json") == true
+        let name = isDocument ? parts[parts.count - 1] : "manifest.json"
+        let above = isDocument ? parts.dropLast() : parts[...]
+        let depth = FeedDocument.depth(of: name, in: Array(above.dropFirst()))
+        let place = try place(at: "s3://" + above.dropLast(depth).joined(separator: "/"), reading, settings)
+        return (place, (above.suffix(depth) + [name]).joined(separator: "/"))
     }
 
     /// The path from the root.

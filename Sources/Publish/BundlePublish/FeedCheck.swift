@@ -14,6 +14,14 @@ package struct FeedFinding: Sendable, Hashable {
         case malformed
         /// No trusted key signed it.
         case notVouchedFor
+        /// Its keys are revoked.
+        case revokedKey
+        /// It is for another application than the trust root.
+        case otherApp
+        /// It does not follow the trust root before it, so devices stay with that one, and check nothing else.
+        case brokenChain
+        /// It is a hold that devices ignore.
+        case voidHold
         /// It counts no more.
         case expired
         /// It will count no more in three days.
@@ -39,12 +47,14 @@ package struct FeedFinding: Sendable, Hashable {
             case .missing: .httpStatus
             case .unreachable: .networkUnavailable
             case .malformed: .manifestMalformed
-            case .notVouchedFor: .signatureInvalid
+            case .notVouchedFor, .brokenChain: .signatureInvalid
+            case .revokedKey: .keyUnknown
+            case .otherApp: .appMismatch
             case .expired: .expired
             case .stale: .rollbackAttempt
             case .wrongSize: .sizeMismatch
             case .encoded: .archiveRejected
-            case .expiresSoon, .noSize, .noRanges, .cachedTooLong, .cachedTooShort: nil
+            case .expiresSoon, .voidHold, .noSize, .noRanges, .cachedTooLong, .cachedTooShort: nil
             }
         }
     }
@@ -54,6 +64,8 @@ package struct FeedFinding: Sendable, Hashable {
     package let subject: String
     /// What was found, and what to do.
     package let message: String
+    /// What devices fail with; nil where they do well nevertheless.
+    package let failure: FailureCode?
 
     /// The message with the URL in front, once.
     package var sentence: String { message.hasPrefix(subject) ? message : "\(subject): \(message)" }
@@ -110,7 +122,8 @@ package struct FeedCheck {
 
     private let base: FetchURL
     private let fetcher: any Fetcher
-    private let trust: TrustAnchor?
+    /// nil where no signature is checked.
+    private var device: NewDevice?
     private let origin: (any FeedPlace)?
     private let clock: Timestamp
     /// Which releases' archives and deltas are asked for.
@@ -123,14 +136,16 @@ package struct FeedCheck {
     /// For the feed at `base`, which ends with a slash. `origin` is where it is published.
     package init(
         _ base: FetchURL, with fetcher: any Fetcher, trust: TrustAnchor?, origin: (any FeedPlace)?, clock: Timestamp
-    ) {
-        (self.base, self.fetcher, self.trust, self.origin, self.clock) = (base, fetcher, trust, origin, clock)
+    ) throws {
+        (self.base, self.fetcher, self.origin, self.clock) = (base, fetcher, origin, clock)
+        device = try trust.map { try NewDevice(trusting: $0, clock: clock) }
     }
 
     /// Looks at `manifest.json` and `channels`; where none are named, at those of the origin, or else at the default channel.
     package mutating func run(channels: [String]) async throws -> Report {
         let known = try channels.isEmpty ? origin.map { try ChannelDesk.channels(in: $0) } ?? [] : channels
         let isGuess = known.isEmpty
+        try await followTrust()
         try await checkManifest(isNeeded: isGuess)
         for channel in isGuess ? [ChannelFileName.standard] : known {
             try await check(channel, isNeeded: !isGuess)
@@ -146,7 +161,35 @@ package struct FeedCheck {
     }
 
     private mutating func find(_ code: FeedFinding.Code, _ url: FetchURL, _ message: String) {
-        report.findings.append(FeedFinding(code: code, subject: url.display, message: message))
+        find(code, url, message, code.failure)
+    }
+
+    private mutating func find(
+        _ code: FeedFinding.Code, _ url: FetchURL, _ message: String, _ failure: FailureCode?
+    ) {
+        report.findings.append(FeedFinding(code: code, subject: url.display, message: message, failure: failure))
+    }
+
+    // MARK: Trust roots
+
+    /// Follows the chain of trust roots as devices do. What comes after is judged by the last root that counts.
+    private mutating func followTrust() async throws {
+        var last = base
+        for _ in 0..<OfferRequest.maximumSteps {
+            guard let name = device?.nextRoot else { break }
+            let url = try base.resolve(relative: name)
+            guard let bytes = try await document(url, TrustRootFormat.maximumBytes, isNeeded: false) else { break }
+            do {
+                try device?.take(root: bytes)
+            } catch {
+                let failure = UpdateFailure(error)
+                let what = "No device updates any more: it does not follow the trust root before it. Restore it. "
+                return find(.brokenChain, url, what + failure.message, failure.code)
+            }
+            last = url
+        }
+        guard let device else { return }
+        _ = attempt(last) { try device.requireFresh() }
     }
 
     // MARK: Documents
@@ -167,17 +210,26 @@ package struct FeedCheck {
                     : "It offers \(manifest.claims.version), and \(published) was published: purge the caches in front of the feed."
             )
         }
+        if let device {
+            if device.revocation(of: manifest) != nil {
+                return find(
+                    .revokedKey, url,
+                    "The key of version \(manifest.claims.version) is revoked, so no device takes it: publish a new release."
+                )
+            }
+            guard attempt(url, { try device.take(manifest) }) != nil else { return }
+        }
         try await check(manifest, at: url)
     }
 
     private mutating func check(_ channel: String, isNeeded: Bool) async throws {
         let url = try base.resolve(relative: "\(ChannelDesk.folder)/\(ChannelFileName.file(of: channel))")
         guard let bytes = try await document(url, ChannelFormat.maximumBytes, isNeeded: isNeeded) else { return }
-        let trusted = trust?.keys(for: .channel, at: clock)
+        let device = device
         let parsed = attempt(url) { () throws -> ChannelDocument in
             let envelope = try ChannelFormat.envelope(parsing: bytes)
-            guard let trusted else { return try ChannelFormat.parse(envelope).claims }
-            return try ChannelVerifier.verify(envelope, channel: channel, trusted: trusted).document
+            guard let device else { return try ChannelFormat.parse(envelope).claims }
+            return try device.take(envelope, channel: channel).document
         }
         guard let document = parsed else { return }
         report.channels[channel] = document.sequence
@@ -193,22 +245,49 @@ package struct FeedCheck {
                             + "or wait until they have what is new.")
             }
         }
-        try await checkHold(of: channel)
-        for release in document.releases { try await check(release.manifest, at: url) }
+        try await checkHold(of: document)
+        let refused = device?.refused(of: document) ?? []
+        for release in refused { find(release, of: channel, url) }
+        for release in document.releases where !refused.contains(where: { $0.version == release.version }) {
+            try await check(release.manifest, at: url)
+        }
     }
 
-    /// A hold that was published and is not seen lets devices take what it holds.
-    private mutating func checkHold(of channel: String) async throws {
-        let path = HoldDesk.path(of: channel)
-        guard let record = try origin?.read(path, maximumBytes: HoldFormat.maximumBytes) else { return }
-        let url = try base.resolve(relative: path)
-        guard let bytes = try await document(url, HoldFormat.maximumBytes, isNeeded: true), bytes != record.bytes else {
-            return
+    private mutating func find(_ release: NewDevice.RefusedRelease, of channel: String, _ url: FetchURL) {
+        let version = release.version
+        let failure = release.isMissed ? release.failure.code : nil
+        let remove = "clientctl release remove --version \(version) --channel \(channel)"
+        if release.isRevoked {
+            let rest = release.isMissed ? "so no device takes it: publish a new release, and remove it" : "so remove it"
+            find(.revokedKey, url, "The key of version \(version) is revoked, \(rest): \(remove)", failure)
+        } else {
+            find(Self.code(of: release.failure), url, release.failure.message, failure)
         }
-        find(
-            .stale, url,
-            "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
-        )
+    }
+
+    /// Looks at a hold. While a device that has a guard cannot get it, the device installs nothing. One that was published and is not seen
+    /// lets devices take what it holds.
+    private mutating func checkHold(of document: ChannelDocument) async throws {
+        let path = HoldDesk.path(of: document.channel)
+        let record = try origin?.read(path, maximumBytes: HoldFormat.maximumBytes)
+        guard record != nil || device?.hasGuard == true else { return }
+        let url = try base.resolve(relative: path)
+        guard
+            let bytes = try await self.document(
+                url, HoldFormat.maximumBytes, isNeeded: record != nil, isAbsence: { $0.isAbsenceOfHold })
+        else { return }
+        if let record, bytes != record.bytes {
+            find(
+                .stale, url,
+                "It is not the hold that was published: purge the caches in front of the feed, or wait until they have what is new."
+            )
+        }
+        guard let device, device.hasGuard else { return }
+        do {
+            _ = try device.take(hold: bytes, channel: document.channel)
+        } catch {
+            find(.voidHold, url, "Devices ignore this hold: \(UpdateFailure(error).message)")
+        }
     }
 
     private static func otherBytes(_ found: String) -> String {
@@ -229,9 +308,17 @@ package struct FeedCheck {
             return try read()
         } catch {
             let failure = UpdateFailure(error)
-            let isAboutKeys = [.signatureInvalid, .keyUnknown].contains(failure.code)
-            find(isAboutKeys ? .notVouchedFor : .malformed, url, failure.message)
+            find(Self.code(of: failure), url, failure.message, failure.code)
             return nil
+        }
+    }
+
+    private static func code(of failure: UpdateFailure) -> FeedFinding.Code {
+        switch failure.code {
+        case .signatureInvalid, .keyUnknown: .notVouchedFor
+        case .appMismatch: .otherApp
+        case .expired: .expired
+        default: .malformed
         }
     }
 
@@ -239,9 +326,6 @@ package struct FeedCheck {
 
     private mutating func check(_ manifest: UnverifiedManifest, at url: FetchURL) async throws {
         if leavesOut(manifest.claims.version) { return }
-        if let trusted = trust?.keys(for: .release, at: clock) {
-            guard attempt(url, { try Self.verify(manifest, by: trusted, at: url) }) != nil else { return }
-        }
         guard looksInto(manifest.claims.version),
             let archive = attempt(url, { try url.resolve(relative: manifest.claims.url) })
         else { return }
@@ -281,14 +365,16 @@ package struct FeedCheck {
     // MARK: Responses
 
     /// The document at `url`; nil where there is none, which is a finding where it is needed.
-    private mutating func document(_ url: FetchURL, _ limit: Int, isNeeded: Bool) async throws -> [UInt8]? {
+    private mutating func document(
+        _ url: FetchURL, _ limit: Int, isNeeded: Bool, isAbsence: (FetchError) -> Bool = { $0.isAbsence }
+    ) async throws -> [UInt8]? {
         var sink = CheckSink(keeps: true)
         do {
             let head = try await fetcher.fetch(FetchRequest(url: url, maximumBytes: limit), into: &sink)
             for code in ResponseRule.document(head) { find(code, url, Self.words(code, head)) }
             return sink.bytes
         } catch let error as FetchError {
-            if !isNeeded, error.isAbsence { return nil }
+            if !isNeeded, isAbsence(error) { return nil }
             if case .tooLarge = error {
                 find(.malformed, url, error.description)
             } else {

@@ -1,4 +1,4 @@
-import ArchiveSource
+package import ArchiveSource
 import BundleCore
 package import BundleDisk
 import BundleSigning
@@ -6,28 +6,39 @@ import BundleValues
 
 /// Files of a feed brought from one place to another.
 package enum FeedCopy {
-    /// Brings the file `name`, by way of `scratch`; false where there is none, or where the target has one of that name already.
+    /// Brings the file `name`, by way of `scratch`; returns false where there is none, or where the target has one of that name
+    /// already. Throws `sizeMismatch` if it has more than `maximumBytes`.
     package static func bring(
-        _ name: String, from source: any FeedPlace, to target: any FeedPlace, by scratch: Directory
+        _ name: String, maximumBytes: Int, from source: any FeedPlace, to target: any FeedPlace, by scratch: Directory
     ) throws -> Bool {
         let part = randomName("part-")
         let file = try scratch.file(creating: part)
         defer { try? scratch.removeFile(part) }
-        guard try source.stream(name, { try file.write($0) }) else { return false }
+        guard try source.stream(name, maximumBytes: maximumBytes, { try file.write($0) }) else { return false }
         return try target.create(name, .file(file))
     }
 
-    /// Brings the document `name` and, where it is a manifest, the archive that it names, into the folder `scratch`.
-    package static func bringRelease(_ name: String, from source: any FeedPlace, into scratch: Directory) throws {
+    /// Brings the document `name` and, where it is a manifest, the archive that it names, into the folder `scratch`. No file may have
+    /// more bytes than its document says, or than `limits` allow.
+    package static func bringRelease(
+        _ name: String, from source: any FeedPlace, into scratch: Directory, _ limits: ArchiveLimits
+    ) throws {
         let target = FeedFolder(scratch.path)
-        guard try bring(name, from: source, to: target, by: scratch) else { throw missing(name, in: source) }
-        guard let record = try target.read(name, maximumBytes: ManifestFormat.maximumBytes),
-            let url = try? ManifestFormat.parse(record.bytes).claims.url, !url.contains(":")
+        let bring = { (name: String, maximumBytes: Int) in
+            try FeedCopy.bring(name, maximumBytes: maximumBytes, from: source, to: target, by: scratch)
+        }
+        guard try bring(name, largestDocument) else { throw missing(name, in: source) }
+        guard let bytes = try target.read(name, maximumBytes: largestDocument)?.bytes,
+            let manifest = try? ManifestFormat.parse(bytes).claims, !manifest.url.contains(":")
         else { return }
         let folder = name.split(separator: "/").dropLast().joined(separator: "/")
-        let archive = folder.isEmpty ? url : "\(folder)/\(url)"
-        guard try bring(archive, from: source, to: target, by: scratch) else { throw missing(archive, in: source) }
+        let archive = folder.isEmpty ? manifest.url : "\(folder)/\(manifest.url)"
+        let size = min(manifest.size ?? limits.archiveBytes, limits.archiveBytes)
+        guard try bring(archive, size) else { throw missing(archive, in: source) }
     }
+
+    /// The longest document that devices read.
+    private static let largestDocument = ChannelFormat.maximumBytes
 
     static func missing(_ name: String, in place: any FeedPlace) -> UpdateFailure {
         UpdateFailure(
@@ -122,7 +133,9 @@ package struct FeedTransfer {
                 isWritten = false
             } else {
                 isWritten =
-                    try isDryRun || FeedCopy.bring(entry.name, from: source, to: target, by: scratch.directory)
+                    try isDryRun
+                    || FeedCopy.bring(
+                        entry.name, maximumBytes: entry.size, from: source, to: target, by: scratch.directory)
             }
             if isWritten { report.written.append(entry) } else { report.present += 1 }
         }
@@ -133,9 +146,19 @@ package struct FeedTransfer {
 
     /// Whether the target has the file, which is written once. Throws if it has another one of that name.
     private func isPresent(_ entry: FeedEntry) throws -> Bool {
-        guard let present = try target.digest(of: entry.name) else { return false }
-        if try source.digest(of: entry.name) == present { return true }
-        throw UpdateFailure(
+        let present: SHA256Digest?
+        do {
+            present = try target.digest(of: entry.name, maximumBytes: entry.size)
+        } catch  where UpdateFailure(error).code == .sizeMismatch {
+            throw other(entry)
+        }
+        guard let present else { return false }
+        if try source.holds(entry.name, present, size: entry.size) == true { return true }
+        throw other(entry)
+    }
+
+    private func other(_ entry: FeedEntry) -> UpdateFailure {
+        UpdateFailure(
             .versionExists, subject: entry.name,
             "\(target.address) has another \(UntrustedName.display(entry.name)) than \(source.address), and that file never changes. "
                 + "Copy to another place, or remove it there.")

@@ -170,6 +170,9 @@ package struct FeedExport {
     struct Hold {
         var sha256: SHA256Digest?
         var size: Int?
+        /// How many bytes the file may have at most.
+        var maximumBytes: Int { size ?? limit }
+        var limit = ArchiveLimits().archiveBytes
     }
 
     /// The files of the releases that `live` offers, by their paths.
@@ -183,7 +186,7 @@ package struct FeedExport {
                 if own != ReleaseFeed.manifestName,
                     try source.read(own, maximumBytes: ManifestFormat.maximumBytes) != nil
                 {
-                    files[own] = Hold()
+                    files[own] = Hold(limit: ManifestFormat.maximumBytes)
                 }
                 let notes = try path(of: ReleaseNotes.fileName, from: archive)
                 if let digest = manifest.notesSha256,
@@ -253,12 +256,11 @@ package struct FeedExport {
     private func check(_ folder: KitFolder, _ report: Report, with fetcher: any Fetcher) async throws -> Voucher {
         let base = try FetchURL(filePath: Array("\(try folder.path)/".utf8))
         let anchor = try trust ?? folder.root()
-        var check = FeedCheck(
-            base, with: fetcher, trust: try await newest(anchor, base, fetcher), origin: nil, clock: clock)
+        var check = try FeedCheck(base, with: fetcher, trust: anchor, origin: nil, clock: clock)
         let leftOut = Set(report.leftOut.map(\.version))
         check.leavesOut = leftOut.contains
         let found = try await check.run(channels: report.channels.keys.sorted()).findings
-        if let worst = found.first(where: { $0.code.failure != nil }), let code = worst.code.failure {
+        if let worst = found.first(where: { $0.failure != nil }), let code = worst.failure {
             let place = base.display
             let subject =
                 worst.subject.hasPrefix(place) ? String(worst.subject.dropFirst(place.utf8.count)) : worst.subject
@@ -267,11 +269,5 @@ package struct FeedExport {
                 "No device would take all of this, so nothing was written. \(subject): \(worst.message)")
         }
         return anchor == nil ? .nobody : trust == nil ? .feed : .given
-    }
-
-    /// What a device with that anchor trusts by the kit's own roots.
-    private func newest(_ anchor: TrustAnchor?, _ base: FetchURL, _ fetcher: any Fetcher) async throws -> TrustAnchor? {
-        guard case .root(let root)? = anchor else { return anchor }
-        return .root(try await TrustChain.newest(after: root, inFeed: base, fetcher: fetcher, now: clock))
     }
 }

@@ -42,7 +42,9 @@ package final class FeedFolder: FeedPlace {
         FeedVersion(try SHA256Digest.of(bytes).hex)
     }
 
-    package func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+    package func stream(
+        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws -> Bool {
         guard let root = try root else { return false }
         let file: File
         do throws(DiskError) {
@@ -50,6 +52,12 @@ package final class FeedFolder: FeedPlace {
         } catch {
             if error.kind == .missing { return false }
             throw error
+        }
+        if try file.size() > maximumBytes {
+            throw UpdateFailure(
+                .sizeMismatch, subject: file.path,
+                "\(file.path) has more than the \(maximumBytes) bytes that are expected of it: restore it, or publish it again."
+            )
         }
         _ = try file.forEachBlock(body)
         return true

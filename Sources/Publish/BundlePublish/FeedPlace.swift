@@ -60,8 +60,9 @@ package protocol FeedPlace: AnyObject {
 
     /// The file, refused where it is larger; nil where there is none.
     func read(_ name: String, maximumBytes: Int) throws -> FeedRecord?
-    /// Hands over the file's bytes in order; false where there is none.
-    func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
+    /// Hands over the file's bytes in order; returns false where there is none. Throws `sizeMismatch` if it has more than
+    /// `maximumBytes`.
+    func stream(_ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool
     /// Makes the file; false where there is one of that name, which is left as it is.
     func create(_ name: String, _ content: FeedContent) throws -> Bool
     /// Puts `bytes` in the place of what was read as `version`, nil where nothing was there; throws `FeedConflict` where something else
@@ -157,11 +158,20 @@ extension FeedPlace {
 
     private static var largestDocument: Int { max(ManifestFormat.maximumBytes, TrustRootFormat.maximumBytes) }
 
-    /// SHA-256 of a file; nil where there is none.
-    func digest(of name: String) throws -> SHA256Digest? {
+    /// Returns the SHA-256 of a file; nil where there is none. Throws `sizeMismatch` if it has more than `maximumBytes`.
+    func digest(of name: String, maximumBytes: Int) throws -> SHA256Digest? {
         var hasher = try SHA256Hasher()
-        guard try stream(name, { try hasher.update($0) }) else { return nil }
+        guard try stream(name, maximumBytes: maximumBytes, { try hasher.update($0) }) else { return nil }
         return try hasher.finish()
+    }
+
+    /// Whether a file has at most `size` bytes and that digest; nil where there is none.
+    func holds(_ name: String, _ digest: SHA256Digest, size: Int) throws -> Bool? {
+        do {
+            return try self.digest(of: name, maximumBytes: size).map { $0 == digest }
+        } catch  where UpdateFailure(error).code == .sizeMismatch {
+            return false
+        }
     }
 
     /// Makes a file that is written once; false where it is there already. Refuses one that is there with other bytes.

@@ -1,6 +1,14 @@
-import ArchiveSource
-import BundleValues
+package import ArchiveSource
+package import BundleValues
 import BundleSigning
+
+extension NewDevice {
+    /// A device with what `anchor` vouches for, which follows the trust roots of the feed at `place`.
+    package init(following anchor: TrustAnchor, in place: any FeedPlace, clock: Timestamp) throws {
+        try self.init(trusting: anchor, clock: clock)
+        try follow { try place.read($0, maximumBytes: TrustRootFormat.maximumBytes)?.bytes }
+    }
+}
 
 /// The feed's newest trust root as the devices' check on what is published. It can only refuse: whoever can write the feed
 /// could have put it there.

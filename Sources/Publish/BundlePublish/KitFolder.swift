@@ -86,20 +86,28 @@ final class KitFolder {
         let file = try create(name)
         var hasher = try SHA256Hasher()
         var size = 0
-        let isThere = try source.stream(name) {
-            try hasher.update($0)
-            try file.write($0)
-            size += $0.count
+        do {
+            let isThere = try source.stream(name, maximumBytes: hold.maximumBytes) {
+                try hasher.update($0)
+                try file.write($0)
+                size += $0.count
+            }
+            guard isThere else { throw FeedCopy.missing(name, in: source) }
+        } catch  where UpdateFailure(error).code == .sizeMismatch {
+            throw Self.altered(name, source)
         }
-        guard isThere else { throw FeedCopy.missing(name, in: source) }
         let digest = try hasher.finish()
         guard hold.sha256.map({ $0 == digest }) ?? true, hold.size.map({ $0 == size }) ?? true else {
-            throw UpdateFailure(
-                .digestMismatch, subject: "\(source.address)/\(name)",
-                "\(source.address)/\(name) is not what its document says, so no kit was made: restore it, or publish it again."
-            )
+            throw Self.altered(name, source)
         }
         return FeedEntry(name: name, size: size)
+    }
+
+    private static func altered(_ name: String, _ source: any FeedPlace) -> UpdateFailure {
+        UpdateFailure(
+            .digestMismatch, subject: "\(source.address)/\(name)",
+            "\(source.address)/\(name) is not what its document says, so no kit was made: restore it, or publish it again."
+        )
     }
 
     private func create(_ name: String) throws -> File {

@@ -84,7 +84,7 @@ package struct PublicWatch: Sendable {
     private func look(_ channel: String?, _ looksInto: @escaping (SemanticVersion) -> Bool) async throws
         -> UpdateFailure?
     {
-        var check = FeedCheck(base, with: fetcher, trust: nil, origin: origin, clock: .now)
+        var check = try FeedCheck(base, with: fetcher, trust: nil, origin: origin, clock: .now)
         check.looksInto = looksInto
         return try await check.run(channel: channel).findings.lazy.compactMap { finding in
             finding.code.failure.map { UpdateFailure($0, subject: finding.subject, finding.message) }

@@ -46,8 +46,10 @@ final class RehearsalPlace: FeedPlace {
         return FeedRecord(bytes, try Self.version(of: bytes))
     }
 
-    func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
-        guard let bytes = written[name] ?? nil else { return try base.stream(name, body) }
+    func stream(_ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+        guard let bytes = written[name] ?? nil else {
+            return try base.stream(name, maximumBytes: maximumBytes, body)
+        }
         try bytes.withUnsafeBytes(body)
         return true
     }

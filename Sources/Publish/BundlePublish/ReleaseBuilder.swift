@@ -255,7 +255,7 @@ package struct ReleaseBuilder {
     private func requireTrusted(_ manifest: UnverifiedManifest) throws {
         try FeedTrust(in: feed, clock: .now)?.require(manifest)
         guard let anchor = options.trust else { return }
-        _ = try ManifestVerifier.verify(manifest, trusted: anchor.keys(for: .release, at: .now))
+        _ = try NewDevice(following: anchor, in: feed, clock: .now).take(manifest)
     }
 
     private func document(_ release: SignedRelease, url: String) throws -> [UInt8] {
@@ -336,8 +336,7 @@ package struct ReleaseBuilder {
                 .versionExists, subject: version.description,
                 "Version \(version) was published before with other keys: use those, or choose a higher version.")
         }
-        let found = try ReleaseFeed.archiveDigest(of: version, named: claims.url, in: feed)
-        guard found == claims.sha256 else {
+        guard try ReleaseFeed.hasArchive(of: claims, in: feed) else {
             throw UpdateFailure(
                 .digestMismatch, subject: claims.url,
                 "The archive of \(version) in the feed is missing or is not the one that was signed: restore it, or "

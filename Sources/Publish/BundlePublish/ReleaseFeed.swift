@@ -60,7 +60,7 @@ enum ReleaseFeed {
         let archive = try scratch.file(creating: "archive")
         var hasher = try SHA256Hasher()
         let name = "\(releasesName)/\(release.version.folderName)/\(release.url)"
-        let isThere = try place.stream(name) {
+        let isThere = try place.stream(name, maximumBytes: release.size ?? limits.archiveBytes) {
             try hasher.update($0)
             try archive.write($0)
         }
@@ -82,13 +82,13 @@ enum ReleaseFeed {
             maximumBytes: DeltaListFormat.maximumBytes)
     }
 
-    /// SHA-256 of a published archive; nil where it is not there.
-    static func archiveDigest(
-        of version: SemanticVersion, named name: String, in place: any FeedPlace
-    ) throws -> SHA256Digest? {
+    /// Whether the archive of a published release is there and is the one that its manifest names.
+    static func hasArchive(of release: Manifest, in place: any FeedPlace) throws -> Bool {
         // Beside its manifest, or nowhere.
-        if name.contains("/") { return nil }
-        return try place.digest(of: "\(releasesName)/\(version.folderName)/\(name)")
+        if release.url.contains("/") { return false }
+        return try place.holds(
+            "\(releasesName)/\(release.version.folderName)/\(release.url)", release.sha256, size: release.size ?? .max)
+            == true
     }
 
     /// The name of the archive in its release's folder.

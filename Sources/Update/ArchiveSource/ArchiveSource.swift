@@ -398,14 +398,19 @@ struct FeedPoll: Sendable {
     private let clock: Timestamp
 
     init(_ anchor: TrustAnchor, _ request: OfferRequest, clock: Timestamp) throws {
-        self.request = request
-        self.clock = clock
-        trust = try CurrentTrust(anchor, memory: request.inventory.ledger.feed)
+        self.init(try CurrentTrust(anchor, memory: request.inventory.ledger.feed), request, clock: clock)
         if let found = trust.root?.root.appId, let appId = request.appId, !found.utf8.elementsEqual(appId.utf8) {
             throw UpdateFailure(
                 .appMismatch, subject: found,
                 "The trust root is for \(found), this device runs \(appId): check --trust and --app-id.")
         }
+    }
+
+    /// A device that trusts `trust`.
+    init(_ trust: CurrentTrust, _ request: OfferRequest, clock: Timestamp) {
+        self.trust = trust
+        self.request = request
+        self.clock = clock
     }
 
     private var memory: FeedMemory { request.inventory.ledger.feed }
@@ -422,13 +427,36 @@ struct FeedPoll: Sendable {
         return after
     }
 
+    /// The time that counts for the device, which is no earlier than any signed time that it has seen.
+    var time: Timestamp { TrustedTime.at(clock, remembering(trust)) }
+
+    /// Returns the manifest if the release keys of a root that is not out of date have signed it.
+    func take(_ manifest: UnverifiedManifest) throws -> VerifiedManifest {
+        try trust.requireFresh(at: time, clock: clock)
+        return try ManifestVerifier.verify(manifest, trusted: trust.keys(for: .release, at: time))
+    }
+
+    /// Returns the channel document if the channel keys of a root that is not out of date have signed it, and it is that of the channel
+    /// `name` and of the device's application.
+    func take(_ envelope: SignedEnvelope, channel name: String) throws -> VerifiedChannelDocument {
+        try trust.requireFresh(at: time, clock: clock)
+        let verified = try ChannelVerifier.verify(
+            envelope, channel: name, trusted: trust.keys(for: .channel, at: time))
+        try requireApp(of: verified.document)
+        return verified
+    }
+
+    /// Returns the hold if it has the signatures of the guard, and is that of the channel `name`.
+    func take(hold bytes: [UInt8], channel name: String) throws -> VerifiedHold {
+        try HoldVerifier.verify(
+            try HoldFormat.envelope(parsing: bytes), channel: name, trusted: trust.keys(for: .guard, at: time))
+    }
+
     /// The offer of a flat manifest.
     func offer(of manifest: UnverifiedManifest) throws -> ArchiveOffer {
         var after = remembering(trust)
-        let time = TrustedTime.at(clock, after)
-        try trust.requireFresh(at: time, clock: clock)
+        let verified = try take(manifest)
         let keys = trust.keys(for: .release, at: time)
-        let verified = try ManifestVerifier.verify(manifest, trusted: keys)
         let decision = AcceptanceRule.decide(
             verified, inventory: request.inventory, shell: request.shell, appId: appId)
         after.neededShell = decision.neededShell
@@ -443,14 +471,12 @@ struct FeedPoll: Sendable {
         of envelope: SignedEnvelope, channel name: String, deviceId: ArchiveSource.DeviceId, hold: HoldFile = .none
     ) throws -> ArchiveOffer {
         var after = remembering(trust)
-        let time = TrustedTime.at(clock, after)
-        try trust.requireFresh(at: time, clock: clock)
-        let keys = trust.keys(for: .channel, at: time)
-        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: keys)
-        let held = judge(hold, verified.document, at: time)
+        let time = time
+        let verified = try take(envelope, channel: name)
+        let held = judge(hold, verified.document)
         let document = verified.document.held(by: held.rule)
         let (signers, digest) = (verified.signers, verified.payloadSha256)
-        try requireApp(of: document)
+        let keys = trust.keys(for: .channel, at: time)
         let known = memory.channel(name)?.counting(trusting: keys.keys.map(\.id))
         let freshness = FreshnessRule.judge(document, payloadSha256: digest, known: known, now: time)
         if let failure = freshness.failure(of: document, clock: clock) { throw failure }
@@ -483,7 +509,7 @@ struct FeedPoll: Sendable {
     /// What a guard says of `document`. Who can change the feed can take a hold away, so one that does not count keeps nobody from
     /// updating.
     private func judge(
-        _ file: HoldFile, _ document: ChannelDocument, at time: Timestamp
+        _ file: HoldFile, _ document: ChannelDocument
     ) -> (rule: HoldRule, unknown: UpdateFailure?, evidence: [Decision.Outcome]) {
         func told(_ passed: Bool, _ detail: String) -> [Decision.Outcome] {
             [Decision.Outcome(rule: "hold", passed: passed, detail: detail)]
@@ -496,9 +522,7 @@ struct FeedPoll: Sendable {
         case .found(let found): bytes = found
         }
         do {
-            let hold = try HoldVerifier.verify(
-                try HoldFormat.envelope(parsing: bytes), channel: document.channel,
-                trusted: trust.keys(for: .guard, at: time))
+            let hold = try take(hold: bytes, channel: document.channel)
             let rule = HoldRule.judge(hold, on: document, at: time)
             return (rule, nil, told(!rule.isHolding, rule.detail(hold.document)))
         } catch {

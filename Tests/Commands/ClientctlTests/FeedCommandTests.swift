@@ -130,7 +130,7 @@ import Testing
         let good = try serve(site)
         let url = try good.url("/").description
         let strange = try Clientctl.run(["feed", "check", url, "--trust", site.pub("new"), "--json"])
-        #expect(codes(strange.failed(20, "signatureInvalid")) == ["notVouchedFor"])
+        #expect(codes(strange.failed(20, "keyUnknown")) == ["notVouchedFor"])
         try check(site, good, ["--channel", "beta"]).failed(11, "httpStatus")
         try check(site, "http://127.0.0.1:1/").failed(10, "networkUnavailable")
     }

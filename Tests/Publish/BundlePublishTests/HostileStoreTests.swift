@@ -1,6 +1,7 @@
 import ArchiveSource
 import BundleCore
 import BundlePlatform
+import BundleSigning
 import BundleTestTraits
 import BundleTesting
 import BundleValues
@@ -72,6 +73,20 @@ import Testing
             #expect(refused?.message.contains(said) == true, "\(refused?.message ?? "")")
             #expect(store.names == [])
         }
+    }
+
+    @Test func `sends no more of a file than the caller expects`() throws {
+        let store = try Store { request, _ in
+            request.target.hasSuffix("archive") ? .answer(Route().with { $0.body = .endless }) : nil
+        }
+        let place = try store.place()
+        var received = 0
+        let refused = refusal { _ = try place.stream("archive", maximumBytes: 3000) { received += $0.count } }
+        #expect(refused?.code == .sizeMismatch)
+        #expect(received <= 3000)
+        #expect(refusal { _ = try place.digest(of: "archive", maximumBytes: 9) }?.code == .sizeMismatch)
+        #expect(try place.holds("archive", .of([]), size: 9) == false)
+        #expect(try place.holds("nothing", .of([]), size: 9) == nil)
     }
 
     @Test func `is given up when its list of files repeats a token or does not end`() throws {

@@ -69,10 +69,12 @@ package final class BucketPlace: FeedPlace {
         return FeedRecord(response.body, FeedVersion(tag))
     }
 
-    package func stream(_ name: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+    package func stream(
+        _ name: String, maximumBytes: Int, _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws -> Bool {
         try withoutActuallyEscaping(body) { body in
             let request = ObjectRequest(.get, try key(name))
-            return try isFound(try send(request, maximumBytes: .max, receive: body).response, name)
+            return try isFound(try send(request, maximumBytes: maximumBytes, receive: body).response, name)
         }
     }
 
@@ -100,7 +102,7 @@ package final class BucketPlace: FeedPlace {
             return true
         case 409, 412:
             // A request whose answer was lost may have done it.
-            return try isInDoubt && digest(of: name) == content.sha256()
+            return try isInDoubt && holds(name, content.sha256(), size: content.size()) == true
         default: throw refusal(response, name)
         }
     }
@@ -134,11 +136,20 @@ package final class BucketPlace: FeedPlace {
         for entry in try list(folder) { try remove(entry.name) }
     }
 
-    private func exists(_ name: String) throws -> Bool { try stream(name) { _ in } }
+    private func exists(_ name: String) throws -> Bool {
+        do {
+            return try stream(name, maximumBytes: .max) { _ in throw Seen() }
+        } catch is Seen {
+            return true
+        }
+    }
+
+    /// Ends the transfer of a file that is there.
+    private struct Seen: Error {}
 
     /// The store checked the body by its digest, which is signed; not every store does.
     private func requireReadBack(_ name: String, _ content: FeedContent) throws {
-        guard try digest(of: name) == content.sha256() else {
+        guard try holds(name, content.sha256(), size: content.size()) == true else {
             throw UpdateFailure(
                 .digestMismatch, subject: shown(name),
                 "The store gives other bytes for \(shown(name)) than it was sent: remove it, and look at the store and any proxy on the way."
@@ -342,7 +353,7 @@ private final class BucketDraft: ReleaseDraft {
         let folder = "\(ReleaseFeed.releasesName)/\(name)"
         let content = FeedContent.file(try scratch.file(archive))
         if try !place.create("\(folder)/\(archive)", content),
-            try place.digest(of: "\(folder)/\(archive)") != content.sha256()
+            try place.holds("\(folder)/\(archive)", content.sha256(), size: content.size()) != true
         {
             throw UpdateFailure(
                 .versionExists, subject: name,
@@ -352,7 +363,7 @@ private final class BucketDraft: ReleaseDraft {
         for other in others {
             // What is there without a manifest was left by somebody who was stopped.
             let (path, content) = ("\(folder)/\(other)", FeedContent.file(try scratch.file(other)))
-            if try !place.create(path, content), try place.digest(of: path) != content.sha256() {
+            if try !place.create(path, content), try place.holds(path, content.sha256(), size: content.size()) != true {
                 try place.remove(path)
                 _ = try place.create(path, content)
             }
@@ -366,6 +377,13 @@ private final class BucketDraft: ReleaseDraft {
 }
 
 extension FeedContent {
+    func size() throws -> Int {
+        switch self {
+        case .bytes(let bytes): bytes.count
+        case .file(let file): try file.size()
+        }
+    }
+
     func sha256() throws -> SHA256Digest {
         switch self {
         case .bytes(let bytes): return try SHA256Digest.of(bytes)

@@ -183,7 +183,7 @@ struct DeltaShelf {
             else { continue }
             // One that no list names was left by somebody who was stopped.
             let name = "\(folder)/\(entry.url)"
-            if try !feed.create(name, .file(file)), try feed.digest(of: name) != entry.sha256 {
+            if try !feed.create(name, .file(file)), try feed.holds(name, entry.sha256, size: entry.size) != true {
                 try feed.remove(name)
                 _ = try feed.create(name, .file(file))
             }

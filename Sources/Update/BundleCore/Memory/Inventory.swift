@@ -20,6 +20,9 @@ package struct Inventory: Sendable, Equatable {
         self.bundles = bundles
     }
 
+    /// The picture of a device that has no store.
+    package static let empty = Inventory(path: "", ledger: Ledger(), bundles: [])
+
     /// The picture as it is once `news` of the feed is remembered.
     package func recording(_ news: FeedUpdate) -> Inventory { with(ledger.recording(news)) }
 

@@ -1,5 +1,5 @@
-import BundleValues
-import BundleDisk
+package import BundleValues
+package import BundleDisk
 import BundleSigning
 import Glibc
 
@@ -13,6 +13,21 @@ package enum InstalledTree {
             return "its receipt is missing"
         }
         return try difference(receipt, root.directory(StoreLayout.tree(bundle.version)))
+    }
+
+    /// Returns the folder of the client `bundle` of the store at `path`.
+    package static func folder(of bundle: InstalledBundle, inStoreAt path: String) throws(DiskError) -> Directory {
+        try Directory.open(path).directory(StoreLayout.tree(bundle.version))
+    }
+
+    /// Returns the manifest that brought the client `bundle` of the store at `path`, as it stood in the feed; nil where its receipt has
+    /// none.
+    package static func manifest(of bundle: InstalledBundle, inStoreAt path: String) throws -> JSONValue? {
+        let name = "\(StoreLayout.receipts)/\(StoreLayout.receipt(bundle.version))"
+        guard let receipt = try existing({ () throws(DiskError) in try Directory.open(path).file(name) }) else {
+            return nil
+        }
+        return try Receipt.manifest(of: receipt)
     }
 
     /// A ledger entry for the folder of `version`, installed at `time`, if its receipt vouches for every byte of it; nil if it

@@ -120,8 +120,8 @@ package final class ObjectClient {
         self.options = options
     }
 
-    /// Sends `request` once. The body of a 200 goes to `receive` where there is one, piece by piece, and into memory otherwise, at most
-    /// `maximumBytes`.
+    /// Sends `request` once. The body of a 200 goes to `receive` where there is one, piece by piece, and into memory otherwise. Throws
+    /// `tooLarge` if it has more than `maximumBytes`.
     package func send(
         _ request: ObjectRequest, maximumBytes: Int, receive: ((UnsafeRawBufferPointer) throws -> Void)? = nil
     ) throws -> ObjectResponse {
@@ -249,10 +249,10 @@ private final class ObjectTransfer {
         attempt {
             received += chunk.count
             pace.received(chunk.count, at: .now)
-            if head.status == 200, let receive { return try receive(chunk) }
             // What a refusal says is for people, and short.
             let limit = head.status == 200 ? maximumBytes : 64 << 10
             guard received <= limit else { throw FetchError.tooLarge(limit: limit, url) }
+            if head.status == 200, let receive { return try receive(chunk) }
             bytes += chunk
         }
     }

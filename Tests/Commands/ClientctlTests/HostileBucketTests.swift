@@ -1,0 +1,101 @@
+import BundleTestTraits
+import BundleTesting
+import BundleValues
+import Glibc
+import Testing
+
+@Suite("A hostile bucket", .ownThread) struct HostileBucketTests {
+    private let site: Site
+    private let scratch: String
+
+    init() throws {
+        site = try Site()
+        try site.publish("1.0.0")
+        scratch = try site.folder.makeFolder("scratch")
+    }
+
+    /// A store that has the feed of the site, but for what `change` answers.
+    private func store(_ change: @escaping @Sendable (String) -> Route?) throws -> LoopbackServer {
+        let feed = site.feed
+        let listed = try TreeSnapshot(of: feed).files.map { name, content in
+            "<Contents><Key>\(name)</Key><Size>\(content.count)</Size></Contents>"
+        }.joined()
+        return try LoopbackServer { request in
+            let path = String(request.target.dropFirst("/buck".count))
+            if let route = change(path) { return route }
+            if path.hasPrefix("?") { return Route(bytes("<ListBucketResult>\(listed)</ListBucketResult>")) }
+            guard let found = try? contents(ofFile: feed + path) else {
+                return Route(bytes("<Code>NoSuchKey</Code>"), status: 404)
+            }
+            return Route(found).with { $0.headers = [("ETag", "\"\(found.count)\"")] }
+        }
+    }
+
+    private func start(_ arguments: [String], _ server: LoopbackServer, _ more: [String: String] = [:]) throws
+        -> Program
+    {
+        try Clientctl.start(
+            arguments + ["--json"],
+            environment: [
+                "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:\(server.port)", "AWS_ACCESS_KEY_ID": "id",
+                "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "TMPDIR": scratch,
+            ].merging(more) { $1 })
+    }
+
+    private func run(_ arguments: [String], _ server: LoopbackServer, _ more: [String: String] = [:]) throws -> Outcome
+    {
+        try Outcome(start(arguments, server, more).wait())
+    }
+
+    private func left() throws -> [String] {
+        try Clientctl.stock(["ls", "-A", scratch]).split(separator: "\n").map(String.init)
+    }
+
+    @Test func `cannot send more of an archive than its signed size`() throws {
+        let server = try store { path in
+            path.contains("client-v1.0.0") ? Route().with { $0.body = .endless } : nil
+        }
+        let manifest = "s3://buck/releases/v1.0.0/manifest.json"
+        try run(["verify", manifest, "--trust", site.trust], server).failed(23, "sizeMismatch")
+        #expect(try left() == [])
+        let kit = site.folder.file("kit")
+        try run(["feed", "export", "--feed", "s3://buck", "--to", kit], server).failed(23, "digestMismatch")
+        #expect(access(kit, F_OK) != 0)
+        #expect(try Clientctl.stock(["ls", "-A", site.folder.path]).contains(".clientctl-kit") == false)
+    }
+
+    @Test func `cannot send an endless document`() throws {
+        let server = try store { path in
+            path.hasSuffix("/manifest.json") ? Route().with { $0.body = .endless } : nil
+        }
+        try run(["inspect", "s3://buck/manifest.json"], server).failed(23, "sizeMismatch")
+        #expect(try left() == [])
+    }
+
+    @Test func `leaves no temporary file when SIGTERM ends the command`() throws {
+        let server = try store { path in
+            path.contains("client-v1.0.0") ? Route(bytes("x")).with { $0.pace = .stall(after: 1) } : nil
+        }
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            let running = try start(["verify", "s3://buck/manifest.json", "--trust", site.trust], server)
+            let deadline = ContinuousClock.now + .seconds(60)
+            while server.requests.count(where: { $0.target.contains("client-v1.0.0") }) == 0 || (try left()) == [],
+                ContinuousClock.now < deadline
+            { _ = try running.wait(within: .milliseconds(10)) }
+            #expect(try left().count == 1)
+            running.send(signal)
+            #expect(try running.wait().signal == signal)
+            #expect(try left() == [])
+        }
+    }
+
+    @Test func `gets no session token in the clear`() throws {
+        let server = try store { _ in nil }
+        let token = ["AWS_SESSION_TOKEN": "session-token"]
+        let list = ["feed", "gc", "--feed", "s3://buck"]
+        let refused = try run(list, server, token.merging(["AWS_ENDPOINT_URL_S3": "http://store.example"]) { $1 })
+        #expect(refused.failed(78, "configInvalid").errors.contains("session token"), "\(refused.errors)")
+        try run(list, server, token).succeeded("dryRun")
+        #expect(server.requests.contains { $0["x-amz-security-token"] == "session-token" })
+    }
+}
