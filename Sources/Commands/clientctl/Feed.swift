@@ -251,10 +251,14 @@ struct FeedCheckCommand: AsyncParsableCommand {
         ]
     }
 
+    private static func line(_ finding: FeedFinding) -> String {
+        if finding.failure != nil { return "broken  \(finding.sentence)" }
+        let isSlow = ![.revokedKey, .otherApp, .notVouchedFor, .voidHold, .expiresSoon].contains(finding.code)
+        return "\(isSlow ? "slow" : "note")    \(finding.sentence)"
+    }
+
     private static func lines(_ report: FeedCheck.Report, isVerified: Bool) -> [String] {
-        report.findings.map {
-            "\($0.failure == nil ? $0.code.isSlowness ? "slow  " : "note  " : "broken")  \($0.sentence)"
-        }
+        report.findings.map(line)
             + report.channels.sorted { $0.key < $1.key }.map { "channel \($0.key) has sequence \($0.value)" }
             + (report.offered.map { ["manifest.json offers \($0)"] } ?? [])
             + [
