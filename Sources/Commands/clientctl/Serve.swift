@@ -29,10 +29,10 @@ struct Serve: AsyncParsableCommand, ConfinedCommand {
             are spread out at random. The first comes within a minute, and at once on a
             device that has nothing to show. They back off while the feed is failing: from
             a minute to four intervals. A server may ask for a longer wait (Retry-After),
-            up to four intervals and an hour. With --activation-window, a client that is ready
-            appears by itself only in these times. At other times it waits for the page to
-            ask for it, or for the shell to start. --once checks at once and ends with the
-            verdict: 0 if the client confirms its start, 40 if it is rolled back.
+            up to four intervals and an hour. With --activation-window, a client that is
+            ready appears by itself only in these times. At other times it waits for the
+            page to ask for it, or for the shell to start. --once checks at once and ends
+            with the verdict: 0 if the client confirms its start, 40 if it is rolled back.
 
             After the first `clientctl login`, the device requires a session. Signed-in
             users see the client; everyone else sees the seed. A locked device shows a
